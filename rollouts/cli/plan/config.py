@@ -150,16 +150,21 @@ def planned_config(
     """
     keys = {(each.ref.kind, each.ref.name): each.keys for each in sources}
     before = {(use.kind, use.source): use.content for use in running}
-    return tuple(
-        PlannedConfig(
-            kind=use.kind,
-            name=use.source,
-            state=_state(before.get((use.kind, use.source)), use.content),
-            keys=keys.get((use.kind, use.source)),
-            copy=_copy_text(use),
-        )
-        for use in uses
-    )
+    planned = []
+    for use in uses:
+        content = before.get((use.kind, use.source))
+        if content == use.content:
+            state = ConfigState.SAME
+        elif not use.content:
+            state = ConfigState.ABSENT
+        else:
+            state = ConfigState.CHANGED if content else ConfigState.NEW
+        copy = ""
+        if use.has_copy:
+            copy = f"{use.source}-*" if use.kind is ConfigKind.SECRET else use.copy
+        changed_keys = keys.get((use.kind, use.source))
+        planned.append(PlannedConfig(kind=use.kind, name=use.source, state=state, keys=changed_keys, copy=copy))
+    return tuple(planned)
 
 
 def config_as_json(planned: PlannedConfig) -> dict[str, Any]:
@@ -208,7 +213,12 @@ async def _planned(reader: SourceReader, ref: ConfigRef, namespace: str, before:
     found: ObjectRead = live if in_file is None else in_file
     if key is None and found is not None:
         found = NotReadable()
-    locked = in_file is not None and _is_locked(ref.kind, in_file, live)
+    locked = (
+        in_file is not None
+        and isinstance(live, dict)
+        and live.get("immutable") is True
+        and (in_file.get("immutable") is not True or hash_of(ref.kind, in_file) != hash_of(ref.kind, live))
+    )
     match found:
         case NotReadable():
             return PlannedSource(ref=ref, source=as_unchanged(before), readable=False)
@@ -224,12 +234,6 @@ async def _planned(reader: SourceReader, ref: ConfigRef, namespace: str, before:
             return PlannedSource(ref=ref, source=source, keys=keys, locked=locked)
 
 
-def _is_locked(kind: ConfigKind, in_file: Manifest, live: ObjectRead) -> bool:
-    if live is None or isinstance(live, NotReadable) or live.get("immutable") is not True:
-        return False
-    return in_file.get("immutable") is not True or hash_of(kind, in_file) != hash_of(kind, live)
-
-
 async def _changed_keys(
     reader: SourceReader, namespace: str, before: ConfigUse, after: ConfigValues
 ) -> tuple[str, ...] | None:
@@ -242,17 +246,3 @@ async def _changed_keys(
             old = content_of(before.kind, found)
             break
     return None if old is None else tuple(each.key for each in key_changes(before.kind, old, after))
-
-
-def _copy_text(use: ConfigUse) -> str:
-    if not use.has_copy:
-        return ""
-    return f"{use.source}-*" if use.kind is ConfigKind.SECRET else use.copy
-
-
-def _state(before: str | None, content: str) -> ConfigState:
-    if before == content:
-        return ConfigState.SAME
-    if not content:
-        return ConfigState.ABSENT
-    return ConfigState.CHANGED if before else ConfigState.NEW

@@ -15,7 +15,7 @@ from rich.text import Text
 from rollouts.cli.plan.config import ConfigState, PlannedConfig
 from rollouts.cli.plan.impact import ConfigImpact
 from rollouts.cli.plan.limits import Excess, told
-from rollouts.cli.plan.report import Found, PlannedStep, PlannedWait, PlanReport
+from rollouts.cli.plan.report import PlannedStep, PlannedWait, PlanReport
 from rollouts.cli.terminal.listing import Column, Listing
 from rollouts.cli.terminal.text import plain
 from rollouts.cli.view.counts import count_of
@@ -44,19 +44,39 @@ def draw_plan(report: PlanReport, *, wide: bool, lines: bool) -> RenderableType:
     facts.add_column(overflow="fold")
     for label, value in _facts(report):
         facts.add_row(f"  {label}", Text(plain(value)))
-    parts: list[RenderableType] = [head, facts]
-    if not lines:
-        parts.append(Text(""))
+    gap = [] if lines else [Text("")]
+    parts: list[RenderableType] = [head, facts, *gap]
     if report.steps:
         parts.append(Padding(_Steps(report, wide=wide, lines=lines), (0, 0, 0, 2)))
-    if not lines:
-        parts.append(Text(""))
+    parts += gap
     if lines_of_limits := list(limit_lines(report)):
-        parts += [_labelled("Limits", lines_of_limits), Text("")]
-    parts.append(_total(report))
-    parts += [_finding(found) for found in report.findings]
-    parts.append(_verdict(report))
-    return Group(*parts)
+        limits = Table.grid(padding=(0, 2))
+        limits.add_column(style="bold yellow", no_wrap=True)
+        limits.add_column(overflow="fold")
+        for index, text in enumerate(lines_of_limits):
+            limits.add_row("" if index else "  Limits", Text(plain(text)))
+        parts += [limits, Text("")]
+    waits = [f"known waits {_seconds(report.known_s)}"]
+    if report.unmeasured:
+        waits.append(f"{count_of(report.unmeasured, 'start')} of pods not measured")
+    if report.analyses:
+        waits.append(f"{count_of(report.analyses, 'verdict')} of analyses")
+    if report.by_people:
+        waits.append(f"{count_of(report.by_people, 'wait')} for a person")
+    parts.append(Padding(Text(f"Together: {', '.join(waits)}"), (0, 0, 0, 2)))
+    for found in report.findings:
+        finding = found.finding
+        severity = (finding.severity.value, _STYLES[finding.severity])
+        parts += [
+            Padding(Text.assemble(severity, f"  {plain(found.about)}  {plain(finding.path)}"), (1, 0, 0, 2)),
+            Padding(Text(plain(f"{finding.what}.")), (0, 0, 0, 4)),
+            Padding(Text(plain(f"Fix: {finding.fix}.")), (0, 0, 0, 4)),
+        ]
+    if unsafe := sum(found.finding.severity is Severity.UNSAFE for found in report.findings):
+        verdict = Text(count_of(unsafe, "unsafe finding"), "bold red")
+    else:
+        verdict = Text("nothing unsafe was found", "green")
+    return Group(*parts, Padding(verdict, (1, 0, 0, 2)))
 
 
 def _facts(report: PlanReport) -> Iterator[tuple[str, str]]:
@@ -161,7 +181,10 @@ class _Steps:
         if any(step.pods.others for step in steps):
             yield Column("OTHER"), [str(step.pods.others) for step in steps]
         if any(step.share_percent is not None for step in steps):
-            yield Column("SHARE", rank=1), [_share(step) for step in steps]
+            yield (
+                Column("SHARE", rank=1),
+                [(f"{step.share_percent} %" if step.share_percent is not None else "-") for step in steps],
+            )
         if self._wide:
             yield Column("MOST"), [f"{step.most_pods}" for step in steps]
             yield Column("AVAILABLE"), [f">= {step.least_available}" for step in steps]
@@ -210,10 +233,6 @@ def _services(step: PlannedStep) -> list[str]:
     return [f"{plain(name)}: {where}" for name, where in step.services.items()]
 
 
-def _share(step: PlannedStep) -> str:
-    return f"{step.share_percent} %" if step.share_percent is not None else "-"
-
-
 def _wait(wait: PlannedWait) -> str:
     if wait.seconds is None:
         return f"{wait.reason.value}: {wait.why}"
@@ -242,45 +261,6 @@ def _names(steps: list[PlannedStep]) -> str:
 
 def _and(parts: list[str]) -> str:
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if parts[1:] else parts)
-
-
-def _labelled(label: str, texts: Iterable[str]) -> RenderableType:
-    """Texts beside a label; what does not fit goes on below its first word."""
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="bold yellow", no_wrap=True)
-    grid.add_column(overflow="fold")
-    for index, text in enumerate(texts):
-        grid.add_row("" if index else f"  {label}", Text(plain(text)))
-    return grid
-
-
-def _total(report: PlanReport) -> RenderableType:
-    parts = [f"known waits {_seconds(report.known_s)}"]
-    if report.unmeasured:
-        parts.append(f"{count_of(report.unmeasured, 'start')} of pods not measured")
-    if report.analyses:
-        parts.append(f"{count_of(report.analyses, 'verdict')} of analyses")
-    if report.by_people:
-        parts.append(f"{count_of(report.by_people, 'wait')} for a person")
-    return Padding(Text(f"Together: {', '.join(parts)}"), (0, 0, 0, 2))
-
-
-def _finding(found: Found) -> RenderableType:
-    finding = found.finding
-    style = _STYLES[finding.severity]
-    head = Text.assemble((finding.severity.value, style), f"  {plain(found.about)}  {plain(finding.path)}")
-    return Group(
-        Padding(head, (1, 0, 0, 2)),
-        Padding(Text(plain(f"{finding.what}.")), (0, 0, 0, 4)),
-        Padding(Text(plain(f"Fix: {finding.fix}.")), (0, 0, 0, 4)),
-    )
-
-
-def _verdict(report: PlanReport) -> RenderableType:
-    count = sum(found.finding.severity is Severity.UNSAFE for found in report.findings)
-    if not count:
-        return Padding(Text("nothing unsafe was found", "green"), (1, 0, 0, 2))
-    return Padding(Text(count_of(count, "unsafe finding"), "bold red"), (1, 0, 0, 2))
 
 
 def _seconds(seconds: float) -> str:

@@ -40,7 +40,7 @@ async def read_limits(session: Session, key: Key, manifests: Iterable[Manifest])
     autoscalers, quotas, limit_ranges = await asyncio.gather(*(_listed(session, each, key.namespace) for each in kinds))
     found = zip(kinds, (autoscalers, quotas, limit_ranges), strict=True)
     return NamespaceLimits(
-        autoscalers=_of_rollout(_as_applied(autoscalers or (), manifests, key), key),
+        autoscalers=_of_rollout(autoscalers or (), manifests, key),
         quotas=tuple(map(quota_of, quotas or ())),
         limit_ranges=limit_ranges or (),
         unread=tuple(kind for kind, objects in found if objects is None),
@@ -57,7 +57,7 @@ def pod_specs(template: Manifest, live: Live, limits: NamespaceLimits, *, now_s:
         now_s: seconds since 1970.
     """
     defaults = defaults_of(limits.limit_ranges)
-    running = {revision_of(each): _known(each) for each in live.pods if not _ends(each)}
+    running = {revision_of(pod): _known(pod) for pod in live.pods if not _ends(pod)}
     templates = {
         revision_of(each): mapping(mapping(each["spec"].get("template")).get("spec")) for each in live.replica_sets
     }
@@ -81,20 +81,17 @@ async def _listed(session: Session, kind: Kind, namespace: str) -> tuple[Manifes
         return None
 
 
-def _as_applied(live: Iterable[Manifest], manifests: Iterable[Manifest], key: Key) -> tuple[Manifest, ...]:
-    """The autoscalers of the namespace once the file is applied."""
-    found = {each["metadata"]["name"]: each for each in live}
-    for each in manifests:
-        metadata = mapping(each.get("metadata"))
+def _of_rollout(live: Iterable[Manifest], manifests: Iterable[Manifest], key: Key) -> tuple[AutoscalerSeen, ...]:
+    """The autoscalers of the Rollout once the file is applied."""
+    applied = {autoscaler["metadata"]["name"]: autoscaler for autoscaler in live}
+    for manifest in manifests:
+        metadata = mapping(manifest.get("metadata"))
         here = metadata.get("namespace", key.namespace) == key.namespace
-        if (each.get("kind"), each.get("apiVersion")) == (AUTOSCALER.kind, AUTOSCALER.api_version) and here:
-            found[str(metadata.get("name"))] = {**found.get(str(metadata.get("name")), {}), **each}
-    return tuple(found.values())
-
-
-def _of_rollout(autoscalers: tuple[Manifest, ...], key: Key) -> tuple[AutoscalerSeen, ...]:
+        if here and (manifest.get("kind"), manifest.get("apiVersion")) == (AUTOSCALER.kind, AUTOSCALER.api_version):
+            name = str(metadata.get("name"))
+            applied[name] = {**applied.get(name, {}), **manifest}
     try:
-        listed, _ = listed_autoscalers(json.dumps({"items": autoscalers, "metadata": {}}).encode())
+        listed, _ = listed_autoscalers(json.dumps({"items": list(applied.values()), "metadata": {}}).encode())
     except ValueError:  # one of the file is none; `lint` says what is wrong with it
         return ()
     target = (ROLLOUT.group, ROLLOUT.kind, key.name)

@@ -133,15 +133,19 @@ def limits_report(
     """
     checked = tuple(each for each in limits.quotas if each.known and counts(each, pods.new) is not None)
     rooms = tuple(_room(quota, pods) for quota in checked)
-    return LimitsReport(
-        by_stage=tuple(tuple(_excesses(each, rooms, limits.autoscalers)) for each in growths),
-        refusals=tuple(_refusals(limits.limit_ranges, checked, pods.new)),
-        notes=(
-            *_beforehand(limits.autoscalers, replicas),
-            *(_multiplied(limits.autoscalers) if adds_pods else ()),
-            *_unchecked(limits, pods.new),
-        ),
-    )
+    notes = [
+        f"the plan is for {replicas} replicas, and autoscaler {autoscaler.name} scales to its maxReplicas,"
+        f" {autoscaler.max_replicas}"
+        for autoscaler in limits.autoscalers
+        if replicas > autoscaler.max_replicas
+    ]
+    if adds_pods:
+        by_value = (autoscaler for autoscaler in limits.autoscalers if autoscaler.by_value)
+        notes += [multiplies_words(f"{LimitKind.AUTOSCALER} {each.name}", each.by_value) for each in by_value]
+    notes += _unchecked(limits, pods.new)
+    refused = tuple(_refusals(limits.limit_ranges, checked, pods.new))
+    by_stage = tuple(tuple(_excesses(each, rooms, limits.autoscalers)) for each in growths)
+    return LimitsReport(by_stage=by_stage, refusals=refused, notes=tuple(notes))
 
 
 class _Room(Struct, frozen=True):
@@ -177,7 +181,7 @@ def _excesses(
     growths: tuple[GrownSizes, ...], rooms: Iterable[_Room], autoscalers: Iterable[AutoscalerSeen]
 ) -> Iterator[Excess]:
     for room in rooms:
-        for resource in sorted(room.quota.hard, key=_order):
+        for resource in sorted(room.quota.hard, key=lambda resource: (resource not in _COUNTS, resource)):
             found = [each for growth in growths if (each := _over_quota(room, resource, growth)) is not None]
             if found:
                 yield max(found, key=lambda each: (each.pods, each.needs))
@@ -193,10 +197,6 @@ def _excesses(
                 hard=Fraction(autoscaler.max_replicas),
                 pods=most - autoscaler.max_replicas,
             )
-
-
-def _order(resource: str) -> tuple[bool, str]:
-    return resource not in _COUNTS, resource
 
 
 def _over_quota(room: _Room, resource: str, growth: GrownSizes) -> Excess | None:
@@ -230,21 +230,6 @@ def _refusals(limit_ranges: Iterable[Manifest], quotas: Iterable[Quota], new: Ma
         if counts(quota, new):
             for why in unstated(quota, new):
                 yield f"quota {quota.name} refuses the new pods: {why}, which it counts"
-
-
-def _beforehand(autoscalers: Iterable[AutoscalerSeen], replicas: int) -> Iterator[str]:
-    for each in autoscalers:
-        if replicas > each.max_replicas:
-            yield (
-                f"the plan is for {replicas} replicas, and autoscaler {each.name} scales to its maxReplicas,"
-                f" {each.max_replicas}"
-            )
-
-
-def _multiplied(autoscalers: Iterable[AutoscalerSeen]) -> Iterator[str]:
-    for each in autoscalers:
-        if each.by_value:
-            yield multiplies_words(f"{LimitKind.AUTOSCALER} {each.name}", each.by_value)
 
 
 def _unchecked(limits: NamespaceLimits, new: Mapping[str, Any]) -> Iterator[str]:

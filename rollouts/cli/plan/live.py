@@ -158,7 +158,11 @@ def snapshot_of(rollout: Manifest, live: Live, *, clock: Clock, facts: ClusterFa
     }
     managed, inbox = ManagedServices(), Inbox(clock=clock)
     services = {each["metadata"]["name"]: _struct(SERVICE, each) for each in live.services}
-    watched = {name: each for name, each in services.items() if _is_watched(each)}
+    watched = {
+        name: service
+        for name, service in services.items()
+        if (service.metadata.labels or {}).get(MANAGED) == MANAGED_VALUE
+    }
     for each in watched.values():
         managed.learn(None, each)
     tables[ROLLOUT].replace("", [_struct(ROLLOUT, rollout)], "1")
@@ -183,26 +187,20 @@ def snapshot_of(rollout: Manifest, live: Live, *, clock: Clock, facts: ClusterFa
     assert isinstance(seen, Seen)  # noqa: S101 - the first one was, and only answers were added since
     # Routes that only the record names are released before this update begins, like other routes that the spec no longer names.
     snapshot = replace(seen.snapshot, routes={name: each for name, each in seen.snapshot.routes.items() if each.named})
-    snapshot = _with_sources(snapshot, live.sources)
+    spec = replace(snapshot.rollout.spec, config_refs=tuple([planned.ref for planned in live.sources]))
+    known = {(planned.ref.kind, planned.ref.name): planned.source for planned in live.sources}
+    snapshot = as_its_sources_say(replace(snapshot, rollout=replace(snapshot.rollout, spec=spec), sources=known))
     return snapshot if live.routes is None else _with_gateways(snapshot, live.routes)
-
-
-def _with_sources(seen: Snapshot, sources: tuple[PlannedSource, ...]) -> Snapshot:
-    """The Snapshot with the contents of the sources, and the revision that follows."""
-    spec = replace(seen.rollout.spec, config_refs=tuple([each.ref for each in sources]))
-    known = {(each.ref.kind, each.ref.name): each.source for each in sources}
-    return as_its_sources_say(replace(seen, rollout=replace(seen.rollout, spec=spec), sources=known))
 
 
 def _with_gateways(seen: Snapshot, routes: Routes) -> Snapshot:
     """The Snapshot after a gateway has accepted the routes that are in the file only."""
-    taken = {
+    accepted = {
         name: replace(route, accepted=Acceptance(Answer.YES))
-        if isinstance(route, RouteSeen) and name in routes.from_file
-        else route
         for name, route in seen.routes.items()
+        if isinstance(route, RouteSeen) and name in routes.from_file
     }
-    return replace(seen, routes=taken)
+    return replace(seen, routes={**seen.routes, **accepted})
 
 
 def with_service(seen: Snapshot, name: ServiceRef, service: Manifest | None) -> Snapshot:
@@ -255,10 +253,6 @@ async def _listed(session: Session, collection: Collection) -> tuple[Manifest, .
         if not collection.optional:
             raise
         return ()
-
-
-def _is_watched(service: ServiceObject) -> bool:
-    return (service.metadata.labels or {}).get(MANAGED) == MANAGED_VALUE
 
 
 def _struct(kind: Kind, manifest: Manifest) -> Any:

@@ -164,7 +164,8 @@ def report_of(
     spec = seen.rollout.spec
     services = _merged(live.services, from_file)
     findings = [*_missing(seen, services), *_of_sources(seen, live.sources)]
-    seen = _all_there(seen, services)
+    for name in named_services(spec.strategy):  # with every Service there, the rest of the update can be rehearsed
+        seen = with_service(seen, name, services.get(str(name)))
     numbers = drain_numbers(spec.drain, seen.proxy)
     startup = startup_of(live.pods)
     rehearsed = _rehearsed(seen, startup_s=startup.usual_s if startup else 0.0)
@@ -185,7 +186,6 @@ def report_of(
     weighs = Severity.NOTE if Relation.SHARED in related.values() else Severity.UNSAFE
     findings += [Found(about, each) for each in weight_findings(spec, severity=weighs)]
     unmanaged = {name: "both" for name, relation in related.items() if relation is not Relation.MANAGED}
-    status = seen.status
     pods = pod_specs(template, live, limits, now_s=seen.now_s)
     growths = [each.growths for each in rehearsal.stages]
     told = limits_report(limits, pods, growths, replicas=spec.replicas, adds_pods=adds_pods(spec.strategy))
@@ -196,8 +196,8 @@ def report_of(
         replicas=spec.replicas,
         exists=live.rollout is not None,
         revision=spec.revision,
-        current=status.current_revision,
-        stable=status.stable_revision,
+        current=seen.status.current_revision,
+        stable=seen.status.stable_revision,
         target=rehearsed.target,
         supposed=rehearsed.supposed,
         proxy=seen.proxy,
@@ -258,13 +258,6 @@ def _of_sources(seen: Snapshot, sources: tuple[PlannedSource, ...]) -> Iterator[
             what = "it is immutable in the cluster, and the file changes it: the API server refuses that"
             fix = "give the new content a new name, as Kustomize's configMapGenerator does, or delete the old one first"
             yield Found(str(each.ref), Finding(Rule.CONFIG_LOCKED, Severity.WARNING, "immutable", what, fix))
-
-
-def _all_there(seen: Snapshot, services: Mapping[str, Manifest]) -> Snapshot:
-    """The Snapshot with every Service that the strategy names, so that the rest of the update can be rehearsed."""
-    for name in named_services(seen.rollout.spec.strategy):
-        seen = with_service(seen, name, services.get(str(name)))
-    return seen
 
 
 class _Rehearsed(Struct, frozen=True):

@@ -14,7 +14,7 @@ from rollouts.cluster.decoding import decode_route
 from rollouts.controller.act.answers import read_route
 from rollouts.controller.act.render_routes import question_about
 from rollouts.controller.facts.route_kinds import RouteKinds
-from rollouts.controller.observe.places import Place, is_at, places_of
+from rollouts.controller.observe.places import is_at, places_of
 from rollouts.controller.workqueue.inbox import RouteAnswer
 from rollouts.core.model.rollout import RolloutSpec
 from rollouts.core.model.traffic import RouteName
@@ -49,7 +49,14 @@ async def read_declared(session: Session) -> tuple[Manifest, ...]:
         found, _ = await list_all(session, Collection(kind=TRAFFIC_PROVIDER, namespace=None))
     except (ApiForbidden, ApiNotFound):
         return ()
-    return tuple(each for each in found if not _found_wrong(each))
+    return tuple(
+        provider
+        for provider in found
+        if not any(
+            (condition.get("type"), condition.get("status")) == ("Ready", "False")
+            for condition in (provider.get("status") or {}).get("conditions") or ()
+        )
+    )
 
 
 async def read_routes(
@@ -79,7 +86,10 @@ async def read_routes(
         else:
             found = next((each for each in written if is_at(place, each, namespace=namespace)), None)
         if found is not None:
-            seen = decode_route(json.dumps(_as_stored(found, place)).encode())
+            name = place.route.name
+            as_stored = {"namespace": place.route.namespace, "uid": f"rehearsed-{name}", "resourceVersion": "1"}
+            stored = {**found, "metadata": {**found["metadata"], **as_stored}}
+            seen = decode_route(json.dumps(stored).encode())
             answers[place.route] = RouteAnswer(asked_s=asked_s, kind=place.target.kinds[0], user=seen)
             from_file.add(place.route)
             continue
@@ -90,18 +100,3 @@ async def read_routes(
             message = f"{place.route} is unknown: you may not read it"
             answers[place.route] = RouteAnswer(asked_s=asked_s, message=message)
     return Routes(kinds, answers, frozenset(from_file), known)
-
-
-def _found_wrong(provider: Manifest) -> bool:
-    conditions = (provider.get("status") or {}).get("conditions") or ()
-    return any((each.get("type"), each.get("status")) == ("Ready", "False") for each in conditions)
-
-
-def _as_stored(manifest: Manifest, place: Place) -> Manifest:
-    metadata = {
-        **manifest["metadata"],
-        "namespace": place.route.namespace,
-        "uid": f"rehearsed-{place.route.name}",
-        "resourceVersion": "1",
-    }
-    return {**manifest, "metadata": metadata}

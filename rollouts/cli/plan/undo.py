@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 
 from rich.console import Console
 
 from rollouts.cli.commands.get import changes
 from rollouts.cli.commands.lint import providers
-from rollouts.cli.commands.verb_plans import CommandWrite, Nothing, PlannedWrite, plan_promote, plan_rollback
+from rollouts.cli.commands.verb_plans import CommandWrite, Nothing, plan_promote, plan_rollback
 from rollouts.cli.commands.verbs import RECORDED_WITHIN_S, carry_out_on, look
 from rollouts.cli.exits import Exit
 from rollouts.cli.plan.command import plan_of
@@ -25,7 +24,7 @@ from rollouts.cli.view.objects import RolloutObjects, number_of, revision_of, st
 from rollouts.cli.view.session import Options, Session, open_session
 from rollouts.core.forecast import StageKind
 from rollouts.errors import RolloutsError
-from rollouts.objects import ROLLOUT, Manifest
+from rollouts.objects import ROLLOUT
 
 _SHOWN_IN_SECONDS = 120.0  # longer times are read in minutes
 
@@ -54,8 +53,16 @@ async def undo(options: Options, name: str, *, to: str | None, full: bool, wait:
         code = await carry_out_on(session, name, plan, wait=wait or full, console=console)
         if code is not Exit.OK or not isinstance(asked, CommandWrite) or not full:
             return code
-        await _is_taken_up(session, name, asked.target)
-        return await carry_out_on(session, name, _past_everything(asked.target), wait=wait, console=console)
+        target = asked.target
+        await _wait_until_current(session, name, target)
+
+        def pass_everything(seen: RolloutObjects) -> CommandWrite | Nothing:
+            if status_of(seen.rollout).current_revision == target:
+                return plan_promote(seen, full=True)
+            why = f"revision {target} is not being rolled out, so none of its steps is passed"
+            return Nothing(why, Exit.UNFINISHED)
+
+        return await carry_out_on(session, name, pass_everything, wait=wait, console=console)
 
 
 def way_back(seen: RolloutObjects, target: str, report: PlanReport | None, *, full: bool, arrow: str = "→") -> str:
@@ -104,30 +111,17 @@ async def _forecast(session: Session, seen: RolloutObjects, asked: CommandWrite)
     try:
         facts = await read_facts(session, proxy_mode=None)
         known = providers(await read_declared(session))
-        report = await plan_of(SourceReader(session, ()), _annotated(seen.rollout, asked.annotations), (), facts, known)
+        metadata = seen.rollout["metadata"]
+        merged = {**(metadata.get("annotations") or {}), **asked.annotations}
+        annotations = {name: value for name, value in merged.items() if value}
+        commanded = {**seen.rollout, "metadata": {**metadata, "annotations": annotations}}
+        report = await plan_of(SourceReader(session, ()), commanded, (), facts, known)
     except RolloutsError:
         return None
     return None if report.supposed else report
 
 
-def _annotated(rollout: Manifest, annotations: Mapping[str, str | None]) -> Manifest:
-    metadata = rollout["metadata"]
-    kept = {**(metadata.get("annotations") or {}), **annotations}
-    return {**rollout, "metadata": {**metadata, "annotations": {name: value for name, value in kept.items() if value}}}
-
-
-def _past_everything(target: str) -> PlannedWrite:
-    def plan(seen: RolloutObjects) -> CommandWrite | Nothing:
-        if status_of(seen.rollout).current_revision != target:
-            return Nothing(
-                f"revision {target} is not being rolled out, so none of its steps is passed", Exit.UNFINISHED
-            )
-        return plan_promote(seen, full=True, step=None)
-
-    return plan
-
-
-async def _is_taken_up(session: Session, name: str, target: str) -> None:
+async def _wait_until_current(session: Session, name: str, target: str) -> None:
     """Waits until the revision is the current one, or until a controller would have made it that."""
     mine = Collection(kind=ROLLOUT, namespace=session.namespace, query={"fieldSelector": f"metadata.name={name}"})
     try:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 from rollouts.api.spec.planned import PLANNED
@@ -48,21 +47,18 @@ def _page(title: str, lead: str, table: tuple[str, ...]) -> str:
     )
 
 
-def _outdated(folder: Path) -> Iterator[tuple[Path, str]]:
-    for name, page in PAGES.items():
-        path, text = folder / name, page()
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            yield path, text
-
-
 def main(arguments: list[str] | None = None) -> int:
     """Writes or checks the pages; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m rollouts.cli.reference", description="Generates pages of docs/.")
     parser.add_argument("--check", action="store_true", help="only check whether the pages are up to date")
     parser.add_argument("--out", type=Path, default=Path("docs"), help="folder of the pages")
     options = parser.parse_args(arguments)
-    outdated = list(_outdated(options.out))
-    for path, text in outdated:
+    outdated = False
+    for name, page in PAGES.items():
+        path, text = options.out / name, page()
+        if path.exists() and path.read_text(encoding="utf-8") == text:
+            continue
+        outdated = True
         if options.check:
             sys.stderr.write(f"{path} is out of date; run `make docs`\n")
         else:

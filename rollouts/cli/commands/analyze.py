@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, assert_never
 
@@ -135,38 +135,30 @@ def run_spec_of(
     """
 
     def find(wanted: TemplateName) -> Mapping[str, Any] | None:
-        found = templates.get(wanted)
-        return None if found is None else _with_values(found.get("spec"), arguments)
+        template = templates.get(wanted)
+        spec = None if template is None else template.get("spec")
+        if not isinstance(spec, dict) or not isinstance(spec.get("args"), list):
+            return spec
+        # An argument with a value from the command line needs no other source.
+        args = [
+            {"name": argument["name"], "value": arguments[argument["name"]]}
+            if isinstance(argument, dict) and argument.get("name") in arguments
+            else argument
+            for argument in spec["args"]
+        ]
+        return {**spec, "args": args}
 
+    declared = {argument.get("name") for argument in (find(name) or {}).get("args") or () if isinstance(argument, dict)}
     use = AnalysisUse(
         path=str(name),
         templates=(TemplateRef.model_validate({"templateName": name.name, "clusterScope": name.cluster_scope}),),
-        args=_of_metrics(find(name), arguments),
+        args=tuple(  # those that the template itself does not declare
+            TemplateArgument.model_validate({"name": argument, "value": value})
+            for argument, value in arguments.items()
+            if argument not in declared
+        ),
     )
     return parse_run(run_of(use, find, of), root=str(name))
-
-
-def _with_values(spec: Any, arguments: Mapping[str, str]) -> Any:
-    """The template's spec; an argument with a value from the command line needs no other source."""
-    if not isinstance(spec, dict) or not isinstance(spec.get("args"), list):
-        return spec
-    args = [
-        {"name": each["name"], "value": arguments[each["name"]]}
-        if isinstance(each, dict) and each.get("name") in arguments
-        else each
-        for each in spec["args"]
-    ]
-    return {**spec, "args": args}
-
-
-def _of_metrics(spec: Mapping[str, Any] | None, arguments: Mapping[str, str]) -> tuple[TemplateArgument, ...]:
-    """Values for arguments that the template itself does not declare."""
-    declared = {each.get("name") for each in (spec or {}).get("args") or () if isinstance(each, dict)}
-    return tuple(
-        TemplateArgument.model_validate({"name": name, "value": value})
-        for name, value in arguments.items()
-        if name not in declared
-    )
 
 
 class InCluster(Struct, frozen=True):
@@ -292,21 +284,17 @@ def draw(one: Analysed, console: Console) -> None:
     for metric in one.spec.metrics:
         seen = one.measurements[metric.rules.name]
         name = f"{metric.rules.name} (dry run)" if metric.rules.dry_run else metric.rules.name
+        conditions = [
+            condition_of_comparison(metric.source) if isinstance(metric.source, Comparison) else "",
+            metric.condition.success,
+            f"not: {metric.condition.failure}" if metric.condition.failure else "",
+        ]
         why = "; ".join(filter(None, (seen.message, one.hints.get(metric.rules.name))))
-        cells = (name, seen.phase, seen.value or "-", " ".join(_conditions(metric)) or "-", why or "-")
+        cells = (name, seen.phase, seen.value or "-", " ".join(filter(None, conditions)) or "-", why or "-")
         table.add_row(*(plain(each) for each in cells), style=PHASE_STYLE[seen.phase])
     console.print(plain(one.template), style="bold", markup=False, highlight=False)
     print_drawn(console, table)
     console.print(plain(told(one)), style=PHASE_STYLE[one.rehearsal.status.phase], markup=False, highlight=False)
-
-
-def _conditions(metric: Metric) -> Iterator[str]:
-    if isinstance(metric.source, Comparison):
-        yield condition_of_comparison(metric.source)
-    if metric.condition.success:
-        yield metric.condition.success
-    if metric.condition.failure:
-        yield f"not: {metric.condition.failure}"
 
 
 def told(one: Analysed) -> str:

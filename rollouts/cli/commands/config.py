@@ -108,7 +108,8 @@ async def diff_config(
         return Exit.BAD if changes else Exit.OK
     marks = marks_for(ascii_only=console.options.ascii_only)
     if not changes:
-        console.print(_same(before, after), markup=False, highlight=False, soft_wrap=True)
+        same = f"{before.title} and {after.title} have the same configuration"
+        console.print(same, markup=False, highlight=False, soft_wrap=True)
         return Exit.OK
     console.print(draw_changes(changes, before, after, marks=marks, full=full), soft_wrap=True)
     return Exit.BAD
@@ -213,7 +214,3 @@ async def _hash_key(session: Session) -> bytes:
 
 def _print_json(console: Console, value: Any) -> None:
     console.out(json.dumps(value, indent=2), highlight=False)
-
-
-def _same(before: RevisionConfig, after: RevisionConfig) -> str:
-    return f"{before.title} and {after.title} have the same configuration"

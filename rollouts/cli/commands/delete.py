@@ -15,7 +15,7 @@ from rollouts.cli.view.objects import RolloutObjects, status_of
 from rollouts.cli.view.session import Options, open_session
 from rollouts.core.model.rollout import named_services
 from rollouts.errors import SpecInvalid
-from rollouts.objects import ROLLOUT, Manifest
+from rollouts.objects import ROLLOUT
 
 
 async def delete(
@@ -50,12 +50,8 @@ def losses(seen: RolloutObjects) -> str:
     parts = [f"{count_of(pods, 'pod')}, which serve no requests any more", count_of(len(seen.replica_sets), "revision")]
     parts += ["their history and AnalysisRuns", *(["the update that is under way"] if unfinished else [])]
     text = f"deletes {metadata['namespace']}/{metadata['name']} with {', '.join(parts)}"
-    services = _services(seen.rollout)
-    return f"{text}; Services stay without pods: {', '.join(services)}" if services else text
-
-
-def _services(rollout: Manifest) -> list[str]:
     try:
-        return sorted(map(str, named_services(parse_spec(rollout["spec"]).strategy)))
+        services = sorted(map(str, named_services(parse_spec(seen.rollout["spec"]).strategy)))
     except SpecInvalid:
-        return []
+        services = []
+    return f"{text}; Services stay without pods: {', '.join(services)}" if services else text

@@ -78,7 +78,8 @@ def _crds(seen: ClusterSeen) -> Iterator[Diagnosis]:
         fields, wanted = _fields(crd), _fields(ours[name])
         if lacking := sorted(wanted - fields):
             more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
-            fix = "helm upgrade rollouts ./helm/rollouts" if _is_helms(crd) else _APPLY_CRDS
+            by_helm = crd["metadata"].get("labels", {}).get("app.kubernetes.io/managed-by") == "Helm"
+            fix = "helm upgrade rollouts ./helm/rollouts" if by_helm else _APPLY_CRDS
             yield Diagnosis("CRDs", Level.FAULT, f"{name} is older than this program: it lacks {lacking[0]}{more}", fix)
         elif unknown := sorted(fields - wanted):
             says = f"{name} is newer than this program: it has {unknown[0]}, which this program does not know"
@@ -319,10 +320,6 @@ def _refused(seen: ClusterSeen) -> Iterator[Diagnosis]:
     if seen.refused:
         says = f"not looked at, because you may not {', '.join(seen.refused)}"
         yield Diagnosis("your rights", Level.NOTE, says, "ask again as an administrator")
-
-
-def _is_helms(one: Manifest) -> bool:
-    return bool(one["metadata"].get("labels", {}).get("app.kubernetes.io/managed-by") == "Helm")
 
 
 def _age_s(lease: Manifest, now_s: float) -> float:

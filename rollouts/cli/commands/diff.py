@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import yaml
@@ -83,12 +83,11 @@ async def diff_file(options: Options, text: str, *, source: str, console: Consol
 
 def difference(before: Any, after: Any, from_: str, to: str) -> list[str]:
     """The lines of a unified diff of two values as YAML; none when they are equal."""
-    old, new = (_yaml_lines(each) for each in (before, after))
+    old, new = (
+        yaml.safe_dump(value, sort_keys=True, allow_unicode=True).splitlines() if value else []
+        for value in (before, after)
+    )
     return list(difflib.unified_diff(old, new, fromfile=from_, tofile=to, lineterm=""))
-
-
-def _yaml_lines(value: Any) -> list[str]:
-    return yaml.safe_dump(value, sort_keys=True, allow_unicode=True).splitlines() if value else []
 
 
 async def _applied(session: Session, manifest: Manifest) -> tuple[Manifest, Manifest]:
@@ -99,18 +98,16 @@ async def _applied(session: Session, manifest: Manifest) -> tuple[Manifest, Mani
         live = manifest_from(await session.client.get(ROLLOUT, namespace, name))
     except ApiNotFound:
         live = {}
-    by = _applier(live)
+    # Only the apply of the manager who has applied the object removes the fields that its file has no more.
+    entries = live.get("metadata", {}).get("managedFields") or ()
+    appliers = (
+        entry["manager"] for entry in entries if entry.get("operation") == "Apply" and not entry.get("subresource")
+    )
+    by = next(appliers, "kubectl")
     answer = await session.client.patch(
         ROLLOUT, namespace, name, manifest, APPLY_PATCH, field_manager=by, force=True, dry_run=True, strict=True
     )
     return live, manifest_from(answer)
-
-
-def _applier(live: Manifest) -> str:
-    """Who has applied the object: only that manager's apply removes the fields that its file has no more."""
-    entries = live.get("metadata", {}).get("managedFields") or ()
-    applied = (each["manager"] for each in entries if each.get("operation") == "Apply" and not each.get("subresource"))
-    return next(applied, "kubectl")
 
 
 def _plain(thing: Manifest) -> Manifest:
@@ -152,11 +149,6 @@ def _print(console: Console, lines: list[str], what: str) -> Exit:
     if not lines:
         console.print(plain(f"{what} are the same"), markup=False, highlight=False, soft_wrap=True)
         return Exit.OK
-    for line in _styled(lines):
-        console.print(line, soft_wrap=True)
-    return Exit.BAD
-
-
-def _styled(lines: list[str]) -> Iterator[Text]:
     for line in lines:
-        yield Text(plain(line), _STYLES.get(line[0], ""))
+        console.print(Text(plain(line), _STYLES.get(line[0], "")), soft_wrap=True)
+    return Exit.BAD

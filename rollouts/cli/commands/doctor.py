@@ -34,7 +34,10 @@ async def doctor(options: Options, *, controller_namespace: str | None, as_json:
         console.print(text, markup=False, highlight=False, soft_wrap=True)
     else:
         for each in found:
-            _print(each, console)
+            console.print(f"{each.level:<8}", style=_STYLES[each.level], end="", highlight=False)
+            console.print(plain(f"{each.check}: {each.says}"), markup=False, highlight=False, soft_wrap=True)
+            if each.fix:
+                console.print(plain(f"{'':<8}→ {each.fix}"), markup=False, highlight=False, soft_wrap=True)
         console.print(summary(found), highlight=False)
     return Exit.BAD if any(each.level is Level.FAULT for each in found) else Exit.OK
 
@@ -51,10 +54,3 @@ def summary(found: Iterable[Diagnosis]) -> str:
 
 def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}" if number else ""
-
-
-def _print(each: Diagnosis, console: Console) -> None:
-    console.print(f"{each.level:<8}", style=_STYLES[each.level], end="", highlight=False)
-    console.print(plain(f"{each.check}: {each.says}"), markup=False, highlight=False, soft_wrap=True)
-    if each.fix:
-        console.print(plain(f"{'':<8}→ {each.fix}"), markup=False, highlight=False, soft_wrap=True)

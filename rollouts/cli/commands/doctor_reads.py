@@ -207,6 +207,7 @@ async def read_cluster(session: Session, *, controller_namespace: str | None) ->
     served = await _served(
         session, {each for one in controllers for each in one.flags("router")} | routers_of(rollouts)
     )
+    own = [Right("rollouts.dev", "rollouts", verb, session.namespace) for verb in ("get", "list", "watch", "patch")]
     urls = dict.fromkeys(url for one in controllers for url in one.flags("prometheus-url"))
     return ClusterSeen(
         now_s=session.clock.now_s(),
@@ -226,7 +227,7 @@ async def read_cluster(session: Session, *, controller_namespace: str | None) ->
         api_services=await reader.all(API_SERVICE),
         providers=tuple(providers),
         prometheus=tuple([await _target(reader, url) for url in urls]),
-        own_missing=await _own_missing(session),
+        own_missing=await _denied(session, own, OWN_REVIEW, {}),
         refused=tuple(dict.fromkeys(reader.refused)),
     )
 
@@ -365,21 +366,14 @@ async def _deployments(reader: _Reader, namespace: str | None) -> tuple[Manifest
 
 async def _missing(session: Session, controller: Installed, rights: Sequence[Right]) -> tuple[Right, ...] | None:
     """Those of the rights that its ServiceAccount lacks; None when nobody may tell."""
-    user = f"system:serviceaccount:{controller.namespace}:{controller.account}"
+    namespace = controller.namespace
+    user = f"system:serviceaccount:{namespace}:{controller.account}"
+    # Source: https://kubernetes.io/docs/reference/access-authn-authz/authentication/.
+    groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
     try:
-        return await _denied(session, rights, REVIEW, {"user": user, "groups": _groups(controller.namespace)})
+        return await _denied(session, rights, REVIEW, {"user": user, "groups": groups})
     except ApiForbidden:
         return None
-
-
-def _groups(namespace: str) -> list[str]:
-    """The groups of a ServiceAccount. Source: https://kubernetes.io/docs/reference/access-authn-authz/authentication/."""
-    return ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
-
-
-async def _own_missing(session: Session) -> tuple[Right, ...]:
-    rights = [Right("rollouts.dev", "rollouts", verb, session.namespace) for verb in ("get", "list", "watch", "patch")]
-    return await _denied(session, rights, OWN_REVIEW, {})
 
 
 async def _denied(

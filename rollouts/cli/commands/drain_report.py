@@ -60,8 +60,13 @@ def _cutover(cutover: Cutover, *, now_s: float) -> Iterator[str]:
         yield f"  waiting until: its EndpointSlices show no pod of revision {cutover.from_revision}"
         return
     yield f"  confirmed by: {SIGNAL}, {format_time(cutover.confirmed_at_s)}"
-    if cutover.idle is not None or cutover.streams_idle is not None:
-        yield f"  probes: {', '.join(_idle(cutover))}"
+    probes = [
+        f"no {what} in flight on {count_of(idle.polls, 'poll')} in a row, the last at {format_time(idle.at_s)}"
+        for what, idle in (("requests", cutover.idle), ("streams", cutover.streams_idle))
+        if idle is not None
+    ]
+    if probes:
+        yield f"  probes: {', '.join(probes)}"
     wait_s = cutover.until_s - cutover.confirmed_at_s
     if _is_open(cutover, now_s):
         yield f"  waiting: {wait_s:g} s in all, {short(cutover.until_s - now_s)} left, until {format_time(cutover.until_s)}"
@@ -72,12 +77,6 @@ def _cutover(cutover: Cutover, *, now_s: float) -> Iterator[str]:
         yield f"  TIMED OUT: {cutover.needed_s:g} s were needed; requests may have been cut"
     if not _is_open(cutover, now_s):
         yield from _rest(cutover)
-
-
-def _idle(cutover: Cutover) -> Iterator[str]:
-    for what, idle in (("requests", cutover.idle), ("streams", cutover.streams_idle)):
-        if idle is not None:
-            yield f"no {what} in flight on {count_of(idle.polls, 'poll')} in a row, the last at {format_time(idle.at_s)}"
 
 
 def _rest(cutover: Cutover) -> Iterator[str]:

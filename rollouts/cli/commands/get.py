@@ -92,7 +92,12 @@ def history_rows(seen: RolloutObjects) -> tuple[HistoryRow, ...]:
     # The newest entry is last, so a revision that was rolled out twice shows its last outcome.
     last = {entry.revision: entry for entry in status.history}
     kept = {revision_of(replica_set): replica_set for replica_set in seen.replica_sets}
-    changed = _config_changes(seen.replica_sets)
+    ordered = sorted(seen.replica_sets, key=lambda each: (number_of(each), revision_of(each)))
+    changed = {}  # what changed of the configuration since the kept revision before it; nothing for the first
+    if any(map(uses_of, ordered)):
+        changed = {
+            revision_of(after): changes_text(uses_of(before), uses_of(after)) for before, after in pairwise(ordered)
+        }
     rows = []
     for revision in kept.keys() | last.keys():
         replica_set, entry = kept.get(revision), last.get(revision)
@@ -121,14 +126,6 @@ def _commands(revision: str, entry: HistoryEntry | None, status: RolloutStatus) 
     under_way = revision == status.current_revision != status.stable_revision
     authors = status.authors if under_way else entry.authors if entry is not None else ()
     return ", ".join(f"{each.verb} by {each.by}" for each in authors)
-
-
-def _config_changes(replica_sets: Iterable[Manifest]) -> dict[str, str]:
-    """By revision: what changed of its configuration since the kept revision before it; nothing for the first."""
-    ordered = sorted(replica_sets, key=lambda each: (number_of(each), revision_of(each)))
-    if not any(map(uses_of, ordered)):
-        return {}
-    return {revision_of(after): changes_text(uses_of(before), uses_of(after)) for before, after in pairwise(ordered)}
 
 
 def collections_of(key: Key) -> tuple[Collection, ...]:

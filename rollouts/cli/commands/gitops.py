@@ -119,7 +119,8 @@ def _of_route(place: Place, spec: RolloutSpec, namespace: str) -> tuple[tuple[st
     if fields is None:  # a provider of another package: its fields are unknown here
         return (".spec",), ("/spec",)
     lists = tuple(f".spec.{name}" for name in fields.lists)
-    whole = _makes_routes(spec) and not place.target.subsets
+    routing = spec.strategy.traffic_routing if isinstance(spec.strategy, Canary) else None
+    whole = routing is not None and routing.managed_routes and not place.target.subsets
     return (lists if whole else fields.weights), tuple(f"/spec/{name}" for name in fields.lists)
 
 
@@ -130,14 +131,6 @@ def _declared_fields(provider: Declared) -> Fields | None:
         return None
     path = "".join(f".{step.removesuffix('[]')}{'[]?' if step.endswith('[]') else ''}" for step in steps)
     return Fields((f".spec{path}.{provider.weight}",), (steps[0].removesuffix("[]"),))
-
-
-def _makes_routes(spec: RolloutSpec) -> bool:
-    match spec.strategy:
-        case Canary(traffic_routing=routing) if routing is not None:
-            return bool(routing.managed_routes)
-        case _:
-            return False
 
 
 def _documents(tool: Tool, ignored: tuple[Ignored, ...]) -> Iterator[tuple[str, Manifest]]:

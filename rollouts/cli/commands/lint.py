@@ -8,7 +8,7 @@ cutovers. Numbers that depend on the cluster have their lowest value, so nothing
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -22,6 +22,7 @@ from rollouts.api.spec.parse import parse_spec
 from rollouts.cli.commands.lint_analysis import (
     FileTemplates,
     cluster_remarks,
+    no_evidence_remarks,
     query_remarks,
     rollout_problems,
     template_problems,
@@ -30,7 +31,6 @@ from rollouts.cli.commands.lint_analysis import (
 from rollouts.cli.commands.lint_autoscalers import FileAutoscalers, autoscalers_of, replicas_remarks, value_remarks
 from rollouts.cli.commands.lint_config import FileConfigs, config_findings, config_problems, configs_of
 from rollouts.cli.commands.lint_fields import autoscaler_problems, falling_weights, hash_label_remarks, mend, stranger
-from rollouts.cli.commands.lint_idioms import no_evidence_remarks
 from rollouts.cli.commands.lint_routes import route_problems
 from rollouts.cli.kubernetes.metadata import metadata_problems
 from rollouts.cli.kubernetes.objects import job_problems, object_problems
@@ -222,17 +222,23 @@ def _check(node: yaml.Node, document: Any, report: LintReport, found: _Found) ->
         return
     if ours is TRAFFIC_PROVIDER:
         report.providers += 1
-        problems = list(_provider_problems(document))
+        name = _name(document)
+        problems = list(_problems(document, lambda spec: provider_of(name, spec, _fixed())))
     elif ours is METRIC_PROVIDER:
         report.servers += 1
-        problems = list(_server_problems(document))
+        name = _name(document)
+        problems = list(_problems(document, lambda spec: server_of(name, spec, folder=_ANY_FOLDER, taken=False)))
     elif ours is not ROLLOUT:
         report.templates += 1
         problems = [*_head_problems(document), *template_problems(document.get("spec")), *_job_problems(document)]
-        report.advice += _template_advice(node, document, found.metrics)
+        spec = document.get("spec")
+        unknown = (*(query_remarks(spec, found.metrics) if found.metrics is not None else ()), *cluster_remarks(spec))
+        report.advice += _warnings(node, document, "MetricUnknown", unknown)
+        report.advice += _warnings(node, document, "NoEvidence", no_evidence_remarks(spec))
     else:
         report.checked += 1
-        problems = list(_problems(document, found.known.providers))
+        traffic, namespace = found.known.providers, _namespace(document) or "default"
+        problems = list(_problems(document, lambda spec: places_of(parse_spec(spec), traffic, namespace=namespace)))
         in_template = list(_template_problems(document))
         if not problems and not in_template:
             spec = parse_spec(document["spec"])
@@ -243,15 +249,6 @@ def _check(node: yaml.Node, document: Any, report: LintReport, found: _Found) ->
     for path, message in problems:
         told = f"{path}: {message}{mend(ours.kind, path, message)}"
         report.problems.append(Remark(node_at(node, path)[1], subject, told))
-
-
-def _template_advice(node: yaml.Node, document: Manifest, metrics: Collection[str] | None) -> Iterator[Remark]:
-    """What the conditions of a template read that nobody shows, and what they call good that is no evidence."""
-    spec = document.get("spec")
-    unknown = (*(query_remarks(spec, metrics) if metrics is not None else ()), *cluster_remarks(spec))
-    for rule, remarks in (("MetricUnknown", unknown), ("NoEvidence", no_evidence_remarks(spec))):
-        for path, message in remarks:
-            yield _warning(node, _subject(document), path, message, rule=rule)
 
 
 def _pass_over(node: yaml.Node, document: Manifest, report: LintReport) -> None:
@@ -266,9 +263,10 @@ def _pass_over(node: yaml.Node, document: Manifest, report: LintReport) -> None:
         report.skipped.append(Remark(node.start_mark.line + 1, subject, message))
 
 
-def _warning(node: yaml.Node, subject: str, path: str, message: str, *, rule: str) -> Remark:
-    text = f"{Severity.WARNING}: {path}: {message}"
-    return Remark(node_at(node, path)[1], subject, text, severity=Severity.WARNING, rule=rule)
+def _warnings(node: yaml.Node, document: Manifest, rule: str, remarks: Iterable[tuple[str, str]]) -> Iterator[Remark]:
+    for path, message in remarks:
+        text = f"{Severity.WARNING}: {path}: {message}"
+        yield Remark(node_at(node, path)[1], _subject(document), text, severity=Severity.WARNING, rule=rule)
 
 
 def _head_problems(document: Manifest) -> Iterator[tuple[str, str]]:
@@ -299,30 +297,12 @@ def _job_problems(document: Manifest) -> Iterator[tuple[str, str]]:
                 yield from job_problems(job, f"spec.metrics[{index}].provider.job.spec")
 
 
-def _provider_problems(document: Manifest) -> Iterator[tuple[str, str]]:
+def _problems(document: Manifest, read: Callable[[Manifest], object]) -> Iterator[tuple[str, str]]:
+    """The problems of an object of ours, and those with which `read` refuses its spec."""
     yield from _head_problems(document)
     if isinstance(document.get("spec"), dict):
         try:
-            provider_of(_name(document), document["spec"], _fixed())
-        except SpecInvalid as invalid:
-            yield from ((problem.path, problem.message) for problem in invalid.problems)
-
-
-def _server_problems(document: Manifest) -> Iterator[tuple[str, str]]:
-    yield from _head_problems(document)
-    if isinstance(document.get("spec"), dict):
-        try:
-            server_of(_name(document), document["spec"], folder=_ANY_FOLDER, taken=False)
-        except SpecInvalid as invalid:
-            yield from ((problem.path, problem.message) for problem in invalid.problems)
-
-
-def _problems(document: Manifest, known: Mapping[str, Provider]) -> Iterator[tuple[str, str]]:
-    yield from _head_problems(document)
-    spec = document.get("spec")
-    if isinstance(spec, dict):
-        try:
-            places_of(parse_spec(spec), known, namespace=_namespace(document) or "default")
+            read(document["spec"])
         except SpecInvalid as invalid:
             yield from ((problem.path, problem.message) for problem in invalid.problems)
 
@@ -393,16 +373,13 @@ def _advice(found: _Found) -> Iterator[Remark]:
         yield from _remarks(node, document, pod_findings(document, spec))
         yield from _remarks(node, document, config_findings(document, spec, found.known.configs))
         yield from _remarks(node, document, weight_findings(spec, severity=_weighs(found, document, spec)))
-        for path, message in falling_weights(document):
-            yield _warning(node, _subject(document), path, message, rule="FallingWeights")
-        for path, message in hash_label_remarks(document):
-            yield _warning(node, _subject(document), path, message, rule="HashLabel")
-        for path, message in replicas_remarks(document, found.known.autoscalers):
-            yield _warning(node, _subject(document), path, message, rule="ReplicasOfAutoscaler")
-        for path, message in value_remarks(document, spec.strategy, found.known.autoscalers):
-            yield _warning(node, _subject(document), path, message, rule="ValueOfAutoscaler")
+        autoscalers = found.known.autoscalers
+        yield from _warnings(node, document, "FallingWeights", falling_weights(document))
+        yield from _warnings(node, document, "HashLabel", hash_label_remarks(document))
+        yield from _warnings(node, document, "ReplicasOfAutoscaler", replicas_remarks(document, autoscalers))
+        yield from _warnings(node, document, "ValueOfAutoscaler", value_remarks(document, spec.strategy, autoscalers))
         if others := _sharing(document, found.known):
-            yield _warning(node, _subject(document), "spec.selector", shared_text(others), rule="SelectorShared")
+            yield from _warnings(node, document, "SelectorShared", [("spec.selector", shared_text(others))])
     for node, document in found.services:
         for _, rollout, spec in found.rollouts:
             relation = relation_of(document, spec)

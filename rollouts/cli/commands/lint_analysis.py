@@ -1,9 +1,13 @@
 """What `rollouts lint` knows of analyses: the controller's own checks of templates and of the Rollouts that use them, conditions
-that nobody can evaluate, and metrics that a Prometheus does not have.
+that nobody can evaluate, or that call missing numbers good or bad, and metrics that a Prometheus does not have.
+
+Argo Rollouts' users write `isNaN(result) || result < 0.05` and `default(result, 0) == 0` for services without requests. Here such
+a measurement is what `noData` says, and an update that waits for it stands still until a person promotes it.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -18,13 +22,15 @@ from rollouts.cli.commands.metric_names import missing_metrics
 from rollouts.core.model.analysis import Analysis
 from rollouts.core.model.rollout import RolloutSpec, analyses
 from rollouts.core.promql import filled_query
-from rollouts.errors import ExpressionInvalid, SpecInvalid
+from rollouts.errors import ExpressionFailed, ExpressionInvalid, SpecInvalid
 from rollouts.metrics.cluster_figures import NAMES
 from rollouts.metrics.conditions import condition_of
 from rollouts.metrics.figures import AGAIN_S
 from rollouts.objects import ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, Manifest
 
 _PLACE = "{{"
+_NOTHING: tuple[Any, ...] = (None, [], [math.nan], math.nan)
+"""What a condition sees of an answer without evidence."""
 _READ = re.compile(r"\bresult(\[[^\]]*\]|\.\w+)")
 _CONDITIONS = ("successCondition", "failureCondition")
 _GIVEN_BY_THE_CLUSTER = {
@@ -148,7 +154,9 @@ def query_remarks(spec: Any, known: Collection[str]) -> Iterator[tuple[str, str]
                 queries = [("compare.of.prometheus.query", query), ("compare.total", str(compared.get("total") or ""))]
             case _:
                 continue
-        for name, query in () if _names_server(asked) else queries:
+        if asked.get("address") or asked.get("metricProvider"):
+            continue
+        for name, query in queries:
             filled = filled_query(query, defaults.get, lambda *_: None)
             yield from ((f"spec.metrics[{index}].provider.{name}", why) for why in missing_metrics(filled, known))
 
@@ -190,8 +198,39 @@ def _condition_remarks(metric: Mapping[str, Any], path: str, provider: str) -> I
                 yield f"{path}.{name}", f"result{read[:40]} is nothing that {provider} shows: there is {known}"
 
 
-def _names_server(asked: Mapping[str, Any]) -> bool:
-    return bool(asked.get("address") or asked.get("metricProvider"))
+def no_evidence_remarks(spec: Any) -> Iterator[tuple[str, str]]:
+    """Path and message for conditions of a template that hold where nothing was measured, and are not asked then."""
+    for index, metric in enumerate(_list(spec.get("metrics")) if isinstance(spec, dict) else ()):
+        if not isinstance(metric, dict) or metric.get("minSamples") == 0:
+            continue
+        path, then = f"spec.metrics[{index}]", metric.get("noData") or "inconclusive"
+        helps = "with minSamples: 0 the condition decides"
+        success, failure = metric.get("successCondition"), metric.get("failureCondition")
+        if _holds_of_nothing(success, defaults=True):
+            what = "calls it a success when there is no number; that is no evidence, and the measurement is what noData says"
+            yield f"{path}.successCondition", f"{what} ({then}); {helps}"
+        if _holds_of_nothing(failure, defaults=True) and not _holds_of_nothing(failure, defaults=False):
+            what = "gives a missing number a value, and is not asked then: the measurement is what noData says"
+            yield f"{path}.failureCondition", f"{what} ({then}); {helps}"
+
+
+def _holds_of_nothing(source: Any, *, defaults: bool) -> bool:
+    """Whether the condition is true of an answer without a number; False for one that cannot be told here."""
+    if not isinstance(source, str) or not source.strip() or _PLACE in source:
+        return False
+    try:
+        condition = condition_of(source, defaults=defaults)
+    except ExpressionInvalid:  # a problem of its own
+        return False
+    if not (condition.reads.of_missing or condition.reads.of_finite):
+        return False
+    for value in _NOTHING:
+        try:
+            if condition.holds(value, now_s=0.0):
+                return True
+        except ExpressionFailed:
+            continue
+    return False
 
 
 def _list(value: Any) -> list[Any]:

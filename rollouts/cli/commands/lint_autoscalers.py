@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
+from rollouts.cli.kubernetes.parts import mapping
 from rollouts.core.model.rollout import Canary, Strategy
 from rollouts.objects import AUTOSCALER, ROLLOUT, Manifest
 
@@ -43,7 +44,7 @@ def autoscalers_of(documents: Iterable[Any]) -> FileAutoscalers:
 
 def replicas_remarks(rollout: Manifest, autoscalers: FileAutoscalers) -> Iterator[tuple[str, str]]:
     """What to say when a Rollout's file sets the number of pods that an autoscaler sets too."""
-    if "replicas" in _mapping(rollout.get("spec")):
+    if "replicas" in mapping(rollout.get("spec")):
         for each in _of(rollout, autoscalers):
             twice = f"{each.shown} sets it too, so each apply of this file takes back what it has scaled"
             fix = "leave it out of the file, or let the tool that applies it ignore the field (docs/autoscaling.md)"
@@ -73,7 +74,7 @@ def multiplies_words(autoscaler: str, metrics: tuple[str, ...]) -> str:
 
 
 def _of(rollout: Manifest, autoscalers: FileAutoscalers) -> Iterator[FileAutoscaler]:
-    metadata = _mapping(rollout.get("metadata"))
+    metadata = mapping(rollout.get("metadata"))
     for each in autoscalers:
         if (each.namespace, each.rollout) == (metadata.get("namespace"), metadata.get("name")):
             yield each
@@ -83,26 +84,22 @@ def _autoscaler(document: Manifest) -> FileAutoscaler | None:
     kind, group = document.get("kind"), str(document.get("apiVersion")).partition("/")[0]
     if (group, kind) not in ((AUTOSCALER.group, AUTOSCALER.kind), (KEDA_GROUP, SCALED_OBJECT)):
         return None
-    target = _mapping(_mapping(document.get("spec")).get("scaleTargetRef"))
-    metadata = _mapping(document.get("metadata"))
+    target = mapping(mapping(document.get("spec")).get("scaleTargetRef"))
+    metadata = mapping(document.get("metadata"))
     if (target.get("kind"), str(target.get("apiVersion")).partition("/")[0]) != (ROLLOUT.kind, ROLLOUT.group):
         return None
-    values = value_metrics(_mapping(document.get("spec")))
+    values = value_metrics(mapping(document.get("spec")))
     return FileAutoscaler(f"{kind} {metadata.get('name')}", metadata.get("namespace"), str(target.get("name")), values)
 
 
 def value_metrics(spec: Mapping[str, Any]) -> tuple[str, ...]:
     """The names of the metrics of an HPA, and of the triggers of a ScaledObject, with a target of type Value."""
-    sources = [_mapping(each.get("object") or each.get("external")) for each in _items(spec.get("metrics"))]
-    by_value = [each for each in sources if _mapping(each.get("target")).get("type") == "Value"]
+    sources = [mapping(each.get("object") or each.get("external")) for each in _items(spec.get("metrics"))]
+    by_value = [each for each in sources if mapping(each.get("target")).get("type") == "Value"]
     triggers = [each for each in _items(spec.get("triggers")) if each.get("metricType") == "Value"]
-    names = [_mapping(each.get("metric")).get("name") for each in by_value]
+    names = [mapping(each.get("metric")).get("name") for each in by_value]
     return tuple(map(str, [*names, *(each.get("name") or each.get("type") for each in triggers)]))
 
 
 def _items(value: Any) -> list[Mapping[str, Any]]:
-    return [_mapping(each) for each in value] if isinstance(value, list) else []
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
+    return [mapping(each) for each in value] if isinstance(value, list) else []

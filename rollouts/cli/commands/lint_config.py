@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from rollouts.cli.kubernetes.parts import mapping
 from rollouts.cli.view.config import content_of
 from rollouts.core.advice.findings import Finding, Rule, Severity
 from rollouts.core.config.references import ConfigPlace, places
@@ -73,25 +74,18 @@ def config_findings(document: Manifest, spec: RolloutSpec, configs: FileConfigs)
     for key in sorted(first):
         asked = first[key]
         if (source := _copied_from(asked, document, configs, first)) is not None:
-            yield _of_a_copy(asked, source)
+            what = f"{asked.place.ref} looks like a copy that the controller made, and it deletes copies that no revision has"
+            yield Finding(Rule.CONFIG_COPY_NAMED, Severity.WARNING, asked.path, what, f"name {source} instead")
         elif (
             asked.found is None
             and key in required
             and (key[0] is ConfigKind.CONFIG_MAP or spec.config_versioning.secrets)
         ):
-            yield _not_in_files(asked, versioned=spec.config_versioning.enabled)
+            waits = "the rollout waits" if spec.config_versioning.enabled else "its pods do not start"
+            what = f"{asked.place.ref} is not in these files; {waits} if the cluster lacks it"
+            fix = "nothing to do when it is in the cluster"
+            yield Finding(Rule.CONFIG_MISSING, Severity.NOTE, asked.path, what, fix)
     yield from _sub_paths(document, spec, every)
-
-
-def _not_in_files(asked: _Asked, *, versioned: bool) -> Finding:
-    waits = "the rollout waits" if versioned else "its pods do not start"
-    what = f"{asked.place.ref} is not in these files; {waits} if the cluster lacks it"
-    return Finding(Rule.CONFIG_MISSING, Severity.NOTE, asked.path, what, "nothing to do when it is in the cluster")
-
-
-def _of_a_copy(asked: _Asked, source: str) -> Finding:
-    what = f"{asked.place.ref} looks like a copy that the controller made, and it deletes copies that no revision has"
-    return Finding(Rule.CONFIG_COPY_NAMED, Severity.WARNING, asked.path, what, f"name {source} instead")
 
 
 def _copied_from(
@@ -103,7 +97,7 @@ def _copied_from(
     """
     kind, name = _key(asked)
     if asked.found is not None:
-        labels = _mapping(_mapping(asked.found.get("metadata")).get("labels"))
+        labels = mapping(mapping(asked.found.get("metadata")).get("labels"))
         return "its source" if labels.get(CONFIG_COPY) == CONFIG_COPY_VALUE else None
     match = _COPY.fullmatch(name)
     if match is None:
@@ -115,17 +109,18 @@ def _copied_from(
 
 def _sub_paths(document: Manifest, spec: RolloutSpec, every: Iterable[_Asked]) -> Iterator[Finding]:
     """Mounts of one file of a source whose edits reach pods uncontrolled: this one they never reach."""
-    pod = _mapping(document["spec"]["template"].get("spec"))
-    loose = {
-        _volume(asked.path): asked.place.ref
+    pod = mapping(document["spec"]["template"].get("spec"))
+    volumes = f"{_ROOT}.spec.volumes["
+    loose = {  # by the index of the volume
+        int(asked.path.removeprefix(volumes).partition("]")[0]): asked.place.ref
         for asked in every
-        if asked.path.startswith(f"{_ROOT}.spec.volumes[") and not _is_versioned(asked, spec)
+        if asked.path.startswith(volumes) and not _is_versioned(asked, spec)
     }
-    names = {_mapping(volume).get("name"): index for index, volume in enumerate(_list(pod.get("volumes")))}
+    names = {mapping(volume).get("name"): index for index, volume in enumerate(_list(pod.get("volumes")))}
     for field in ("containers", "initContainers"):
         for at, container in enumerate(_list(pod.get(field))):
-            for index, mount in enumerate(_list(_mapping(container).get("volumeMounts"))):
-                mounted = _mapping(mount)
+            for index, mount in enumerate(_list(mapping(container).get("volumeMounts"))):
+                mounted = mapping(mount)
                 ref = loose.get(names.get(mounted.get("name"), -1))
                 if ref is not None and (mounted.get("subPath") or mounted.get("subPathExpr")):
                     path = f"{_ROOT}.spec.{field}[{at}].volumeMounts[{index}]"
@@ -136,7 +131,7 @@ def _sub_paths(document: Manifest, spec: RolloutSpec, every: Iterable[_Asked]) -
 
 def _is_versioned(asked: _Asked, spec: RolloutSpec) -> bool:
     ref = asked.place.ref
-    annotations = _mapping(_mapping(_mapping(asked.found).get("metadata")).get("annotations"))
+    annotations = mapping(mapping(mapping(asked.found).get("metadata")).get("annotations"))
     if not spec.config_versioning.enabled or is_left_alone(annotations):
         return False
     return ref.kind is ConfigKind.CONFIG_MAP or spec.config_versioning.secrets
@@ -146,17 +141,13 @@ def _all_asked(document: Manifest, configs: FileConfigs) -> Iterator[_Asked]:
     template = document["spec"]["template"]
     paths = dict(_paths(template, _ROOT))
     for place in places(template):
-        path = paths[id(place.holder)]
+        holder, path = place.holder, paths[id(place.holder)]
+        named = [(f"{path}.key", holder.get("key"))]
+        for index, item in enumerate(_list(holder.get("items"))):
+            named.append((f"{path}.items[{index}].key", mapping(item).get("key")))
+        keys = tuple((key_path, key) for key_path, key in named if isinstance(key, str))
         found = configs.get((_namespace(document), place.ref.kind, place.ref.name))
-        yield _Asked(path, place, tuple(_keys(place.holder, path)), found)
-
-
-def _keys(holder: Mapping[str, Any], path: str) -> Iterator[tuple[str, str]]:
-    if isinstance(holder.get("key"), str):
-        yield f"{path}.key", holder["key"]
-    for index, item in enumerate(_list(holder.get("items"))):
-        if isinstance(_mapping(item).get("key"), str):
-            yield f"{path}.items[{index}].key", item["key"]
+        yield _Asked(path, place, keys, found)
 
 
 def _paths(value: Any, path: str) -> Iterator[tuple[int, str]]:
@@ -170,22 +161,13 @@ def _paths(value: Any, path: str) -> Iterator[tuple[int, str]]:
             yield from _paths(item, f"{path}[{index}]")
 
 
-def _volume(path: str) -> int:
-    """The index of the volume in a path below `volumes`."""
-    return int(path.removeprefix(f"{_ROOT}.spec.volumes[").partition("]")[0])
-
-
 def _key(asked: _Asked) -> tuple[ConfigKind, str]:
     return asked.place.ref.kind, asked.place.ref.name
 
 
 def _namespace(document: Manifest) -> str | None:
-    namespace = _mapping(document.get("metadata")).get("namespace")
+    namespace = mapping(document.get("metadata")).get("namespace")
     return str(namespace) if namespace is not None else None
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _list(value: Any) -> list[Any]:

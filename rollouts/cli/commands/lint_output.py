@@ -117,22 +117,22 @@ def as_text(output: LintOutput, reports: Iterable[FileReport], *, version: str) 
     found = [(each.source, remark) for each in reports for remark in (*each.report.problems, *each.report.advice)]
     match output:
         case LintOutput.JSON:
-            return json.dumps([_as_json(*each) for each in found], indent=2)
+            findings = [
+                {
+                    "file": source,
+                    "line": remark.line,
+                    "severity": remark.severity,
+                    "rule": remark.rule,
+                    "object": remark.subject,
+                    "message": remark.message,
+                }
+                for source, remark in found
+            ]
+            return json.dumps(findings, indent=2)
         case LintOutput.GITHUB:
             return "\n".join(_as_annotation(*each) for each in found)
         case LintOutput.SARIF:
             return json.dumps(_as_sarif(found, version), indent=2)
-
-
-def _as_json(source: str, remark: Remark) -> dict[str, Any]:
-    return {
-        "file": source,
-        "line": remark.line,
-        "severity": remark.severity,
-        "rule": remark.rule,
-        "object": remark.subject,
-        "message": remark.message,
-    }
 
 
 def _as_annotation(source: str, remark: Remark) -> str:
@@ -153,6 +153,18 @@ def _escaped(value: str) -> str:
 def _as_sarif(found: list[tuple[str, Remark]], version: str) -> dict[str, Any]:
     """Source: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html."""
     rules = sorted({remark.rule or ERROR for _, remark in found})
+    levels = {ERROR: "error", Severity.UNSAFE: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
+    results = []
+    for source, remark in found:
+        place = {"artifactLocation": {"uri": source}, "region": {"startLine": remark.line}}
+        results.append(
+            {
+                "ruleId": remark.rule or ERROR,
+                "level": levels.get(remark.severity, "warning"),
+                "message": {"text": f"{remark.subject}: {remark.message}"},
+                "locations": [{"physicalLocation": place}],
+            }
+        )
     return {
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
@@ -161,19 +173,7 @@ def _as_sarif(found: list[tuple[str, Remark]], version: str) -> dict[str, Any]:
                 "tool": {
                     "driver": {"name": "rollouts lint", "version": version, "rules": [{"id": each} for each in rules]}
                 },
-                "results": list(_results(found)),
+                "results": results,
             }
         ],
     }
-
-
-def _results(found: list[tuple[str, Remark]]) -> Iterator[dict[str, Any]]:
-    levels = {ERROR: "error", Severity.UNSAFE: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
-    for source, remark in found:
-        place = {"artifactLocation": {"uri": source}, "region": {"startLine": remark.line}}
-        yield {
-            "ruleId": remark.rule or ERROR,
-            "level": levels.get(remark.severity, "warning"),
-            "message": {"text": f"{remark.subject}: {remark.message}"},
-            "locations": [{"physicalLocation": place}],
-        }

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
+from rollouts.cli.kubernetes.parts import mapping
 from rollouts.controller.observe.observer import context_of
 from rollouts.controller.observe.places import places_of
 from rollouts.core.model.rollout import Canary, RolloutSpec, named_services
@@ -27,16 +27,14 @@ def route_problems(
     Args:
         known: the traffic providers, by name.
     """
-    namespace = str(_metadata(rollout).get("namespace") or "default")
-    name = str(_metadata(rollout).get("name") or "")
+    metadata, route_metadata = mapping(rollout.get("metadata")), mapping(route.get("metadata"))
+    namespace, name = str(metadata.get("namespace") or "default"), str(metadata.get("name") or "")
+    route_name = (route_metadata.get("name"), route_metadata.get("namespace") or "default")
     if any(isinstance(each, SubsetName) for each in named_services(spec.strategy)):
         return
     for place in places_of(spec, known, namespace=namespace):
         target = place.target
-        mine = (target.name, target.namespace) == (
-            _metadata(route).get("name"),
-            _metadata(route).get("namespace") or "default",
-        )
+        mine = (target.name, target.namespace) == route_name
         versions = {(kind.api_version, kind.kind) for kind in target.kinds}
         if place.provider is None or not mine or (route.get("apiVersion"), route.get("kind")) not in versions:
             continue
@@ -71,8 +69,3 @@ def _steps_not_said(
             if str(why) not in told:
                 told.add(str(why))
                 yield at, str(why)
-
-
-def _metadata(manifest: Manifest) -> Mapping[str, Any]:
-    metadata = manifest.get("metadata")
-    return metadata if isinstance(metadata, dict) else {}

@@ -67,7 +67,9 @@ def _containers(rollouts: Iterable[Manifest], available: set[str]) -> Iterator[D
 
 def _apis(autoscalers: Iterable[Manifest], available: set[str]) -> Iterator[Diagnosis]:
     for autoscaler in autoscalers:
-        for api in sorted(_needed(autoscaler) - available):
+        types = {metric.get("type", "") for metric in autoscaler["spec"].get("metrics") or ()}
+        needed = {_API_OF_METRIC[each] for each in types if each in _API_OF_METRIC}
+        for api in sorted(needed - available):
             fix = (
                 "install metrics-server"
                 if api == "metrics.k8s.io"
@@ -75,11 +77,6 @@ def _apis(autoscalers: Iterable[Manifest], available: set[str]) -> Iterator[Diag
             )
             says = f"HorizontalPodAutoscaler {_name(autoscaler)} needs {api}, which is not available: it does not scale"
             yield Diagnosis("metrics APIs", Level.WARNING, says, fix)
-
-
-def _needed(autoscaler: Manifest) -> set[str]:
-    types = {metric.get("type", "") for metric in autoscaler["spec"].get("metrics") or ()}
-    return {_API_OF_METRIC[each] for each in types if each in _API_OF_METRIC}
 
 
 def _inactive(seen: ClusterSeen) -> Iterator[Diagnosis]:

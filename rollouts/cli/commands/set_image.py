@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 from rich.console import Console
@@ -63,7 +63,9 @@ async def set_image(options: Options, name: str, images: Mapping[str, str], *, c
         patch = [operation for each in found for operation in each.operations()]
         await session.client.patch(ROLLOUT, session.namespace, name, patch, JSON_PATCH, field_manager=FIELD_MANAGER)
     arrow = marks_for(ascii_only=console.options.ascii_only).arrow
-    for line in _lines(name, found, paused_words(RolloutObjects(rollout=rollout)), arrow=arrow):
+    paused = paused_words(RolloutObjects(rollout=rollout))
+    lines = [f"{name}: {change.container}: {change.before} {arrow} {change.after}{paused}" for change in found]
+    for line in (*lines, f"{arrow} kubectl rollouts get {name} -w"):
         console.print(plain(line), markup=False, highlight=False, soft_wrap=True)
     return Exit.OK
 
@@ -98,9 +100,3 @@ def parse_images(words: Sequence[str]) -> dict[str, str]:
     if twice := [name for name in names if names.count(name) > 1]:
         raise ValueError(f"{twice[0]} is given two images; name each container once")
     return {name: image for name, _, image in pairs}
-
-
-def _lines(name: str, changes: Iterable[ImageChange], paused: str, *, arrow: str) -> Iterable[str]:
-    for each in changes:
-        yield f"{name}: {each.container}: {each.before} {arrow} {each.after}{paused}"
-    yield f"{arrow} kubectl rollouts get {name} -w"

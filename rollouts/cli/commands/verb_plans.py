@@ -187,25 +187,16 @@ def plan_abort(seen: RolloutObjects) -> CommandWrite | Nothing:
     instead = (
         f"revision {status.stable_revision} gets all traffic" if status.stable_revision else "no other one can serve"
     )
-    instead += _lacking(seen, status.stable_revision)
-    meaning = f"aborts revision {revision}; {instead}"
-    return CommandWrite(patches.abort(revision), Verb.ABORT, meaning, loses=_lost_by_abort(seen, status))
-
-
-def _lacking(seen: RolloutObjects, revision: str) -> str:
-    """What the revision that takes over lacks, for the end of a message: `, of which 0 of 4 pods are ready`; "" for nothing."""
-    line = next((each for each in view_of(seen).revisions if each.revision == revision), None)
-    if line is None or line.ready >= line.desired:
-        return ""
-    return f", of which {line.ready} of {count_of(line.desired, 'pod')} {'is' if line.ready == 1 else 'are'} ready"
-
-
-def _lost_by_abort(seen: RolloutObjects, status: RolloutStatus) -> str:
     view = view_of(seen)
-    pods = count_of(status.updated_replicas, "pod")
+    stable = next((line for line in view.revisions if line.revision == status.stable_revision), None)
+    if stable is not None and stable.ready < stable.desired:
+        are = "is" if stable.ready == 1 else "are"
+        instead += f", of which {stable.ready} of {count_of(stable.desired, 'pod')} {are} ready"
     done = f"step {min(view.step_index, len(view.steps))} of {len(view.steps)}, " if view.steps else ""
     share = f"{percent_text(view.weight_percent)} of the traffic, " if view.weight_percent is not None else ""
-    return f"lost: {done}{share}{pods} of revision {status.current_revision}; a retry begins again at its first step"
+    pods = f"{count_of(status.updated_replicas, 'pod')} of revision {revision}"
+    lost = f"lost: {done}{share}{pods}; a retry begins again at its first step"
+    return CommandWrite(patches.abort(revision), Verb.ABORT, f"aborts revision {revision}; {instead}", loses=lost)
 
 
 def plan_retry(seen: RolloutObjects) -> CommandWrite | Nothing:

@@ -75,9 +75,12 @@ async def carry_out_on(
         console.print("nothing was changed", highlight=False)
         return Exit.BAD
     if _is_spent(seen, asked):
-        seen = await _taken_off(session, name, plan, asked, seen)
+        seen = await _withdraw_annotation(session, name, plan, asked, seen)
     await _write(session, name, plan, asked, seen)
-    console.print(plain(f"{name}: {_written(asked)}: {asked.meaning}"), markup=False, highlight=False, soft_wrap=True)
+    written = ", ".join(
+        f"{key}={value}" if value is not None else f"{key} removed" for key, value in asked.annotations.items()
+    )
+    console.print(plain(f"{name}: {written}: {asked.meaning}"), markup=False, highlight=False, soft_wrap=True)
     if not wait:
         return Exit.OK
     answer = await _answer(session, name, asked)
@@ -128,7 +131,7 @@ async def _write(session: Session, name: str, plan: PlannedWrite, asked: Command
             return
 
 
-async def _taken_off(
+async def _withdraw_annotation(
     session: Session, name: str, plan: PlannedWrite, asked: CommandWrite, seen: RolloutObjects
 ) -> RolloutObjects:
     """Removes the annotation that is about to be set again, and returns the Rollout after the controller has seen that.
@@ -160,14 +163,14 @@ async def _answer(session: Session, name: str, asked: CommandWrite) -> str | Non
     try:
         async with asyncio.timeout(RECORDED_WITHIN_S), following(session, mine) as followed:
             async for _ in changes(followed, at_least_every_s=RECORDED_WITHIN_S):
-                if (said := _said(followed, asked)) is not None:
+                if (said := _recorded_answer(followed, asked)) is not None:
                     return said
     except TimeoutError:
         pass
     return None
 
 
-def _said(followed: Followed, asked: CommandWrite) -> str | None:
+def _recorded_answer(followed: Followed, asked: CommandWrite) -> str | None:
     for rollout in followed.all(ROLLOUT):
         records = _records(rollout, asked)
         if asked.value is None:
@@ -187,9 +190,3 @@ def _records(rollout: Manifest, asked: CommandWrite) -> list[Command]:
 def _unanswered(name: str) -> str:
     within = f"within {RECORDED_WITHIN_S:g} s"
     return f"{name}: no controller has recorded the command {within}; `kubectl rollouts doctor` says whether one runs"
-
-
-def _written(asked: CommandWrite) -> str:
-    return ", ".join(
-        f"{key}={value}" if value is not None else f"{key} removed" for key, value in asked.annotations.items()
-    )

@@ -43,7 +43,14 @@ async def version(options: Options, *, client_only: bool, as_json: bool, console
 
     Raises: what `Client` raises, but no ApiForbidden about controllers.
     """
-    found = Versions(own_version()) if client_only else await _read(options)
+    found = Versions(own_version())
+    if not client_only:
+        async with open_session(options) as session:
+            server = await server_version(session.api, deadline_s=session.request_timeout_s)
+            deployments, refused = await installed_controllers(session)
+        controllers = tuple((controller.where, controller.version) for controller in map(Installed, deployments))
+        unseen = f"cannot be seen: you may not {refused[0]}" if refused else ""
+        found = Versions(own_version(), controllers, unseen, server.git_version)
     if as_json:
         document = {"client": found.client, "server": found.server, "controllers": dict(found.controllers)}
         console.out(json.dumps(document, indent=2), highlight=False)
@@ -66,12 +73,3 @@ def lines_of(found: Versions, *, client_only: bool) -> list[str]:
         others = ", ".join(found.skewed)
         lines.append(f"{others} and this program have different versions: helm upgrade, or make cli in its source tree")
     return lines
-
-
-async def _read(options: Options) -> Versions:
-    async with open_session(options) as session:
-        server = await server_version(session.api, deadline_s=session.request_timeout_s)
-        deployments, refused = await installed_controllers(session)
-    controllers = tuple((each.where, each.version) for each in map(Installed, deployments))
-    unseen = f"cannot be seen: you may not {refused[0]}" if refused else ""
-    return Versions(own_version(), controllers, unseen, server.git_version)

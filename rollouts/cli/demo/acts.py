@@ -112,7 +112,9 @@ async def abort(stage: DemoStage, say: Say) -> tuple[int, str]:
     def crashes(seen: RolloutObjects) -> bool:
         status = status_of(seen.rollout)
         waits = status.waiting_for is not None and status.waiting_for.reason == Reason.PODS_NOT_AVAILABLE
-        return waits and any(revision_of(pod) == status.current_revision and _is_stuck(pod) for pod in seen.pods)
+        return waits and any(
+            revision_of(pod) == status.current_revision and bool(pod_line(pod).problem) for pod in seen.pods
+        )
 
     seen = await stage.until(CANARY_APP, crashes, deadline_s=20, what="the bad pod is seen to fail")
     bad = status_of(seen.rollout).current_revision
@@ -160,7 +162,14 @@ async def measured(stage: DemoStage, say: Say) -> tuple[int, str]:
         f"its analysis has aborted it: {tally.failed[bad]} of {count_of(tally.sent[bad], 'request')} to {FAULTY} failed"
     )
     _promise(tally.failed[bad] > 0, f"no request to {FAULTY} failed")
-    await stage.until(CANARY_APP, _stable_serves, deadline_s=20, what="all requests go to the stable revision")
+
+    def stable_serves(seen: RolloutObjects) -> bool:
+        """Whether every proxy sends all requests to the stable revision, which has all its pods."""
+        status = status_of(seen.rollout)
+        back = status.traffic is not None and status.traffic.desired_percent == status.traffic.observed_percent == 0
+        return back and len(_pods_of(seen, status.stable_revision)) == REPLICAS
+
+    await stage.until(CANARY_APP, stable_serves, deadline_s=20, what="all requests go to the stable revision")
     before = tally.sent[bad]
     await asyncio.sleep(_STEADY_S)
     more = tally.sent[bad] - before
@@ -284,13 +293,6 @@ def _measurements(seen: RolloutObjects) -> Iterator[tuple[tuple[str, str, float]
                     yield (run.name, metric.name, each.at_s), metric, each
 
 
-def _stable_serves(seen: RolloutObjects) -> bool:
-    """Whether every proxy sends all requests to the stable revision, which has all its pods."""
-    status = status_of(seen.rollout)
-    back = status.traffic is not None and status.traffic.desired_percent == status.traffic.observed_percent == 0
-    return back and len(_pods_of(seen, status.stable_revision)) == REPLICAS
-
-
 def _is_healthy(seen: RolloutObjects) -> bool:
     status = status_of(seen.rollout)
     return status.phase == Phase.HEALTHY and status.observed_generation == seen.rollout["metadata"]["generation"]
@@ -327,7 +329,3 @@ def _serving_images(seen: RolloutObjects) -> set[str]:
         if (each.get("status") or {}).get("readyReplicas", 0)
         for image in images_of(each)
     }
-
-
-def _is_stuck(pod: dict[str, object]) -> bool:
-    return bool(pod_line(pod).problem)

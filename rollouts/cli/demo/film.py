@@ -141,12 +141,14 @@ def svg(frames: Sequence[Frame]) -> str:
     )
     width_px, height_px = round(COLUMNS * _CELL_PX) + 2 * _EDGE_PX, height + _BAR_PX + _EDGE_PX
     theme = SVG_EXPORT_THEME
+    # A grey line around the window, so that it has an edge on a page as dark as it is.
+    edge = f'fill="{theme.background_color.hex}" stroke="#808080" stroke-opacity="0.5"'
     return "\n".join([
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width_px} {height_px}" role="img" aria-labelledby="title">',
         '<title id="title">rollouts demo: a canary, two aborts and a blue-green update, with no request lost</title>',
         f"<style>{style}</style>",
         "<defs>", *(f'<g id="{name}">{drawn}</g>' for drawn, name in lines.items()), "</defs>",
-        f'<rect x="0.5" y="0.5" width="{width_px - 1}" height="{height_px - 1}" rx="8" {_frame(theme.background_color)}/>',
+        f'<rect x="0.5" y="0.5" width="{width_px - 1}" height="{height_px - 1}" rx="8" {edge}/>',
         f'<text x="{width_px / 2:g}" y="19" text-anchor="middle" fill="{theme.foreground_color.hex}">make demo</text>',
         *(f'<circle cx="{18 + 18 * index}" cy="14" r="5.5" fill="{colour}"/>'
           for index, colour in enumerate(("#ff5f57", "#febc2e", "#28c840"))),
@@ -189,21 +191,13 @@ def _rule(style: Style) -> str:
     theme = SVG_EXPORT_THEME
     colour = style.color.get_truecolor(theme) if style.color is not None else theme.foreground_color
     if style.dim:
-        colour = _mixed(colour, theme.background_color)
+        red, green, blue = (
+            (_DIM_PERCENT * each + (100 - _DIM_PERCENT) * below) // 100
+            for each, below in zip(colour, theme.background_color, strict=True)
+        )
+        colour = ColorTriplet(red, green, blue)
     weight = ";font-weight:bold" if style.bold else ""
     return f"fill:{colour.hex}{weight}{';font-style:italic' if style.italic else ''}"
-
-
-def _frame(ground: ColorTriplet) -> str:
-    """A grey line around the window, so that it has an edge on a page as dark as it is."""
-    return f'fill="{ground.hex}" stroke="#808080" stroke-opacity="0.5"'
-
-
-def _mixed(colour: ColorTriplet, ground: ColorTriplet) -> ColorTriplet:
-    red, green, blue = (
-        (_DIM_PERCENT * each + (100 - _DIM_PERCENT) * below) // 100 for each, below in zip(colour, ground, strict=True)
-    )
-    return ColorTriplet(red, green, blue)
 
 
 if __name__ == "__main__":

@@ -201,13 +201,11 @@ class DemoStage:
                         return seen
                     await self.followed.changed.wait()
         except TimeoutError:
-            now = "it does not exist" if seen is None else f"it is {_summary(seen)}"
+            now = "it does not exist"
+            if seen is not None:
+                view = view_of(seen)
+                now = f"it is {view.phase or 'Unknown'} at step {view.step_index}/{len(view.steps)}: {view.message}"
             raise NotAsPromised(f"expected within {limit_s:g} s that {what}; {now}") from None
-
-
-def _summary(seen: RolloutObjects) -> str:
-    view = view_of(seen)
-    return f"{view.phase or 'Unknown'} at step {view.step_index}/{len(view.steps)}: {view.message}"
 
 
 @asynccontextmanager

@@ -163,25 +163,24 @@ def report_of(
     """
     spec = seen.rollout.spec
     services = _merged(live.services, from_file)
-    findings = [*_missing(seen, services), *_of_sources(seen, live.sources)]
+    findings = list(_of_named(seen, services, live.sources))
     for name in named_services(spec.strategy):  # with every Service there, the rest of the update can be rehearsed
         seen = with_service(seen, name, services.get(str(name)))
     numbers = drain_numbers(spec.drain, seen.proxy)
     startup = startup_of(live.pods)
-    rehearsed = _rehearsed(seen, startup_s=startup.usual_s if startup else 0.0)
-    rehearsal = rehearsed.rehearsal
+    fastest_s, usual_s = (startup.fastest_s, startup.usual_s) if startup else (None, 0.0)
+    rehearsal = rehearse(seen, startup_s=usual_s)
+    target = rehearsal.revision
+    updates = any(stage.kind not in (StageKind.FIRST, StageKind.AFTER) for stage in rehearsal.stages)
+    supposed = rehearsal.stuck is None and not updates  # no update, or the first revision, which has no steps
+    if supposed:
+        rehearsal = rehearse(with_revision(rehearsal.end, NEXT), startup_s=usual_s)
     template = json.loads(spec.template_json)
-    pod = exit_findings(
-        template,
-        drain=spec.drain,
-        numbers=numbers,
-        surges=surges(spec),
-        startup_s=startup.fastest_s if startup else None,
-    )
+    pod = exit_findings(template, drain=spec.drain, numbers=numbers, surges=surges(spec), startup_s=fastest_s)
     about = f"Rollout {seen.rollout.name}"
     analysed = analysis_findings(rollout, spec, templates)
     findings += [Found(about, each) for each in (*analysed, *pod, *_of_cluster(seen, rehearsal))]
-    related = _related(services, spec)
+    related = {name: found for name in sorted(services) if (found := relation_of(services[name], spec)) is not None}
     findings += _of_services(services, related, rollout=about)
     weighs = Severity.NOTE if Relation.SHARED in related.values() else Severity.UNSAFE
     findings += [Found(about, each) for each in weight_findings(spec, severity=weighs)]
@@ -198,8 +197,8 @@ def report_of(
         revision=spec.revision,
         current=seen.status.current_revision,
         stable=seen.status.stable_revision,
-        target=rehearsed.target,
-        supposed=rehearsed.supposed,
+        target=target,
+        supposed=supposed,
         proxy=seen.proxy,
         numbers=numbers,
         injection=injection(spec.drain, spec.ends, numbers, native=seen.native_sleep),
@@ -226,24 +225,14 @@ def _merged(live: tuple[Manifest, ...], from_file: tuple[Manifest, ...]) -> dict
     return services
 
 
-def _missing(seen: Snapshot, services: Mapping[str, Manifest]) -> Iterator[Found]:
+def _of_named(seen: Snapshot, services: Mapping[str, Manifest], sources: tuple[PlannedSource, ...]) -> Iterator[Found]:
+    """What is wrong with the Services that the strategy names, and the ConfigMaps and Secrets that the template names."""
+    about, where = f"Rollout {seen.rollout.name}", "spec.template.spec"
     for name in named_services(seen.rollout.spec.strategy):
         if isinstance(name, str) and name not in services:
-            yield Found(
-                f"Rollout {seen.rollout.name}",
-                Finding(
-                    Rule.SERVICE_MISSING,
-                    Severity.UNSAFE,
-                    "spec.strategy",
-                    f"Service {name} is neither in namespace {seen.rollout.namespace} nor in the file: no step ends without it",
-                    f"create Service {name} with the labels of spec.template as its selector",
-                ),
-            )
-
-
-def _of_sources(seen: Snapshot, sources: tuple[PlannedSource, ...]) -> Iterator[Found]:
-    """What is wrong with the ConfigMaps and Secrets that the template names."""
-    about, where = f"Rollout {seen.rollout.name}", "spec.template.spec"
+            what = f"Service {name} is neither in namespace {seen.rollout.namespace} nor in the file: no step ends without it"
+            fix = f"create Service {name} with the labels of spec.template as its selector"
+            yield Found(about, Finding(Rule.SERVICE_MISSING, Severity.UNSAFE, "spec.strategy", what, fix))
     for each in sources:
         if each.missing:
             what = f"{each.ref} is neither in namespace {seen.rollout.namespace} nor in the file: the update does not begin"
@@ -258,24 +247,6 @@ def _of_sources(seen: Snapshot, sources: tuple[PlannedSource, ...]) -> Iterator[
             what = "it is immutable in the cluster, and the file changes it: the API server refuses that"
             fix = "give the new content a new name, as Kustomize's configMapGenerator does, or delete the old one first"
             yield Found(str(each.ref), Finding(Rule.CONFIG_LOCKED, Severity.WARNING, "immutable", what, fix))
-
-
-class _Rehearsed(Struct, frozen=True):
-    """A rehearsal, with `supposed` and `target` as in `PlanReport`."""
-
-    rehearsal: Rehearsal
-    supposed: bool
-    target: str
-
-
-def _rehearsed(seen: Snapshot, *, startup_s: float) -> _Rehearsed:
-    """Rehearses the update; where there is none, or it is the first revision, which has no steps, rehearses the next one."""
-    first = rehearse(seen, startup_s=startup_s)
-    updates = any(stage.kind not in (StageKind.FIRST, StageKind.AFTER) for stage in first.stages)
-    if first.stuck is not None or updates:
-        return _Rehearsed(first, supposed=False, target=first.revision)
-    after = rehearse(with_revision(first.end, NEXT), startup_s=startup_s)
-    return _Rehearsed(after, supposed=True, target=first.revision)
 
 
 def _of_cluster(seen: Snapshot, rehearsal: Rehearsal) -> Iterator[Finding]:
@@ -314,11 +285,6 @@ _REMEDIES = {
     Reason.REPLICA_FAILURE: "fix what refuses the pods: a quota, a policy, a webhook",
     Reason.PODS_NOT_AVAILABLE: "raise progressDeadlineSeconds above the time that pods take to become available",
 }
-
-
-def _related(services: Mapping[str, Manifest], spec: RolloutSpec) -> dict[str, Relation]:
-    found = ((name, relation_of(service, spec)) for name, service in sorted(services.items()))
-    return {name: relation for name, relation in found if relation is not None}
 
 
 def _of_services(services: Mapping[str, Manifest], related: Mapping[str, Relation], *, rollout: str) -> Iterator[Found]:

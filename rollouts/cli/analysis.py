@@ -1,4 +1,4 @@
-"""The commands about analyses, their options and exit codes. What they do is in `commands/`."""
+"""`rollouts analyze`: its options and exit codes. What it does is in `commands/`, which it imports when it runs."""
 
 from __future__ import annotations
 
@@ -10,16 +10,11 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from rollouts.cli.commands import analysis as runs
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.options import CommandRun, Output, duration, fail, on_cluster, read_file
 from rollouts.cli.view.session import Options
 from rollouts.objects import Manifest
 
-app = typer.Typer(
-    help="See and end AnalysisRuns: those that Rollouts make, and those that people make.", no_args_is_help=True
-)
-RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Name of the AnalysisRun.", show_default=False)]
 TemplatesArgument = Annotated[
     list[str] | None,
     typer.Argument(
@@ -37,51 +32,6 @@ TemplateFilesOption = Annotated[
         help="YAML or JSON with templates, which come before those of the cluster; - for stdin.",
     ),
 ]
-
-
-@app.command("list")
-@on_cluster
-def list_(
-    options: Options,
-    rollout: Annotated[str | None, typer.Option("--rollout", help="Only the runs about this Rollout.")] = None,
-    all_namespaces: Annotated[bool, typer.Option("-A", "--all-namespaces", help="List every namespace.")] = False,
-    output: Annotated[Output | None, typer.Option("-o", "--output", help="More columns, or the manifests.")] = None,
-) -> CommandRun:
-    """List AnalysisRuns, the newest first: what each is about, its verdict and why."""
-    return runs.list_runs(options, rollout=rollout, all_namespaces=all_namespaces, output=output, console=Console())
-
-
-@app.command("get")
-@on_cluster
-def get(
-    options: Options,
-    name: RunArgument,
-    watch: Annotated[bool, typer.Option("-w", "--watch", help="Keep running until it is over.")] = False,
-    output: Annotated[Output | None, typer.Option("-o", "--output", help="`json` or `yaml`: the manifest.")] = None,
-) -> CommandRun:
-    """Show one AnalysisRun: each metric, its condition and its measurements.
-
-    Exit code with -w: 0 when the run ended Successful, otherwise 1.
-    """
-    if output is Output.WIDE:
-        raise typer.BadParameter("-o takes json or yaml here")
-    if watch and output is not None:
-        raise typer.BadParameter(f"-w cannot be combined with -o {output}")
-    return runs.get_run(options, name, watch=watch, output=output, console=Console())
-
-
-@app.command("terminate")
-@on_cluster
-def terminate(
-    options: Options,
-    name: RunArgument,
-    watch: Annotated[bool, typer.Option("-w", "--watch", help="Keep running until it is over.")] = False,
-) -> CommandRun:
-    """End an AnalysisRun now: nothing new is measured, and what was measured is judged.
-
-    Exit code 1 for a run that is over already. With -w: 0 when the run ended Successful, otherwise 1.
-    """
-    return runs.terminate(options, name, watch=watch, console=Console())
 
 
 @on_cluster
@@ -143,10 +93,10 @@ def analyze(  # noqa: PLR0913 - each is an option of the command
         raise typer.Exit(Exit.USAGE)
     values, console = _arguments(arguments or ()), Console()
     if rollout is not None and not dry_run:
-        wanted = analyze_run.RunWanted(
-            rollout=rollout, names=names, files=in_files, arguments=values, kept_s=_kept_s(keep)
+        kept_s = None if keep == "forever" else math.ceil(duration(keep))
+        return analyze_run.make_run(
+            options, rollout, names, files=in_files, arguments=values, kept_s=kept_s, watch=watch, console=console
         )
-        return analyze_run.make_run(options, wanted, watch=watch, console=console)
     how = measuring.AnalyzeOptions(arguments=values, prometheus_url=prometheus_url, deadline_s=timeout, ca_file=ca_file)
     output_json = output is Output.JSON
     if not in_cluster:
@@ -165,11 +115,6 @@ def _manifests(files: Iterable[str]) -> list[Manifest]:
     except ValueError as broken:
         fail(str(broken))
         raise typer.Exit(Exit.USAGE) from None
-
-
-def _kept_s(keep: str) -> int | None:
-    """Whole seconds; None for `forever`. Raises: typer.BadParameter."""
-    return None if keep == "forever" else math.ceil(duration(keep))
 
 
 def _check_analyze(*, dry_run: bool, rollout: str | None, watch: bool, output: Output | None) -> None:

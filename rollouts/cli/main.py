@@ -1,4 +1,4 @@
-"""`rollouts` and `kubectl rollouts`: the commands, their options and exit codes. What they do is in the modules beside this one.
+"""`rollouts` and `kubectl rollouts`: the commands in their order, with the options of those whose modules cost time to import.
 
 Nothing here decides anything about a Rollout: `promote` and the like write annotations, and the controller acts on them.
 
@@ -16,7 +16,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from rollouts.cli import analysis, completion, config, updates
+from rollouts.cli import analysis, completion, updates
+from rollouts.cli.commands import analysis as runs
+from rollouts.cli.commands import config
 from rollouts.cli.commands import drain_report as drain_command
 from rollouts.cli.commands import get as get_command
 from rollouts.cli.commands import status as status_command
@@ -27,17 +29,14 @@ from rollouts.cli.terminal.options import (
     CommandRun,
     FilesOption,
     LintOutput,
-    NameArgument,
     Output,
     Tool,
-    duration,
     fail,
     finish,
     note,
     on_cluster,
     read_file,
     result_of,
-    rollout_name,
 )
 from rollouts.cli.view.session import Options
 from rollouts.core.model.drain import ProxyMode
@@ -63,13 +62,6 @@ LintedFilesOption = Annotated[
     ),
 ]
 _REVISION = "A revision, its number (`4`), its role (stable, canary, active, preview), `current` or `previous`."
-AllNamespacesOption = Annotated[bool, typer.Option("-A", "--all-namespaces", help="List every namespace.")]
-WatchOption = Annotated[bool, typer.Option("-w", "--watch", help="Keep running and show every change.")]
-SelectorOption = Annotated[
-    str,
-    typer.Option("-l", "--selector", metavar="LABELS", help="Only Rollouts with these labels: `app=cart,tier!=test`."),
-]
-OutputOption = Annotated[Output | None, typer.Option("-o", "--output", help="More columns, or the manifest.")]
 
 
 def main(argv: Sequence[str]) -> int:
@@ -93,86 +85,11 @@ def program_name(executable: str) -> str:
     return "kubectl rollouts" if Path(executable).stem == KUBECTL_PLUGIN else "rollouts"
 
 
-@app.command("get")
-@on_cluster
-def get(
-    options: Options,
-    name: Annotated[
-        str | None,
-        typer.Argument(help="Name of one Rollout; default: list all.", parser=rollout_name, metavar="[NAME]"),
-    ] = None,
-    all_namespaces: AllNamespacesOption = False,
-    watch: WatchOption = False,
-    selector: SelectorOption = "",
-    output: OutputOption = None,
-) -> CommandRun:
-    """Show a list of Rollouts, or the tree of one: its revisions, pods, weight and steps, and what it waits for."""
-    if name and (all_namespaces or selector):
-        raise typer.BadParameter(f"a Rollout's name needs no choice: remove {'-A' if all_namespaces else '-l'}")
-    what = get_command.What(
-        name=name, all_namespaces=all_namespaces, selector=selector, watch=watch, output=_data_or_changes(output, watch)
-    )
-    return get_command.get(options, what, console=Console())
-
-
-@app.command("list")
-@on_cluster
-def list_(
-    options: Options,
-    all_namespaces: AllNamespacesOption = False,
-    watch: WatchOption = False,
-    selector: SelectorOption = "",
-    output: OutputOption = None,
-) -> CommandRun:
-    """List Rollouts, one line each, as `get` without a name."""
-    what = get_command.What(
-        all_namespaces=all_namespaces, selector=selector, watch=watch, output=_data_or_changes(output, watch)
-    )
-    return get_command.get(options, what, console=Console())
-
-
-def _data_or_changes(output: Output | None, watch: bool) -> Output | None:
-    """Raises: typer.BadParameter when data is asked for that never ends."""
-    if watch and output in (Output.JSON, Output.YAML):
-        raise typer.BadParameter(f"-w cannot be combined with -o {output}")
-    return output
-
-
-@app.command("status")
-@on_cluster
-def status(
-    options: Options,
-    name: NameArgument,
-    watch: Annotated[bool, typer.Option("-w", "--watch", help="Keep running until it is Healthy or bad.")] = False,
-    timeout: Annotated[
-        float | None,
-        typer.Option(parser=duration, metavar="DURATION", help="As --watch, for this long at most (5m, 90s)."),
-    ] = None,
-) -> CommandRun:
-    """Show the state of a Rollout and what it waits for, for people and scripts.
-
-    Exit code 0: Healthy. 1: Degraded, Aborted or an invalid spec. 2: usage.
-    3: progressing or paused, or --timeout passed.
-    4: the API server cannot be reached, refuses, or has no such Rollout.
-    """
-    return status_command.status(options, name, watch=watch, timeout_s=timeout, console=Console())
-
-
-@app.command("history")
-@on_cluster
-def history(options: Options, name: NameArgument) -> CommandRun:
-    """List the revisions of a Rollout, and which of them it can go back to."""
-    return get_command.history(options, name, console=Console())
-
-
-@app.command("drain-report")
-@on_cluster
-def drain_report(options: Options, name: NameArgument) -> CommandRun:
-    """Show what the last cutover waited for, for how long, and what confirmed it.
-
-    Exit code 0: no request was cut, as far as is known. 1: requests may have been cut. 3: a wait goes on.
-    """
-    return drain_command.drain_report(options, name, console=Console())
+app.command("get")(get_command.get)
+app.command("list")(get_command.list_)
+app.command("status")(status_command.status)
+app.command("history")(get_command.history)
+app.command("drain-report")(drain_command.drain_report)
 
 
 @app.command("lint")
@@ -228,7 +145,7 @@ def lint(
 
 updates.register(app)
 app.command("analyze")(analysis.analyze)
-app.add_typer(analysis.app, name="analysis")
+app.add_typer(runs.app, name="analysis")
 app.add_typer(config.app, name="config")
 app.command("migrate")(migrate.migrate)
 

@@ -10,8 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from rollouts.cli.commands import set_image as image_command
-from rollouts.cli.commands import verb_plans, verbs
+from rollouts.cli.commands import set_image, verb_plans, verbs
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.options import (
     CommandRun,
@@ -31,9 +30,6 @@ WaitOption = Annotated[
     bool, typer.Option("--wait/--no-wait", help="Wait up to 10 s until a controller has recorded the command.")
 ]
 YesOption = Annotated[bool, typer.Option("-y", "--yes", help="Do not ask for confirmation.")]
-set_app = typer.Typer(
-    help="Change one thing of a Rollout's pod template, which starts an update.", no_args_is_help=True
-)
 
 
 @on_cluster
@@ -145,23 +141,6 @@ def restart(options: Options, name: NameArgument, wait: WaitOption = True) -> Co
 
 
 @on_cluster
-def set_image(
-    options: Options,
-    name: NameArgument,
-    images: Annotated[
-        list[str],
-        typer.Argument(metavar="CONTAINER=IMAGE…", help="`*=IMAGE` is for every container.", show_default=False),
-    ],
-) -> CommandRun:
-    """Give containers of the pod template other images, which starts an update. What a GitOps tool manages, it sets back."""
-    try:
-        wanted = image_command.parse_images(images)
-    except ValueError as wrong:
-        raise typer.BadParameter(str(wrong)) from None
-    return image_command.set_image(options, name, wanted, console=Console())
-
-
-@on_cluster
 def create(options: Options, files: FilesOption) -> CommandRun:
     """Create the Rollouts, templates, providers, Services and ConfigMaps of files, after `lint` has found no problem in them."""
     from rollouts.cli.commands import create as create_command  # noqa: PLC0415 - main.py says why
@@ -190,8 +169,7 @@ def register(app: typer.Typer) -> None:
     """Adds the commands of this module."""
     for command in (promote, abort, retry, pause, resume, rollback, undo, restart, create, delete):
         app.command(command.__name__)(command)
-    set_app.command("image")(set_image)
-    app.add_typer(set_app, name="set")
+    app.add_typer(set_image.app, name="set")
 
 
 def _undo(options: Options, name: str, *, to: str | None, full: bool, wait: bool) -> CommandRun:
@@ -218,8 +196,4 @@ def _confirmation(what: str, *, yes: bool) -> Callable[[str], bool] | None:
     if not sys.stdin.isatty():
         fail(f"there is no terminal to confirm {what}: add --yes")
         raise typer.Exit(Exit.USAGE)
-    return _confirm
-
-
-def _confirm(meaning: str) -> bool:
-    return confirmed(f"{meaning}. Go on?")
+    return lambda meaning: confirmed(f"{meaning}. Go on?")

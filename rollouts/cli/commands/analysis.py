@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
 from rich.console import Console, RenderableType
 
 from rollouts.cli.commands.get import print_manifest, print_manifests, show
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.listing import print_drawn
-from rollouts.cli.terminal.options import fail
+from rollouts.cli.terminal.options import Output, fail, on_cluster
 from rollouts.cli.terminal.runs import draw_run, runs_table
 from rollouts.cli.terminal.text import plain
 from rollouts.cli.view.follow import Collection, Followed, following, list_all
@@ -21,42 +24,55 @@ from rollouts.objects import ANALYSIS_RUN, Manifest
 from rollouts.ports import MERGE_PATCH
 
 FIELD_MANAGER = "kubectl-rollouts"
+app = typer.Typer(
+    help="See and end AnalysisRuns: those that Rollouts make, and those that people make.", no_args_is_help=True
+)
+_RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Name of the AnalysisRun.", show_default=False)]
 
 
+@app.command("list")
+@on_cluster
 async def list_runs(
-    options: Options, *, rollout: str | None, all_namespaces: bool, output: str | None, console: Console
+    options: Options,
+    rollout: Annotated[str | None, typer.Option("--rollout", help="Only the runs about this Rollout.")] = None,
+    all_namespaces: Annotated[bool, typer.Option("-A", "--all-namespaces", help="List every namespace.")] = False,
+    output: Annotated[Output | None, typer.Option("-o", "--output", help="More columns, or the manifests.")] = None,
 ) -> Exit:
-    """Lists the runs of a namespace, the newest first.
-
-    Args:
-        rollout: only those about this Rollout, also when it is gone.
-        output: `wide`, `json`, `yaml`, or None.
-
-    Raises: what `Client` raises.
-    """
+    """List AnalysisRuns, the newest first: what each is about, its verdict and why."""
+    console = Console()
     async with open_session(options) as session:
         namespace = None if all_namespaces else session.namespace
         query = {"labelSelector": f"{NAME}={name_label(rollout)}"} if rollout else {}
         found, _ = await list_all(session, Collection(kind=ANALYSIS_RUN, namespace=namespace, query=query))
-        if output in ("json", "yaml"):
+        if output in (Output.JSON, Output.YAML):
             print_manifests(found, output, console)
         elif not found:
             where = f" in namespace {namespace}" if namespace else ""
             fail(f"no AnalysisRuns found{f' of Rollout {rollout}' if rollout else ''}{where}")
         else:
             runs = sorted(map(run_line, found), key=lambda run: (-run.created_at_s, run.namespace, run.name))
-            wide, now_s = output == "wide", session.clock.now_s()
+            wide, now_s = output is Output.WIDE, session.clock.now_s()
             print_drawn(console, runs_table(runs, now_s=now_s, wide=wide, all_namespaces=all_namespaces))
     return Exit.OK
 
 
-async def get_run(options: Options, name: str, *, watch: bool, output: str | None, console: Console) -> Exit:
-    """Shows one run with all of its measurements.
+@app.command("get")
+@on_cluster
+async def get_run(
+    options: Options,
+    name: _RunArgument,
+    watch: Annotated[bool, typer.Option("-w", "--watch", help="Keep running until it is over.")] = False,
+    output: Annotated[Output | None, typer.Option("-o", "--output", help="`json` or `yaml`: the manifest.")] = None,
+) -> Exit:
+    """Show one AnalysisRun: each metric, its condition and its measurements.
 
-    Returns: OK; with `watch`, what `follow_run` returns.
-
-    Raises: ApiNotFound; what `Client` raises.
+    Exit code with -w: 0 when the run ended Successful, otherwise 1.
     """
+    if output is Output.WIDE:
+        raise typer.BadParameter("-o takes json or yaml here")
+    if watch and output is not None:
+        raise typer.BadParameter(f"-w cannot be combined with -o {output}")
+    console = Console()
     async with open_session(options) as session:
         if watch:
             return await follow_run(session, name, console=console)
@@ -69,13 +85,18 @@ async def get_run(options: Options, name: str, *, watch: bool, output: str | Non
     return Exit.OK
 
 
-async def terminate(options: Options, name: str, *, watch: bool, console: Console) -> Exit:
-    """Tells a run to end: nothing new is measured, and what was measured is judged.
+@app.command("terminate")
+@on_cluster
+async def terminate(
+    options: Options,
+    name: _RunArgument,
+    watch: Annotated[bool, typer.Option("-w", "--watch", help="Keep running until it is over.")] = False,
+) -> Exit:
+    """End an AnalysisRun now: nothing new is measured, and what was measured is judged.
 
-    Returns: BAD for a run that is over; with `watch`, what `follow_run` returns.
-
-    Raises: ApiNotFound; ApiConflict when another run of that name has taken its place; what `Client` raises.
+    Exit code 1 for a run that is over already. With -w: 0 when the run ended Successful, otherwise 1.
     """
+    console = Console()
     async with open_session(options) as session:
         run = await _read(session, name)
         line = run_line(run)

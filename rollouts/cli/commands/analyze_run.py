@@ -10,7 +10,6 @@ import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct, field
 from rich.console import Console
 
 from rollouts.api.spec.analysis.arguments import Updated
@@ -34,49 +33,48 @@ _ENDINGS = "bcdfghjklmnpqrstvwxz2456789"
 """Of generated names: no vowels, so that they spell nothing. Source: apimachinery, util/rand."""
 
 
-class RunWanted(Struct, frozen=True, kw_only=True):
-    """What the command line asks for.
+async def make_run(
+    options: Options,
+    rollout: str,
+    names: Sequence[TemplateName],
+    *,
+    files: TemplatesByName,
+    arguments: Mapping[str, str],
+    kept_s: int | None,
+    watch: bool,
+    console: Console,
+) -> Exit:
+    """Creates the run.
 
     Args:
         names: the templates, of which one run is made.
         files: templates that come before those of the cluster.
         arguments: values by name.
         kept_s: how long the run stays after its end, in whole seconds; None for ever.
-    """
-
-    rollout: str
-    names: Sequence[TemplateName]
-    files: TemplatesByName = field(default_factory=dict)
-    arguments: Mapping[str, str] = field(default_factory=dict)
-    kept_s: int | None = None
-
-
-async def make_run(options: Options, wanted: RunWanted, *, watch: bool, console: Console) -> Exit:
-    """Creates the run.
 
     Returns: OK; with `watch`, what `follow_run` returns. BAD when no run can be made of these templates and arguments.
 
     Raises: ApiNotFound when there is no such Rollout; what `Client` raises.
     """
     async with open_session(options) as session:
-        of = await updated(session, wanted.rollout)
+        of = await updated(session, rollout)
         if not of.latest:
-            fail(f"{wanted.rollout}: the controller has not seen this Rollout yet")
+            fail(f"{rollout}: the controller has not seen this Rollout yet")
             return Exit.UNFINISHED
-        templates = await gathered(session, wanted.names, wanted.files)
+        templates = await gathered(session, names, files)
         try:
-            spec = spec_of(wanted, templates, of)
+            spec = spec_of(names, templates, arguments, of)
         except SpecInvalid as invalid:
             for problem in invalid.problems:
                 fail(str(problem))
             return Exit.BAD
-        if unknown := sorted(wanted.arguments.keys() - {each["name"] for each in spec.get("args") or ()}):
+        if unknown := sorted(arguments.keys() - {each["name"] for each in spec.get("args") or ()}):
             fail(f"no template asks for the argument {', '.join(unknown)}")
             return Exit.USAGE
-        run = run_manifest(wanted, spec, of)
+        run = run_manifest(rollout, names[0], spec, revision=of.latest, kept_s=kept_s)
         name = run["metadata"]["name"]
         await session.client.create(ANALYSIS_RUN, session.namespace, run, FIELD_MANAGER, strict=True)
-        told = f"AnalysisRun {name} measures revision {of.latest} of {wanted.rollout}"
+        told = f"AnalysisRun {name} measures revision {of.latest} of {rollout}"
         console.print(plain(told), markup=False, highlight=False, soft_wrap=True)
         if watch:
             return await follow_run(session, name, console=console)
@@ -85,7 +83,9 @@ async def make_run(options: Options, wanted: RunWanted, *, watch: bool, console:
     return Exit.OK
 
 
-def spec_of(wanted: RunWanted, templates: TemplatesByName, of: Updated) -> dict[str, Any]:
+def spec_of(
+    names: Sequence[TemplateName], templates: TemplatesByName, arguments: Mapping[str, str], of: Updated
+) -> dict[str, Any]:
     """The spec of the run: a copy of the templates, with the values of all arguments.
 
     Raises: SpecInvalid with every problem found.
@@ -98,27 +98,27 @@ def spec_of(wanted: RunWanted, templates: TemplatesByName, of: Updated) -> dict[
         path="analyze",
         templates=[
             TemplateRef.model_validate({"templateName": each.name, "clusterScope": each.cluster_scope})
-            for each in wanted.names
+            for each in names
         ],
-        args=[
-            TemplateArgument.model_validate({"name": name, "value": value}) for name, value in wanted.arguments.items()
-        ],
+        args=[TemplateArgument.model_validate({"name": name, "value": value}) for name, value in arguments.items()],
     )
     return run_of(use, find, of)
 
 
-def run_manifest(wanted: RunWanted, spec: Mapping[str, Any], of: Updated) -> Manifest:
+def run_manifest(
+    rollout: str, template: TemplateName, spec: Mapping[str, Any], *, revision: str, kept_s: int | None
+) -> Manifest:
     """The object to create, under a name that nobody else has."""
     ending = "".join(secrets.choice(_ENDINGS) for _ in range(_ENDING_LENGTH))
     room = NAME_LENGTH_MAX - _ENDING_LENGTH - 1
-    name = f"{wanted.rollout}-{wanted.names[0].name}"[:room].rstrip("-.")
-    labels = {NAME: name_label(wanted.rollout), REVISION: of.latest}
+    name = f"{rollout}-{template.name}"[:room].rstrip("-.")
+    labels = {NAME: name_label(rollout), REVISION: revision}
     return {
         "apiVersion": ANALYSIS_RUN.api_version,
         "kind": ANALYSIS_RUN.kind,
         "metadata": {"name": f"{name}-{ending}", "labels": labels},
         "spec": {
             **spec,
-            **({} if wanted.kept_s is None else {"ttlStrategy": {"secondsAfterCompletion": wanted.kept_s}}),
+            **({} if kept_s is None else {"ttlStrategy": {"secondsAfterCompletion": kept_s}}),
         },
     }

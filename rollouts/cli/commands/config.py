@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from msgspec import Struct
 from rich.console import Console
 
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.config import RevisionConfig, changes_as_json, config_table, draw_changes, revision_as_json
 from rollouts.cli.terminal.listing import print_drawn
-from rollouts.cli.terminal.options import fail
+from rollouts.cli.terminal.options import Output, fail, on_cluster
 from rollouts.cli.terminal.text import marks_for
 from rollouts.cli.view.config import (
     ConfigValues,
@@ -40,6 +41,11 @@ from rollouts.manifests.ownership import CONFIG_KEY_NAME, NAME
 from rollouts.objects import REPLICA_SET, ROLLOUT, SECRET, Manifest
 
 CURRENT = "current"
+app = typer.Typer(
+    help="See which ConfigMaps and Secrets each revision has, and what changed in them.", no_args_is_help=True
+)
+_Output = Annotated[Output | None, typer.Option("-o", "--output", help="`json`: all of it as data.")]
+_REVISION = "A revision, its number (`4`), or its role: stable, canary, active, preview, current."
 
 
 class Configured(Struct, frozen=True):
@@ -54,14 +60,15 @@ class Configured(Struct, frozen=True):
     revisions: tuple[RevisionConfig, ...]
 
 
-async def list_config(options: Options, name: str, *, as_json: bool = False, console: Console) -> Exit:
-    """Prints what each kept revision of a Rollout has of each source.
-
-    Args:
-        as_json: as data.
-
-    Raises: what `Client` raises; ApiNotFound when there is no Rollout of that name.
-    """
+@app.command("list")
+@on_cluster
+async def list_config(
+    options: Options,
+    name: Annotated[str, typer.Argument(help="Name of the Rollout.", show_default=False)],
+    output: _Output = None,
+) -> Exit:
+    """List the ConfigMaps and Secrets of each kept revision, and the immutable copies that its pods read."""
+    as_json, console = _is_json(output), Console()
     async with open_session(options) as session:
         (found,) = await _configured(session, name)
     if as_json:
@@ -76,43 +83,50 @@ async def list_config(options: Options, name: str, *, as_json: bool = False, con
     return Exit.OK
 
 
+@app.command("diff")
+@on_cluster
 async def diff_config(
     options: Options,
-    words: tuple[str, str],
-    *,
-    name: str | None,
-    full: bool,
-    as_json: bool = False,
-    console: Console,
+    before: Annotated[str, typer.Argument(metavar="REV", help=_REVISION, show_default=False)],
+    after: Annotated[str, typer.Argument(metavar="REV", help=_REVISION, show_default=False)],
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="NAME", help="Name of the Rollout; default: the only one with both revisions.", show_default=False
+        ),
+    ] = None,
+    full: Annotated[bool, typer.Option("--full", help="Do not cut long values.")] = False,
+    output: _Output = None,
 ) -> Exit:
-    """Prints how the configuration of two revisions differs.
+    """Show how the configuration of two revisions differs: keys and values, of Secrets only which keys.
 
-    Args:
-        words: each a revision, its number, its role, or `current`.
-        name: of the Rollout; None for the only one of the namespace that has both revisions.
-        full: without cutting anything.
-        as_json: as data, which is never cut.
-
-    Raises: as `list_config`.
+    Exit code 0: they have the same configuration. 1: they differ. 2: usage, or a revision that is not kept.
+    4: the API server cannot be reached or refuses.
     """
+    as_json, console = _is_json(output), Console()
     async with open_session(options) as session:
-        pair = _chosen(await _configured(session, name), words)
+        pair = _chosen(await _configured(session, name), (before, after))
         if isinstance(pair, str):
             fail(pair)
             return Exit.USAGE
-        before, after = pair
-        pairs = changed_sources(before.uses, after.uses)
-        changes = [await _change(session, *each) for each in pairs]
+        old, new = pair
+        changes = [await _change(session, *uses) for uses in changed_sources(old.uses, new.uses)]
     if as_json:
-        _print_json(console, changes_as_json(changes, before, after))
+        _print_json(console, changes_as_json(changes, old, new))
         return Exit.BAD if changes else Exit.OK
     marks = marks_for(ascii_only=console.options.ascii_only)
     if not changes:
-        same = f"{before.title} and {after.title} have the same configuration"
+        same = f"{old.title} and {new.title} have the same configuration"
         console.print(same, markup=False, highlight=False, soft_wrap=True)
         return Exit.OK
-    console.print(draw_changes(changes, before, after, marks=marks, full=full), soft_wrap=True)
+    console.print(draw_changes(changes, old, new, marks=marks, full=full), soft_wrap=True)
     return Exit.BAD
+
+
+def _is_json(output: Output | None) -> bool:
+    if output not in (None, Output.JSON):
+        raise typer.BadParameter("-o takes json here")
+    return output is Output.JSON
 
 
 def found_revision(rollout: Configured, word: str) -> RevisionConfig | None:

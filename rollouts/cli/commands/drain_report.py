@@ -8,6 +8,7 @@ from rich.console import Console
 
 from rollouts.api.times import format_time
 from rollouts.cli.exits import Exit
+from rollouts.cli.terminal.options import NameArgument, on_cluster
 from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.durations import short
 from rollouts.cli.view.objects import status_of
@@ -21,17 +22,17 @@ from rollouts.objects import ROLLOUT
 DRAIN_CONDITIONS = ("DrainTimedOut", "DrainUnsafe", "ProxyModeKnown")
 
 
-async def drain_report(options: Options, name: str, *, console: Console) -> Exit:
-    """Prints the preStop sleep of the pods and, for each recorded cutover, what confirmed it and how long it waited and why.
+@on_cluster
+async def drain_report(options: Options, name: NameArgument) -> Exit:
+    """Show what the last cutover waited for, for how long, and what confirmed it.
 
-    Returns: BAD when a wait timed out or ended with requests in flight, UNFINISHED while a wait goes on, else OK.
-
-    Raises: ApiNotFound; what `Client` raises.
+    Exit code 0: no request was cut, as far as is known. 1: requests may have been cut. 3: a wait goes on.
     """
     async with open_session(options) as session:
         rollout = manifest_from(await session.client.get(ROLLOUT, session.namespace, name))
         status = status_of(rollout)
         now_s = session.clock.now_s()
+    console = Console()
     for line in report(status, now_s=now_s):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     if any(each.timed_out or each.in_flight for each in status.cutovers):

@@ -6,16 +6,17 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterable
 from itertools import pairwise
+from typing import Annotated
 
+import typer
 import yaml
-from msgspec import Struct
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 
 from rollouts.api.times import parse_time
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.listing import can_redraw, print_drawn
-from rollouts.cli.terminal.options import fail
+from rollouts.cli.terminal.options import NameArgument, Output, fail, on_cluster, rollout_name
 from rollouts.cli.terminal.table import HistoryRow, RolloutRow, history_table, rollout_table
 from rollouts.cli.terminal.text import marks_for
 from rollouts.cli.terminal.tree import draw, fitting, line, lines_of
@@ -35,54 +36,70 @@ from rollouts.cli.view.objects import (
     view_of,
 )
 from rollouts.cli.view.session import Options, Session, open_session
-from rollouts.core.model.status import HistoryEntry, RolloutStatus
 from rollouts.manifests.ownership import NAME, name_label
 from rollouts.objects import ANALYSIS_RUN, EVENT, POD, REPLICA_SET, ROLLOUT, Key, Manifest
 
 REDRAW_S = 1.0  # ages and countdowns on the screen; the API server is not asked
 
 
-class What(Struct, frozen=True, kw_only=True):
-    """Which Rollouts `get` shows, and how.
-
-    Args:
-        selector: of labels, as kubectl takes it; "" for every Rollout.
-        output: `wide`, `json`, `yaml`, or None.
-    """
-
-    name: str | None = None
-    all_namespaces: bool = False
-    selector: str = ""
-    watch: bool = False
-    output: str | None = None
+_AllNamespaces = Annotated[bool, typer.Option("-A", "--all-namespaces", help="List every namespace.")]
+_Watch = Annotated[bool, typer.Option("-w", "--watch", help="Keep running and show every change.")]
+_Selector = Annotated[
+    str,
+    typer.Option("-l", "--selector", metavar="LABELS", help="Only Rollouts with these labels: `app=cart,tier!=test`."),
+]
+_Output = Annotated[Output | None, typer.Option("-o", "--output", help="More columns, or the manifest.")]
 
 
-async def get(options: Options, what: What, *, console: Console) -> Exit:
-    """Shows one Rollout or a list of them.
-
-    Raises: what `Client` raises; ApiNotFound when there is no Rollout of that name.
-    """
+@on_cluster
+async def get(
+    options: Options,
+    name: Annotated[
+        str | None,
+        typer.Argument(help="Name of one Rollout; default: list all.", parser=rollout_name, metavar="[NAME]"),
+    ] = None,
+    all_namespaces: _AllNamespaces = False,
+    watch: _Watch = False,
+    selector: _Selector = "",
+    output: _Output = None,
+) -> Exit:
+    """Show a list of Rollouts, or the tree of one: its revisions, pods, weight and steps, and what it waits for."""
+    if name is None:
+        return await _list(options, all_namespaces=all_namespaces, selector=selector, watch=watch, output=output)
+    if all_namespaces or selector:
+        raise typer.BadParameter(f"a Rollout's name needs no choice: remove {'-A' if all_namespaces else '-l'}")
+    _check_ends(output, watch=watch)
+    console = Console()
     async with open_session(options) as session:
-        if what.output in ("json", "yaml"):
-            return await _manifests(session, what, console=console)
-        if what.name is None:
-            return await _list(session, what, console=console)
-        key = Key(session.namespace, what.name)
-        if what.watch:
-            return await _watch_one(session, key, console=console)
-        seen = await read(session, key)
-        print_drawn(console, draw(view_of(seen), now_s=session.clock.now_s(), ascii_only=console.options.ascii_only))
+        key = Key(session.namespace, name)
+        if output in (Output.JSON, Output.YAML):
+            print_manifest(await the_rollout(session, name), output, console)
+        elif watch:
+            await _watch_one(session, key, console=console)
+        else:
+            view, now_s = view_of(await read(session, key)), session.clock.now_s()
+            print_drawn(console, draw(view, now_s=now_s, ascii_only=console.options.ascii_only))
         return Exit.OK
 
 
-async def history(options: Options, name: str, *, console: Console) -> Exit:
-    """Shows the revisions that one Rollout has and had.
+@on_cluster
+async def list_(
+    options: Options,
+    all_namespaces: _AllNamespaces = False,
+    watch: _Watch = False,
+    selector: _Selector = "",
+    output: _Output = None,
+) -> Exit:
+    """List Rollouts, one line each, as `get` without a name."""
+    return await _list(options, all_namespaces=all_namespaces, selector=selector, watch=watch, output=output)
 
-    Raises: as `get`.
-    """
+
+@on_cluster
+async def history(options: Options, name: NameArgument) -> Exit:
+    """List the revisions of a Rollout, and which of them it can go back to."""
     async with open_session(options) as session:
         seen = await read(session, Key(session.namespace, name))
-        print_drawn(console, history_table(history_rows(seen), now_s=session.clock.now_s()))
+        print_drawn(Console(), history_table(history_rows(seen), now_s=session.clock.now_s()))
         return Exit.OK
 
 
@@ -102,6 +119,8 @@ def history_rows(seen: RolloutObjects) -> tuple[HistoryRow, ...]:
     for revision in kept.keys() | last.keys():
         replica_set, entry = kept.get(revision), last.get(revision)
         number = number_of(replica_set) if replica_set is not None else 0
+        under_way = revision == status.current_revision != status.stable_revision
+        authors = status.authors if under_way else entry.authors if entry is not None else ()
         rows.append(
             HistoryRow(
                 number=number or (entry.number if entry is not None else 0),
@@ -115,17 +134,10 @@ def history_rows(seen: RolloutObjects) -> tuple[HistoryRow, ...]:
                 finished_at_s=entry.finished_at_s if entry is not None else None,
                 took_s=entry.finished_at_s - entry.started_at_s if entry is not None else None,
                 config=changed.get(revision),
-                commands=_commands(revision, entry, status),
+                commands=", ".join(f"{each.verb} by {each.by}" for each in authors),
             )
         )
     return tuple(sorted(rows, key=lambda row: (-row.number, row.revision)))
-
-
-def _commands(revision: str, entry: HistoryEntry | None, status: RolloutStatus) -> str:
-    """Who gave which command during the last update to a revision: `promote by alice, abort by bob`."""
-    under_way = revision == status.current_revision != status.stable_revision
-    authors = status.authors if under_way else entry.authors if entry is not None else ()
-    return ", ".join(f"{each.verb} by {each.by}" for each in authors)
 
 
 def collections_of(key: Key) -> tuple[Collection, ...]:
@@ -186,7 +198,7 @@ async def changes(followed: Followed, *, at_least_every_s: float) -> AsyncIterat
             continue
 
 
-async def _watch_one(session: Session, key: Key, *, console: Console) -> Exit:
+async def _watch_one(session: Session, key: Key, *, console: Console) -> None:
     """The live tree; lines instead where it cannot be redrawn. Ends when the Rollout is deleted."""
     async with following(session, *collections_of(key)) as followed:
         if seen_in(followed, key) is None:
@@ -205,34 +217,43 @@ async def _watch_one(session: Session, key: Key, *, console: Console) -> Exit:
 
         await show(session, followed, console=console, picture=picture, text=text)
         console.print(f"{key.namespace}/{key.name} was deleted", highlight=False, markup=False)
-        return Exit.OK
 
 
-async def _list(session: Session, what: What, *, console: Console) -> Exit:
-    namespace = None if what.all_namespaces else session.namespace
-    wide = what.output == "wide"
-    wanted = [_chosen(what, namespace)]
-    if wide:
-        wanted.append(Collection(kind=REPLICA_SET, namespace=namespace, query={"labelSelector": NAME}))
-    async with following(session, *wanted) as followed:
+async def _list(options: Options, *, all_namespaces: bool, selector: str, watch: bool, output: Output | None) -> Exit:
+    _check_ends(output, watch=watch)
+    console, wide = Console(), output is Output.WIDE
+    async with open_session(options) as session:
+        namespace = None if all_namespaces else session.namespace
+        rollouts = Collection(kind=ROLLOUT, namespace=namespace, query={"labelSelector": selector} if selector else {})
+        if output in (Output.JSON, Output.YAML):
+            print_manifests((await list_all(session, rollouts))[0], output, console)
+            return Exit.OK
+        replica_sets = Collection(kind=REPLICA_SET, namespace=namespace, query={"labelSelector": NAME})
+        async with following(session, rollouts, *([replica_sets] if wide else [])) as followed:
 
-        def picture() -> RenderableType:
-            arrow = marks_for(ascii_only=console.options.ascii_only).arrow
-            rows, now_s = _rows(followed, wide=wide), session.clock.now_s()
-            return rollout_table(rows, now_s=now_s, wide=wide, all_namespaces=what.all_namespaces, arrow=arrow)
+            def picture() -> RenderableType:
+                arrow = marks_for(ascii_only=console.options.ascii_only).arrow
+                rows, now_s = _rows(followed, wide=wide), session.clock.now_s()
+                return rollout_table(rows, now_s=now_s, wide=wide, all_namespaces=all_namespaces, arrow=arrow)
 
-        if what.watch:
+            if watch:
 
-            def text(now_s: float) -> list[str]:
-                return [line(row.view, now_s=now_s) for row in _rows(followed, wide=wide)]
+                def text(now_s: float) -> list[str]:
+                    return [line(row.view, now_s=now_s) for row in _rows(followed, wide=wide)]
 
-            await show(session, followed, console=console, picture=picture, text=text)
-        elif not followed.all(ROLLOUT):
-            where = f" in namespace {namespace}" if namespace else ""
-            fail(f"no Rollouts found{where}{f' with labels {what.selector}' if what.selector else ''}")
-        else:
-            print_drawn(console, picture())
+                await show(session, followed, console=console, picture=picture, text=text)
+            elif not followed.all(ROLLOUT):
+                where = f" in namespace {namespace}" if namespace else ""
+                fail(f"no Rollouts found{where}{f' with labels {selector}' if selector else ''}")
+            else:
+                print_drawn(console, picture())
     return Exit.OK
+
+
+def _check_ends(output: Output | None, *, watch: bool) -> None:
+    """Raises: typer.BadParameter when data is asked for that never ends."""
+    if watch and output in (Output.JSON, Output.YAML):
+        raise typer.BadParameter(f"-w cannot be combined with -o {output}")
 
 
 async def show(
@@ -290,21 +311,6 @@ def _rows(followed: Followed, *, wide: bool) -> Iterable[RolloutRow]:
             revision=status.current_revision,
             stable=status.stable_revision,
         )
-
-
-def _chosen(what: What, namespace: str | None) -> Collection:
-    query = {"labelSelector": what.selector} if what.selector else {}
-    return Collection(kind=ROLLOUT, namespace=namespace, query=query)
-
-
-async def _manifests(session: Session, what: What, *, console: Console) -> Exit:
-    if what.name is not None:
-        print_manifest(await the_rollout(session, what.name), what.output, console)
-    else:
-        namespace = None if what.all_namespaces else session.namespace
-        items, _ = await list_all(session, _chosen(what, namespace))
-        print_manifests(items, what.output, console)
-    return Exit.OK
 
 
 def print_manifests(items: Iterable[Manifest], output: str | None, console: Console) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Annotated
 
+import typer
 from msgspec import Struct
 from rich.console import Console
 
 from rollouts.cli.commands.verb_plans import paused_words
 from rollouts.cli.commands.verbs import FIELD_MANAGER
 from rollouts.cli.exits import Exit
-from rollouts.cli.terminal.options import fail
+from rollouts.cli.terminal.options import NameArgument, fail, on_cluster
 from rollouts.cli.terminal.text import marks_for, plain
 from rollouts.cli.view.missing import the_rollout
 from rollouts.cli.view.objects import RolloutObjects
@@ -18,6 +20,7 @@ from rollouts.cli.view.session import Options, open_session
 from rollouts.objects import ROLLOUT, Manifest
 from rollouts.ports import JSON_PATCH
 
+app = typer.Typer(help="Change one thing of a Rollout's pod template, which starts an update.", no_args_is_help=True)
 EVERY = "*"  # as in `kubectl set image`
 _LISTS = ("initContainers", "containers")
 
@@ -43,17 +46,25 @@ class ImageChange(Struct, frozen=True):
         ]
 
 
-async def set_image(options: Options, name: str, images: Mapping[str, str], *, console: Console) -> Exit:
-    """Writes the images.
-
-    Args:
-        images: by the container's name; `*` for every container that is not an init container.
-
-    Raises: ApiNotFound; ApiConflict when somebody else changes the same containers; what `Client` raises.
-    """
+@app.command("image")
+@on_cluster
+async def set_image(
+    options: Options,
+    name: NameArgument,
+    images: Annotated[
+        list[str],
+        typer.Argument(metavar="CONTAINER=IMAGE…", help="`*=IMAGE` is for every container.", show_default=False),
+    ],
+) -> Exit:
+    """Give containers of the pod template other images, which starts an update. What a GitOps tool manages, it sets back."""
+    try:
+        wanted = parse_images(images)
+    except ValueError as wrong:
+        raise typer.BadParameter(str(wrong)) from None
+    console = Console()
     async with open_session(options) as session:
         rollout = await the_rollout(session, name)
-        found = changes_of(rollout, images)
+        found = changes_of(rollout, wanted)
         if isinstance(found, str):
             fail(f"{name}: {found}")
             return Exit.BAD

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Annotated
 
+import typer
 from rich.console import Console
 
 from rollouts.cli.commands.get import changes
 from rollouts.cli.exits import Exit
+from rollouts.cli.terminal.options import NameArgument, duration, on_cluster
 from rollouts.cli.terminal.text import plain
 from rollouts.cli.terminal.tree import line, verdict_text
 from rollouts.cli.view.follow import Collection, following
@@ -20,15 +23,25 @@ from rollouts.errors import ApiNotFound
 from rollouts.objects import ROLLOUT
 
 
-async def status(options: Options, name: str, *, watch: bool, timeout_s: float | None, console: Console) -> Exit:
-    """Prints the state of the Rollout; with `watch` or a timeout prints every change and verdict until the update has ended.
+@on_cluster
+async def status(
+    options: Options,
+    name: NameArgument,
+    watch: Annotated[bool, typer.Option("-w", "--watch", help="Keep running until it is Healthy or bad.")] = False,
+    timeout_s: Annotated[
+        float | None,
+        typer.Option(
+            "--timeout", parser=duration, metavar="DURATION", help="As --watch, for this long at most (5m, 90s)."
+        ),
+    ] = None,
+) -> Exit:
+    """Show the state of a Rollout and what it waits for, for people and scripts.
 
-    Args:
-        timeout_s: seconds to wait at most; None for no limit.
-
-    Raises: ApiNotFound; what `Client` raises.
+    Exit code 0: Healthy. 1: Degraded, Aborted or an invalid spec. 2: usage.
+    3: progressing or paused, or --timeout passed.
+    4: the API server cannot be reached, refuses, or has no such Rollout.
     """
-    verdict = Exit.UNFINISHED
+    console, verdict = Console(), Exit.UNFINISHED
     watch = watch or timeout_s is not None
     async with open_session(options) as session:
         query = {"fieldSelector": f"metadata.name={name}"}

@@ -25,8 +25,12 @@ def diagnoses(seen: ClusterSeen, *, version: str) -> list[Diagnosis]:
     Args:
         version: of this program.
     """
-    return [
-        *_server(seen),
+    server = Diagnosis("API server", Level.OK, seen.server.git_version)
+    if (seen.server.major, seen.server.minor) < OLDEST_SERVER:
+        fix = f"Rollouts need Kubernetes {'.'.join(map(str, OLDEST_SERVER))} or newer: upgrade it"
+        server = Diagnosis("API server", Level.FAULT, f"is {seen.server.git_version}", fix)
+    found = [
+        server,
         *_crds(seen),
         *_controllers(seen),
         *_leases(seen),
@@ -39,24 +43,16 @@ def diagnoses(seen: ClusterSeen, *, version: str) -> list[Diagnosis]:
         *rollout_needs.metrics(seen),
         *_prometheus(seen),
         *_providers(seen),
-        *_refused(seen),
     ]
-
-
-def _server(seen: ClusterSeen) -> Iterator[Diagnosis]:
-    release = seen.server.git_version
-    if (seen.server.major, seen.server.minor) < OLDEST_SERVER:
-        wanted = ".".join(map(str, OLDEST_SERVER))
-        yield Diagnosis(
-            "API server", Level.FAULT, f"is {release}", f"Rollouts need Kubernetes {wanted} or newer: upgrade it"
-        )
-    else:
-        yield Diagnosis("API server", Level.OK, release)
+    if seen.refused:
+        says = f"not looked at, because you may not {', '.join(seen.refused)}"
+        found.append(Diagnosis("your rights", Level.NOTE, says, "ask again as an administrator"))
+    return found
 
 
 def _crds(seen: ClusterSeen) -> Iterator[Diagnosis]:
     if "get customresourcedefinitions" in seen.refused:
-        return  # _refused tells it
+        return  # the last line tells it
     ours = {crd["metadata"]["name"]: crd for crd in crd_manifests()}
     good = 0
     if absent := [name for name, crd in seen.crds.items() if crd is None]:
@@ -117,25 +113,20 @@ def _controllers(seen: ClusterSeen) -> Iterator[Diagnosis]:
             yield Diagnosis("controller", Level.NOTE, says)
         else:
             yield Diagnosis("controller", Level.FAULT, "there is none: nothing moves any Rollout", fix)
-    for each in seen.controllers:
-        yield from _controller(each)
+    for controller in seen.controllers:
+        where = controller.where
+        wanted = controller.deployment["spec"].get("replicas", 1)
+        available = controller.deployment.get("status", {}).get("availableReplicas", 0)
+        says = f"{where}: {available} of {wanted} replicas are available"
+        if wanted == 0:
+            fix = f"kubectl scale deployment {controller.name} -n {controller.namespace} --replicas 2"
+            yield Diagnosis("controller", Level.FAULT, f"{where} is scaled to 0 replicas", fix)
+        elif available >= wanted:
+            yield Diagnosis("controller", Level.OK, says)
+        else:
+            why, fix = _why_unavailable(controller)
+            yield Diagnosis("controller", Level.FAULT if available == 0 else Level.WARNING, f"{says}{why}", fix)
     yield from _rivals(seen.controllers)
-
-
-def _controller(each: Installed) -> Iterator[Diagnosis]:
-    where = each.where
-    wanted = each.deployment["spec"].get("replicas", 1)
-    available = each.deployment.get("status", {}).get("availableReplicas", 0)
-    if wanted == 0:
-        fix = f"kubectl scale deployment {each.name} -n {each.namespace} --replicas 2"
-        yield Diagnosis("controller", Level.FAULT, f"{where} is scaled to 0 replicas", fix)
-        return
-    if available >= wanted:
-        yield Diagnosis("controller", Level.OK, f"{where}: {available} of {wanted} replicas are available")
-        return
-    level = Level.FAULT if available == 0 else Level.WARNING
-    why, fix = _why_unavailable(each)
-    yield Diagnosis("controller", level, f"{where}: {available} of {wanted} replicas are available{why}", fix)
 
 
 def _why_unavailable(each: Installed) -> tuple[str, str]:
@@ -314,12 +305,6 @@ def _providers(seen: ClusterSeen) -> Iterator[Diagnosis]:
                 name = f"{one.get('kind') or 'provider'} {one['metadata']['name']}"
                 fix = f"change it: {condition.get('reason', '')}, see docs/reasons.md"
                 yield Diagnosis("providers", Level.FAULT, f"{name}: {condition.get('message', '')}", fix)
-
-
-def _refused(seen: ClusterSeen) -> Iterator[Diagnosis]:
-    if seen.refused:
-        says = f"not looked at, because you may not {', '.join(seen.refused)}"
-        yield Diagnosis("your rights", Level.NOTE, says, "ask again as an administrator")
 
 
 def _age_s(lease: Manifest, now_s: float) -> float:

@@ -83,30 +83,48 @@ def ignored_in(rollouts: Iterable[Manifest], providers: Mapping[str, Provider]) 
         if (manifest.get("apiVersion"), manifest.get("kind")) != (ROLLOUT.api_version, ROLLOUT.kind):
             continue
         namespace = (manifest.get("metadata") or {}).get("namespace") or ""
-        for each in _of(parse_spec(manifest["spec"]), providers, namespace):
+        for each in _ignored_of(parse_spec(manifest["spec"]), providers, namespace):
             found.setdefault((each.kind, each.namespace, each.name), each)
     return tuple(found.values())
 
 
 def gitops_text(ignored: tuple[Ignored, ...], tools: Iterable[Tool]) -> str:
     """The settings as YAML to be merged into an Application, a Kustomization or a HelmRelease."""
-    documents = [document for tool in tools for document in _documents(tool, ignored)]
+    documents: list[tuple[str, Manifest]] = []
+    for tool in tools:
+        match tool:
+            case Tool.ARGO_CD:
+                rules = [{**_names(each, group=True), "jqPathExpressions": list(each.jq)} for each in ignored]
+                options = {"syncOptions": ["RespectIgnoreDifferences=true"]}
+                spec = {"syncPolicy": options, "ignoreDifferences": rules}
+                documents.append(("Argo CD: into the Application that holds these objects.", {"spec": spec}))
+            case Tool.FLUX:
+                flux = [
+                    {"target": {name: f"^{text}$" for name, text in _names(each).items()}, "paths": list(each.pointers)}
+                    for each in ignored
+                ]
+                into = "Flux: into the Kustomization (Flux 2.9 or later) that holds these objects."
+                documents.append((into, {"spec": {"ignore": flux}}))
+                drift = {"driftDetection": {"mode": "enabled", "ignore": flux}}
+                documents.append(
+                    ("Flux: or into the HelmRelease that holds them, if it looks for drift.", {"spec": drift})
+                )
     return "---\n".join(f"# {comment}\n{yaml_text(document)}" for comment, document in documents)
 
 
-def _of(spec: RolloutSpec, providers: Mapping[str, Provider], namespace: str) -> Iterator[Ignored]:
+def _ignored_of(spec: RolloutSpec, providers: Mapping[str, Provider], namespace: str) -> Iterator[Ignored]:
     for name in named_services(spec.strategy):
         if isinstance(name, str):
             yield Ignored(SERVICE, namespace, name, (f'.spec.selector["{REVISION}"]',), ("/spec/selector",))
     for place in places_of(spec, providers, namespace=namespace):
         if place.own is not None:  # the Rollout brings it along, so Git does not contain it
             continue
-        jq, pointers = _of_route(place, spec, namespace)
+        jq, pointers = _route_fields(place, spec, namespace)
         if jq:
             yield Ignored(place.target.kinds[0], place.target.namespace, place.target.name, jq, pointers)
 
 
-def _of_route(place: Place, spec: RolloutSpec, namespace: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _route_fields(place: Place, spec: RolloutSpec, namespace: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     kind = place.target.kinds[0].kind
     provider: object = place.provider
     if isinstance(provider, OneAnnotation):
@@ -131,26 +149,6 @@ def _declared_fields(provider: Declared) -> Fields | None:
         return None
     path = "".join(f".{step.removesuffix('[]')}{'[]?' if step.endswith('[]') else ''}" for step in steps)
     return Fields((f".spec{path}.{provider.weight}",), (steps[0].removesuffix("[]"),))
-
-
-def _documents(tool: Tool, ignored: tuple[Ignored, ...]) -> Iterator[tuple[str, Manifest]]:
-    match tool:
-        case Tool.ARGO_CD:
-            rules = [{**_names(each, group=True), "jqPathExpressions": list(each.jq)} for each in ignored]
-            options = {"syncOptions": ["RespectIgnoreDifferences=true"]}
-            spec = {"syncPolicy": options, "ignoreDifferences": rules}
-            yield "Argo CD: into the Application that holds these objects.", {"spec": spec}
-        case Tool.FLUX:
-            flux = [
-                {"target": {name: f"^{text}$" for name, text in _names(each).items()}, "paths": list(each.pointers)}
-                for each in ignored
-            ]
-            yield (
-                "Flux: into the Kustomization (Flux 2.9 or later) that holds these objects.",
-                {"spec": {"ignore": flux}},
-            )
-            drift = {"driftDetection": {"mode": "enabled", "ignore": flux}}
-            yield "Flux: or into the HelmRelease that holds them, if it looks for drift.", {"spec": drift}
 
 
 def _names(each: Ignored, *, group: bool = False) -> dict[str, str]:

@@ -161,7 +161,14 @@ def lint(file: TextRead, known: Known, *, metrics: Collection[str] | None = None
     found = _Found(known, metrics=metrics)
     for node, document in file.objects:
         _check(node, document, report, found)
-    report.problems += [*_contradictions(found), *_of_autoscalers(found), *_of_routes(found)]
+    report.problems += _contradictions(found)
+    for node, document in found.autoscalers:
+        here = (rollout for _, rollout, _ in found.rollouts if _namespace(rollout) == _namespace(document))
+        problems = autoscaler_problems(document, {_name(rollout): rollout for rollout in here})
+        report.problems += _problems_at(node, document, problems)
+    for node, document in found.others:
+        for _, rollout, spec in found.rollouts:
+            report.problems += _problems_at(node, document, route_problems(document, rollout, spec, known.providers))
     report.advice += _advice(found)
     return report
 
@@ -210,7 +217,6 @@ def _check(node: yaml.Node, document: Any, report: LintReport, found: _Found) ->
         report.problems.append(Remark(line, "document", "a Kubernetes object is a mapping with apiVersion and kind"))
         return
     api_version, kind = document.get("apiVersion"), document.get("kind")
-    subject = _subject(document)
     if kind == SERVICE.kind and api_version == SERVICE.api_version:
         found.services.append((node, document))
     ours = _LINTED.get(str(kind))
@@ -246,21 +252,24 @@ def _check(node: yaml.Node, document: Any, report: LintReport, found: _Found) ->
             problems = list(rollout_problems(document, spec, found.known.templates))
             problems += config_problems(document, found.known.configs)
         problems = list(unique([*problems, *in_template]))
-    for path, message in problems:
-        told = f"{path}: {message}{mend(ours.kind, path, message)}"
-        report.problems.append(Remark(node_at(node, path)[1], subject, told))
+    mended = ((path, f"{message}{mend(ours.kind, path, message)}") for path, message in problems)
+    report.problems += _problems_at(node, document, mended)
 
 
 def _pass_over(node: yaml.Node, document: Manifest, report: LintReport) -> None:
     """Notes an object that is not checked; one that was meant to be ours is a problem."""
     subject = _subject(document)
-    for path, message in object_problems(document):
-        report.problems.append(Remark(node_at(node, path)[1], subject, f"{path}: {message}"))
+    report.problems += _problems_at(node, document, object_problems(document))
     if (why := stranger(document, _LINTED)) is not None:
         report.problems.append(Remark(node_at(node, "apiVersion")[1], subject, why))
     else:
         message = f"skipped, because it is not a {ROLLOUT.api_version} object"
         report.skipped.append(Remark(node.start_mark.line + 1, subject, message))
+
+
+def _problems_at(node: yaml.Node, document: Manifest, problems: Iterable[tuple[str, str]]) -> Iterator[Remark]:
+    for path, message in problems:
+        yield Remark(node_at(node, path)[1], _subject(document), f"{path}: {message}")
 
 
 def _warnings(node: yaml.Node, document: Manifest, rule: str, remarks: Iterable[tuple[str, str]]) -> Iterator[Remark]:
@@ -334,24 +343,8 @@ def _contradictions(found: _Found) -> Iterator[Remark]:
                     *contradictions(document, rollout["spec"]["template"], rollout=_name(rollout)),
                     *_port_problems(document, rollout, spec, found.known.providers),
                 ]
-                for each in problems:
-                    yield Remark(node_at(node, each.path)[1], _subject(document), str(each))
-
-
-def _of_autoscalers(found: _Found) -> Iterator[Remark]:
-    """How autoscalers contradict the Rollouts that they name."""
-    for node, document in found.autoscalers:
-        mine = {_name(each): each for _, each, _ in found.rollouts if _namespace(each) == _namespace(document)}
-        for path, message in autoscaler_problems(document, mine):
-            yield Remark(node_at(node, path)[1], _subject(document), f"{path}: {message}")
-
-
-def _of_routes(found: _Found) -> Iterator[Remark]:
-    """Why routes in the file cannot be split as the Rollouts that name them want."""
-    for node, document in found.others:
-        for _, rollout, spec in found.rollouts:
-            for path, message in route_problems(document, rollout, spec, found.known.providers):
-                yield Remark(node_at(node, path)[1], _subject(document), f"{path}: {message}")
+                for problem in problems:
+                    yield Remark(node_at(node, problem.path)[1], _subject(document), str(problem))
 
 
 def _port_problems(

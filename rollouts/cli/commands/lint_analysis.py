@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from rollouts.api.spec.analysis.arguments import Updated
@@ -67,9 +68,15 @@ def template_problems(spec: Any) -> Iterator[tuple[str, str]]:
         parse_template(spec)
     except SpecInvalid as invalid:
         yield from ((problem.path, problem.message) for problem in invalid.problems)
-    for index, metric in enumerate(_list(spec.get("metrics"))):
-        if isinstance(metric, dict):
-            yield from _condition_problems(metric, f"spec.metrics[{index}]")
+    metrics = ((index, metric) for index, metric in enumerate(_list(spec.get("metrics"))) if isinstance(metric, dict))
+    for (index, metric), name in product(metrics, _CONDITIONS):
+        source = metric.get(name)
+        if not isinstance(source, str) or not source.strip() or _PLACE in source:
+            continue  # one with an argument in it is known when the argument is
+        try:
+            condition_of(source, defaults=metric.get("minSamples") == 0)
+        except ExpressionInvalid as invalid:
+            yield f"spec.metrics[{index}].{name}", str(invalid)
 
 
 def rollout_problems(document: Manifest, spec: RolloutSpec, templates: FileTemplates) -> Iterator[tuple[str, str]]:
@@ -118,18 +125,6 @@ def _run_problems(document: Manifest, analysis: Analysis, find: _Files, *, revis
                 condition_of(source, defaults=metric.condition.min_samples == 0)
             except ExpressionInvalid as invalid:
                 yield analysis.path, f"{name} of {metric.rules.name!r}, with its arguments: {invalid}"
-
-
-def _condition_problems(metric: Mapping[str, Any], path: str) -> Iterator[tuple[str, str]]:
-    """Of conditions that stand there whole; one with an argument in it is known when the argument is."""
-    for name in _CONDITIONS:
-        source = metric.get(name)
-        if not isinstance(source, str) or not source.strip() or _PLACE in source:
-            continue
-        try:
-            condition_of(source, defaults=metric.get("minSamples") == 0)
-        except ExpressionInvalid as invalid:
-            yield f"{path}.{name}", str(invalid)
 
 
 def query_remarks(spec: Any, known: Collection[str]) -> Iterator[tuple[str, str]]:

@@ -39,13 +39,25 @@ FileAutoscalers: TypeAlias = tuple[FileAutoscaler, ...]
 
 def autoscalers_of(documents: Iterable[Any]) -> FileAutoscalers:
     """The autoscalers among the objects of files whose target is a Rollout, in their order."""
-    return tuple(found for each in documents if isinstance(each, dict) and (found := _autoscaler(each)) is not None)
+    autoscalers = []
+    for document in documents:
+        if not isinstance(document, dict):
+            continue
+        kind, group = document.get("kind"), str(document.get("apiVersion")).partition("/")[0]
+        spec, metadata = mapping(document.get("spec")), mapping(document.get("metadata"))
+        target = mapping(spec.get("scaleTargetRef"))
+        target_kind = (target.get("kind"), str(target.get("apiVersion")).partition("/")[0])
+        scales = (group, kind) in ((AUTOSCALER.group, AUTOSCALER.kind), (KEDA_GROUP, SCALED_OBJECT))
+        if scales and target_kind == (ROLLOUT.kind, ROLLOUT.group):
+            shown, rollout = f"{kind} {metadata.get('name')}", str(target.get("name"))
+            autoscalers.append(FileAutoscaler(shown, metadata.get("namespace"), rollout, value_metrics(spec)))
+    return tuple(autoscalers)
 
 
 def replicas_remarks(rollout: Manifest, autoscalers: FileAutoscalers) -> Iterator[tuple[str, str]]:
     """What to say when a Rollout's file sets the number of pods that an autoscaler sets too."""
     if "replicas" in mapping(rollout.get("spec")):
-        for each in _of(rollout, autoscalers):
+        for each in _autoscalers_of_rollout(rollout, autoscalers):
             twice = f"{each.shown} sets it too, so each apply of this file takes back what it has scaled"
             fix = "leave it out of the file, or let the tool that applies it ignore the field (docs/autoscaling.md)"
             yield "spec.replicas", f"{twice}; {fix}"
@@ -54,7 +66,7 @@ def replicas_remarks(rollout: Manifest, autoscalers: FileAutoscalers) -> Iterato
 def value_remarks(rollout: Manifest, strategy: Strategy, autoscalers: FileAutoscalers) -> Iterator[tuple[str, str]]:
     """What to say when an autoscaler multiplies one value by all pods, and the canary's come on top of `replicas`."""
     if adds_pods(strategy):
-        for each in _of(rollout, autoscalers):
+        for each in _autoscalers_of_rollout(rollout, autoscalers):
             if each.by_value:
                 yield "spec.strategy.canary.trafficRouting", multiplies_words(each.shown, each.by_value)
 
@@ -73,23 +85,11 @@ def multiplies_words(autoscaler: str, metrics: tuple[str, ...]) -> str:
     )
 
 
-def _of(rollout: Manifest, autoscalers: FileAutoscalers) -> Iterator[FileAutoscaler]:
+def _autoscalers_of_rollout(rollout: Manifest, autoscalers: FileAutoscalers) -> Iterator[FileAutoscaler]:
     metadata = mapping(rollout.get("metadata"))
     for each in autoscalers:
         if (each.namespace, each.rollout) == (metadata.get("namespace"), metadata.get("name")):
             yield each
-
-
-def _autoscaler(document: Manifest) -> FileAutoscaler | None:
-    kind, group = document.get("kind"), str(document.get("apiVersion")).partition("/")[0]
-    if (group, kind) not in ((AUTOSCALER.group, AUTOSCALER.kind), (KEDA_GROUP, SCALED_OBJECT)):
-        return None
-    target = mapping(mapping(document.get("spec")).get("scaleTargetRef"))
-    metadata = mapping(document.get("metadata"))
-    if (target.get("kind"), str(target.get("apiVersion")).partition("/")[0]) != (ROLLOUT.kind, ROLLOUT.group):
-        return None
-    values = value_metrics(mapping(document.get("spec")))
-    return FileAutoscaler(f"{kind} {metadata.get('name')}", metadata.get("namespace"), str(target.get("name")), values)
 
 
 def value_metrics(spec: Mapping[str, Any]) -> tuple[str, ...]:

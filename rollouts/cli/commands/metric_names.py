@@ -48,7 +48,7 @@ async def metric_names(url: str, *, deadline_s: float, ca_file: Path | None = No
     def ask() -> None:
         names, error = None, None
         try:
-            names = _asked(url, deadline_s, ca_file)
+            names = _read_names(url, deadline_s, ca_file)
         except RolloutsError as why:
             error = why
         with contextlib.suppress(RuntimeError):  # nobody waits any more, and the loop is closed
@@ -71,7 +71,7 @@ def missing_metrics(query: str, known: Collection[str]) -> Iterator[str]:
             yield f"Prometheus has no metric {name}{meant}"
 
 
-def _asked(url: str, timeout_s: float, ca_file: Path | None) -> frozenset[str]:
+def _read_names(url: str, timeout_s: float, ca_file: Path | None) -> frozenset[str]:
     """Raises: Unanswered, SettingsInvalid."""
     try:
         import requests  # noqa: PLC0415 - an extra, and only for this

@@ -48,21 +48,17 @@ def metrics(seen: ClusterSeen) -> Iterator[Diagnosis]:
             for one in seen.api_services
             if any(each["type"] == "Available" and each["status"] == "True" for each in conditions_of(one))
         }
-        yield from _containers(seen.rollouts, available)
+        for rollout in seen.rollouts:
+            wanted = (rollout.get("spec", {}).get("autoscaling") or {}).get("containerResource")
+            if wanted and "metrics.k8s.io" not in available:
+                says = (
+                    f"Rollout {_name(rollout)} asks what its container {wanted.get('container')} uses, and metrics.k8s.io is not "
+                    "available: its steps do not complete"
+                )
+                yield Diagnosis("metrics APIs", Level.FAULT, says, "install metrics-server")
         yield from _apis(seen.autoscalers, available)
     yield from _inactive(seen)
     yield from _multiplying(seen)
-
-
-def _containers(rollouts: Iterable[Manifest], available: set[str]) -> Iterator[Diagnosis]:
-    for rollout in rollouts:
-        wanted = (rollout.get("spec", {}).get("autoscaling") or {}).get("containerResource")
-        if wanted and "metrics.k8s.io" not in available:
-            says = (
-                f"Rollout {_name(rollout)} asks what its container {wanted.get('container')} uses, and metrics.k8s.io is not "
-                "available: its steps do not complete"
-            )
-            yield Diagnosis("metrics APIs", Level.FAULT, says, "install metrics-server")
 
 
 def _apis(autoscalers: Iterable[Manifest], available: set[str]) -> Iterator[Diagnosis]:

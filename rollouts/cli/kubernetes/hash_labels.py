@@ -57,23 +57,23 @@ def _uses(spec: Mapping[str, Any], path: str) -> Iterator[HashUse]:
     for kind in ("podAffinity", "podAntiAffinity"):
         affinity, where = mapping(mapping(spec.get("affinity")).get(kind)), f"{path}.affinity.{kind}"
         for at, term in _entries(affinity, _REQUIRED, where):
-            yield from _of_term(term, at)
+            yield from _uses_in_term(term, at)
         for at, weighted in _entries(affinity, _PREFERRED, where):
-            yield from _of_term(mapping(weighted.get("podAffinityTerm")), f"{at}.podAffinityTerm")
+            yield from _uses_in_term(mapping(weighted.get("podAffinityTerm")), f"{at}.podAffinityTerm")
     for at, constraint in _entries(spec, "topologySpreadConstraints", path):
-        yield from _of_term(constraint, at)
+        yield from _uses_in_term(constraint, at)
     for kind in _CONTAINERS:
         for at, container in _entries(spec, kind, path):
             for variable, each in _entries(container, "env", at):
-                yield from _of_field(mapping(each.get("valueFrom")), f"{variable}.valueFrom")
+                yield from _uses_in_field(mapping(each.get("valueFrom")), f"{variable}.valueFrom")
     for at, volume in _entries(spec, "volumes", path):
-        yield from _of_files(mapping(volume.get("downwardAPI")), f"{at}.downwardAPI")
+        yield from _uses_in_files(mapping(volume.get("downwardAPI")), f"{at}.downwardAPI")
         projected = mapping(volume.get("projected"))
         for source, each in _entries(projected, "sources", f"{at}.projected"):
-            yield from _of_files(mapping(each.get("downwardAPI")), f"{source}.downwardAPI")
+            yield from _uses_in_files(mapping(each.get("downwardAPI")), f"{source}.downwardAPI")
 
 
-def _of_term(term: Mapping[str, Any], path: str) -> Iterator[HashUse]:
+def _uses_in_term(term: Mapping[str, Any], path: str) -> Iterator[HashUse]:
     """An affinity's term and a spread constraint have the same fields."""
     for name in _KEY_LISTS:
         keys = term.get(name)
@@ -89,12 +89,12 @@ def _of_term(term: Mapping[str, Any], path: str) -> Iterator[HashUse]:
             yield HashUse(f"{at}.key", key, each, "key", key, has_value=each.get("operator") not in _PRESENCE)
 
 
-def _of_files(source: Mapping[str, Any], path: str) -> Iterator[HashUse]:
+def _uses_in_files(source: Mapping[str, Any], path: str) -> Iterator[HashUse]:
     for at, item in _entries(source, "items", path):
-        yield from _of_field(item, at)
+        yield from _uses_in_field(item, at)
 
 
-def _of_field(value: Mapping[str, Any], path: str) -> Iterator[HashUse]:
+def _uses_in_field(value: Mapping[str, Any], path: str) -> Iterator[HashUse]:
     field = mapping(value.get("fieldRef"))
     named = str(field.get("fieldPath"))
     for label in LABELS:

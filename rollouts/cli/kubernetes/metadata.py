@@ -27,21 +27,21 @@ def metadata_problems(metadata: object) -> Iterator[Problem]:
 
     Raises: nothing.
     """
-    if isinstance(metadata, dict):
-        yield from unique([*field_problems(metadata, "ObjectMeta", "metadata"), *_rules(metadata)])
-
-
-def _rules(metadata: dict[str, object]) -> Iterator[Problem]:
+    if not isinstance(metadata, dict):
+        return
+    problems = list(field_problems(metadata, "ObjectMeta", "metadata"))
     name, namespace = metadata.get("name"), metadata.get("namespace")
     if isinstance(name, str) and name and not is_object_name(name):
-        yield "metadata.name", f"{_NAME_RULE}; not {name!r}"
+        problems.append(("metadata.name", f"{_NAME_RULE}; not {name!r}"))
     if isinstance(namespace, str) and namespace and not _NAMESPACE.fullmatch(namespace):
-        yield "metadata.namespace", f"a namespace is lower-case letters, digits and '-', 63 at most; not {namespace!r}"
+        rule = "a namespace is lower-case letters, digits and '-', 63 at most"
+        problems.append(("metadata.namespace", f"{rule}; not {namespace!r}"))
     for key, value in mapping(metadata.get("labels")).items():
         if not is_label_key(key):
-            yield f"metadata.labels.{key}", _KEY_RULE
+            problems.append((f"metadata.labels.{key}", _KEY_RULE))
         elif isinstance(value, str) and not is_label_value(value):
-            yield f"metadata.labels.{key}", f"a value is at most 63 letters, digits, '-', '_' and '.'; not {value!r}"
-    for key in mapping(metadata.get("annotations")):
-        if not is_label_key(key.lower()):  # only of annotations the API server takes capitals in the DNS name
-            yield f"metadata.annotations.{key}", _KEY_RULE
+            rule = "a value is at most 63 letters, digits, '-', '_' and '.'"
+            problems.append((f"metadata.labels.{key}", f"{rule}; not {value!r}"))
+    annotations = mapping(metadata.get("annotations"))  # only of these the API server takes capitals in the DNS name
+    problems += [(f"metadata.annotations.{key}", _KEY_RULE) for key in annotations if not is_label_key(key.lower())]
+    yield from unique(problems)

@@ -33,11 +33,11 @@ def object_problems(manifest: Mapping[str, Any]) -> Iterator[Problem]:
     found = [(path.removeprefix("."), message) for path, message in field_problems(dict(manifest), definition, "")]
     match kind:
         case "Service":
-            found += _of_service(mapping(manifest.get("spec")))
+            found += _service_problems(mapping(manifest.get("spec")))
         case "HorizontalPodAutoscaler":
-            found += _of_autoscaler(mapping(manifest.get("spec")))
+            found += _autoscaler_problems(mapping(manifest.get("spec")))
         case _:
-            found += _of_data(manifest, kind)
+            found += _data_problems(manifest, kind)
     yield from unique(found)
 
 
@@ -59,7 +59,7 @@ def job_problems(spec: object, path: str) -> Iterator[Problem]:
     yield from unique(found)
 
 
-def _of_service(spec: Mapping[str, Any]) -> Iterator[Problem]:
+def _service_problems(spec: Mapping[str, Any]) -> Iterator[Problem]:
     ports = list(entries(spec.get("ports")))
     if not ports and spec.get("type") != "ExternalName" and spec.get("clusterIP") != "None":
         yield "spec.ports", "is required: at least one port"
@@ -75,7 +75,7 @@ def _of_service(spec: Mapping[str, Any]) -> Iterator[Problem]:
     yield from repeated(listening)
 
 
-def _of_autoscaler(spec: Mapping[str, Any]) -> Iterator[Problem]:
+def _autoscaler_problems(spec: Mapping[str, Any]) -> Iterator[Problem]:
     least, most = number(spec.get("minReplicas")), number(spec.get("maxReplicas"))
     if most is not None and most < 1:
         yield "spec.maxReplicas", f"must be 1 or more, not {most}"
@@ -98,7 +98,7 @@ def _of_autoscaler(spec: Mapping[str, Any]) -> Iterator[Problem]:
                 yield f"{path}.{field}.target.{wanted}", f"is required for a target of type {target['type']}"
 
 
-def _of_data(manifest: Mapping[str, Any], kind: str) -> Iterator[Problem]:
+def _data_problems(manifest: Mapping[str, Any], kind: str) -> Iterator[Problem]:
     for field in ("data", "binaryData", "stringData"):
         for key in mapping(manifest.get(field)):
             if not _KEY.fullmatch(str(key)):

@@ -55,22 +55,22 @@ def rules(template: object, path: str) -> Iterator[Problem]:
     for field in ("initContainers", "containers"):
         for index, container in entries(pod.get(field)):
             at = f"{here}.{field}[{index}]"
-            yield from _of_container(container, at, volumes, 30 if grace_s is None else max(grace_s, 0))
+            yield from _container_problems(container, at, volumes, 30 if grace_s is None else max(grace_s, 0))
             if field == "initContainers" and container.get("restartPolicy") != "Always":
                 for name in ("lifecycle", *_PROBES):
                     if container.get(name) is not None:
                         yield f"{at}.{name}", "is for containers that go on; add restartPolicy: Always, or remove it"
     if pod.get("ephemeralContainers"):
         yield f"{here}.ephemeralContainers", "cannot be in a template; kubectl debug adds them to a pod"
-    yield from _of_volumes(pod, here)
-    yield from _of_host_ports(pod, here)
-    yield from _of_placement(pod, here)
-    yield from _of_users(mapping(pod.get("securityContext")), f"{here}.securityContext")
+    yield from _volume_problems(pod, here)
+    yield from _host_port_problems(pod, here)
+    yield from _placement_problems(pod, here)
+    yield from _user_problems(mapping(pod.get("securityContext")), f"{here}.securityContext")
     if pod.get("dnsPolicy") == "None" and not mapping(pod.get("dnsConfig")).get("nameservers"):
         yield f"{here}.dnsConfig.nameservers", "is required with dnsPolicy None; name a server, or change dnsPolicy"
 
 
-def _of_container(container: Mapping[str, Any], at: str, volumes: set[Any], grace_s: float) -> Iterator[Problem]:
+def _container_problems(container: Mapping[str, Any], at: str, volumes: set[Any], grace_s: float) -> Iterator[Problem]:
     yield from label_problem(container.get("name"), f"{at}.name")
     ports = [(f"{at}.ports[{index}]", port) for index, port in entries(container.get("ports"))]
     for path, port in ports:
@@ -80,18 +80,18 @@ def _of_container(container: Mapping[str, Any], at: str, volumes: set[Any], grac
         if port.get("name"):
             yield from port_name_problem(port["name"], f"{path}.name")
     yield from repeated((f"{path}.name", port.get("name")) for path, port in ports)
-    yield from _of_env(container, at)
-    yield from _of_mounts(container, f"{at}.volumeMounts", volumes)
-    yield from _of_resources(mapping(container.get("resources")), f"{at}.resources")
+    yield from _env_problems(container, at)
+    yield from _mount_problems(container, f"{at}.volumeMounts", volumes)
+    yield from _resource_problems(mapping(container.get("resources")), f"{at}.resources")
     for name in _PROBES:
         if isinstance(container.get(name), dict):
-            yield from _of_probe(container[name], f"{at}.{name}", name, grace_s)
+            yield from _probe_problems(container[name], f"{at}.{name}", name, grace_s)
     lifecycle = mapping(container.get("lifecycle"))
     for name in ("preStop", "postStart"):
         if isinstance(lifecycle.get(name), dict):
-            yield from _of_handler(lifecycle[name], f"{at}.lifecycle.{name}", _HOOK_HANDLERS, grace_s)
+            yield from _handler_problems(lifecycle[name], f"{at}.lifecycle.{name}", _HOOK_HANDLERS, grace_s)
     security = mapping(container.get("securityContext"))
-    yield from _of_users(security, f"{at}.securityContext")
+    yield from _user_problems(security, f"{at}.securityContext")
     if security.get("privileged") is True and security.get("allowPrivilegeEscalation") is False:
         yield (
             f"{at}.securityContext.allowPrivilegeEscalation",
@@ -99,7 +99,7 @@ def _of_container(container: Mapping[str, Any], at: str, volumes: set[Any], grac
         )
 
 
-def _of_env(container: Mapping[str, Any], at: str) -> Iterator[Problem]:
+def _env_problems(container: Mapping[str, Any], at: str) -> Iterator[Problem]:
     for index, variable in entries(container.get("env")):
         path, source = f"{at}.env[{index}]", variable.get("valueFrom")
         if "=" in str(variable.get("name")):
@@ -119,7 +119,7 @@ def _of_env(container: Mapping[str, Any], at: str) -> Iterator[Problem]:
             yield f"{at}.envFrom[{index}]", "needs either configMapRef or secretRef"
 
 
-def _of_mounts(container: Mapping[str, Any], path: str, volumes: set[Any]) -> Iterator[Problem]:
+def _mount_problems(container: Mapping[str, Any], path: str, volumes: set[Any]) -> Iterator[Problem]:
     for index, mount in entries(container.get("volumeMounts")):
         name = mount.get("name")
         if isinstance(name, str) and name not in volumes:
@@ -134,7 +134,7 @@ def _of_mounts(container: Mapping[str, Any], path: str, volumes: set[Any]) -> It
     yield from repeated((f"{path}[{index}].mountPath", mount.get("mountPath")) for index, mount in mounts)
 
 
-def _of_resources(resources: Mapping[str, Any], path: str) -> Iterator[Problem]:
+def _resource_problems(resources: Mapping[str, Any], path: str) -> Iterator[Problem]:
     limits = mapping(resources.get("limits"))
     for field in ("limits", "requests"):
         for name, value in mapping(resources.get(field)).items():
@@ -150,8 +150,8 @@ def _of_resources(resources: Mapping[str, Any], path: str) -> Iterator[Problem]:
                     yield f"{path}.{field}.{name}", told
 
 
-def _of_probe(probe: Mapping[str, Any], path: str, name: str, grace_s: float) -> Iterator[Problem]:
-    yield from _of_handler(probe, path, _PROBE_HANDLERS, grace_s)
+def _probe_problems(probe: Mapping[str, Any], path: str, name: str, grace_s: float) -> Iterator[Problem]:
+    yield from _handler_problems(probe, path, _PROBE_HANDLERS, grace_s)
     for field in ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"):
         if (number(probe.get(field)) or 0) < 0:
             yield f"{path}.{field}", f"must be 0 or more, not {probe[field]}"
@@ -164,7 +164,9 @@ def _of_probe(probe: Mapping[str, Any], path: str, name: str, grace_s: float) ->
         yield f"{path}.terminationGracePeriodSeconds", f"must be more than 0, not {own_grace_s}"
 
 
-def _of_handler(handler: Mapping[str, Any], path: str, known: tuple[str, ...], grace_s: float) -> Iterator[Problem]:
+def _handler_problems(
+    handler: Mapping[str, Any], path: str, known: tuple[str, ...], grace_s: float
+) -> Iterator[Problem]:
     given = [name for name in known if handler.get(name) is not None]
     if len(given) != 1:
         yield path, f"needs exactly one of {', '.join(known)}; it has {' and '.join(given) or 'none'}"
@@ -179,7 +181,7 @@ def _of_handler(handler: Mapping[str, Any], path: str, known: tuple[str, ...], g
         yield f"{path}.sleep.seconds", told
 
 
-def _of_volumes(pod: Mapping[str, Any], here: str) -> Iterator[Problem]:
+def _volume_problems(pod: Mapping[str, Any], here: str) -> Iterator[Problem]:
     for index, volume in entries(pod.get("volumes")):
         path = f"{here}.volumes[{index}]"
         yield from label_problem(volume.get("name"), f"{path}.name")
@@ -195,7 +197,7 @@ def _of_volumes(pod: Mapping[str, Any], here: str) -> Iterator[Problem]:
     )
 
 
-def _of_host_ports(pod: Mapping[str, Any], here: str) -> Iterator[Problem]:
+def _host_port_problems(pod: Mapping[str, Any], here: str) -> Iterator[Problem]:
     found: list[tuple[str, object]] = []
     for at, container in entries(pod.get("containers")):
         for index, port in entries(container.get("ports")):
@@ -207,7 +209,7 @@ def _of_host_ports(pod: Mapping[str, Any], here: str) -> Iterator[Problem]:
     yield from repeated(iter(found))
 
 
-def _of_placement(pod: Mapping[str, Any], here: str) -> Iterator[Problem]:
+def _placement_problems(pod: Mapping[str, Any], here: str) -> Iterator[Problem]:
     for key, value in mapping(pod.get("nodeSelector")).items():
         if not is_label_key(str(key)) or (isinstance(value, str) and not is_label_value(value)):
             yield f"{here}.nodeSelector.{key}", "is no label that a node can have; correct the key or the value"
@@ -231,7 +233,7 @@ def _of_placement(pod: Mapping[str, Any], here: str) -> Iterator[Problem]:
                 yield f"{here}.affinity.{name}.{field}[{index}].weight", f"must be 1 to 100, not {weight}"
 
 
-def _of_users(security: Mapping[str, Any], path: str) -> Iterator[Problem]:
+def _user_problems(security: Mapping[str, Any], path: str) -> Iterator[Problem]:
     for name in ("runAsUser", "runAsGroup", "fsGroup"):
         found = number(security.get(name))
         if found is not None and not 0 <= found <= _USER_MOST:

@@ -141,14 +141,14 @@ def _matches(scope: Scope, pod: Mapping[str, Any]) -> bool | None:
                 term.get("namespaces") or term.get("namespaceSelector") is not None for term in _affinity_terms(pod)
             )
         case name if name == _PRIORITY:
-            return _of_priority(scope, pod.get("priorityClassName"))
+            return _matches_priority(scope, pod.get("priorityClassName"))
         case name if name == _NOT_OF_PODS:
             return False
         case _:
             return None
 
 
-def _of_priority(scope: Scope, name: object) -> bool | None:
+def _matches_priority(scope: Scope, name: object) -> bool | None:
     """Where nothing is said of a name, the cluster may have a class for all pods; "" is known to be none."""
     if name is None:
         return None

@@ -54,7 +54,7 @@ def field_problems(value: object, definition: str, path: str, *, filled_later: b
         definition: name of a definition, such as `PodTemplateSpec`.
         filled_later: texts with `{{` are filled in before Kubernetes sees them, so they may become anything.
     """
-    yield from _of(value, {"$ref": definition}, path, filled_later=filled_later)
+    yield from _value_problems(value, {"$ref": definition}, path, filled_later=filled_later)
 
 
 def quantity(value: object) -> Fraction | None:
@@ -94,12 +94,12 @@ def said(value: object) -> str:
             return "nothing" if value is None else f"a {type(value).__name__}"
 
 
-def _of(value: object, schema: Mapping[str, Any], path: str, *, filled_later: bool) -> Iterator[Problem]:
+def _value_problems(value: object, schema: Mapping[str, Any], path: str, *, filled_later: bool) -> Iterator[Problem]:
     if value is None or (filled_later and isinstance(value, str) and _PLACE in value):
         return
     if (name := schema.get("$ref")) is not None:
         if name == "Quantity":
-            yield from _of_quantity(value, path)
+            yield from _quantity_problems(value, path)
             return
         schema = _published()["definitions"][name]
     if "oneOf" in schema:
@@ -108,13 +108,13 @@ def _of(value: object, schema: Mapping[str, Any], path: str, *, filled_later: bo
         return
     match schema.get("type"):
         case "object":
-            yield from _of_object(value, schema, path, filled_later=filled_later)
+            yield from _object_problems(value, schema, path, filled_later=filled_later)
         case "array":
-            yield from _of_list(value, schema, path, filled_later=filled_later)
+            yield from _list_problems(value, schema, path, filled_later=filled_later)
         case "string":
-            yield from _of_text(value, schema, path)
+            yield from _text_problems(value, schema, path)
         case "integer" | "number":
-            yield from _of_number(value, schema, path)
+            yield from _number_problems(value, schema, path)
         case "boolean" if not isinstance(value, bool):
             mend = "; remove the quotes" if str(value).lower() in ("true", "false") else ""
             yield path, f"must be true or false, not {said(value)}{mend}"
@@ -122,7 +122,7 @@ def _of(value: object, schema: Mapping[str, Any], path: str, *, filled_later: bo
             return
 
 
-def _of_object(value: object, schema: Mapping[str, Any], path: str, *, filled_later: bool) -> Iterator[Problem]:
+def _object_problems(value: object, schema: Mapping[str, Any], path: str, *, filled_later: bool) -> Iterator[Problem]:
     if not isinstance(value, dict):
         yield path, f"must be an object, not {said(value)}"
         return
@@ -130,11 +130,11 @@ def _of_object(value: object, schema: Mapping[str, Any], path: str, *, filled_la
     for name, part in value.items():
         here = f"{path}.{name}"
         if isinstance(others, dict):
-            yield from _of(part, others, here, filled_later=filled_later)
+            yield from _value_problems(part, others, here, filled_later=filled_later)
         elif known is None:
             continue
         elif name in known:
-            yield from _of(part, known[name], here, filled_later=filled_later)
+            yield from _value_problems(part, known[name], here, filled_later=filled_later)
         else:
             yield here, f"is unknown to Kubernetes {schema_version()}{nearest(str(name), known)}"
     for name in schema.get("required", ()):
@@ -142,7 +142,7 @@ def _of_object(value: object, schema: Mapping[str, Any], path: str, *, filled_la
             yield f"{path}.{name}", "is required"
 
 
-def _of_list(value: object, schema: Mapping[str, Any], path: str, *, filled_later: bool) -> Iterator[Problem]:
+def _list_problems(value: object, schema: Mapping[str, Any], path: str, *, filled_later: bool) -> Iterator[Problem]:
     if not isinstance(value, list):
         mend = f"write [{value!r}]" if isinstance(value, str) and len(value) < 40 else "write one item after each dash"
         yield path, f"must be a list, not {said(value)}; {mend}"
@@ -150,20 +150,23 @@ def _of_list(value: object, schema: Mapping[str, Any], path: str, *, filled_late
     for index, item in enumerate(value):
         if item is None:
             yield f"{path}[{index}]", "is empty; remove the dash, or write a value after it"
-        yield from _of(item, schema["items"], f"{path}[{index}]", filled_later=filled_later)
+        yield from _value_problems(item, schema["items"], f"{path}[{index}]", filled_later=filled_later)
 
 
-def _of_text(value: object, schema: Mapping[str, Any], path: str) -> Iterator[Problem]:
+def _text_problems(value: object, schema: Mapping[str, Any], path: str) -> Iterator[Problem]:
     if not isinstance(value, str):
         mend = "; put it in quotes" if isinstance(value, bool | int | float) else ""
         yield path, f"must be a text, not {said(value)}{mend}"
     elif value and "enum" in schema and value not in schema["enum"]:
         yield path, f"must be one of {', '.join(schema['enum'])}, not {value!r}{nearest(value, schema['enum'])}"
-    elif schema.get("format") == "byte" and not _is_base64(value):
-        yield path, "must be base64; use stringData or data for plain text"
+    elif schema.get("format") == "byte":
+        try:
+            base64.b64decode(value.replace("\n", "").replace("\r", ""), validate=True)
+        except (binascii.Error, ValueError):
+            yield path, "must be base64; use stringData or data for plain text"
 
 
-def _of_number(value: object, schema: Mapping[str, Any], path: str) -> Iterator[Problem]:
+def _number_problems(value: object, schema: Mapping[str, Any], path: str) -> Iterator[Problem]:
     whole = schema["type"] == "integer"
     if isinstance(value, bool) or not isinstance(value, int | float):
         digits = re.match(r"\s*([+-]?\d+)(.*)", value) if isinstance(value, str) else None
@@ -175,19 +178,11 @@ def _of_number(value: object, schema: Mapping[str, Any], path: str) -> Iterator[
         yield path, f"{value} is too large for a number of {schema.get('format', 'int64').removeprefix('int')} bits"
 
 
-def _of_quantity(value: object, path: str) -> Iterator[Problem]:
+def _quantity_problems(value: object, path: str) -> Iterator[Problem]:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         yield path, f"must be a quantity such as 500m or 1Gi, not {said(value)}"
     elif quantity(value) is None:
         yield path, f"{value!r} is no quantity; write a number with n, u, m, k, M, G, T, P, E or Ki, Mi, Gi, Ti, Pi, Ei"
-
-
-def _is_base64(value: str) -> bool:
-    try:
-        base64.b64decode(value.replace("\n", "").replace("\r", ""), validate=True)
-    except (binascii.Error, ValueError):
-        return False
-    return True
 
 
 @cache

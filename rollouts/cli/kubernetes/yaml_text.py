@@ -106,41 +106,38 @@ class TextRead(Struct, frozen=True):
 
 
 def read_text(text: str) -> TextRead:
-    """Reads a YAML or JSON text with any number of documents. Raises: nothing."""
-    documents, broken = _documents_of(text)
-    return TextRead(tuple(_objects_of(documents)), broken)
-
-
-def _documents_of(text: str) -> tuple[list[tuple[yaml.Node, Any]], BrokenDocument | None]:
-    """Every document before the first that cannot be read, each with its node; and why that one cannot.
+    """Reads a YAML or JSON text with any number of documents, up to the first that cannot be read. Raises: nothing.
 
     What is nested without end, or repeats itself by aliases, is refused before anything walks through it. go-yaml, by which
     kubectl reads files, has limits of the same kind: https://github.com/go-yaml/yaml/blob/v2.4.0/decode.go, "excessive aliasing".
     """
-    found: list[tuple[yaml.Node, Any]] = []
+    documents: list[tuple[yaml.Node, Any]] = []
+    broken: BrokenDocument | None = None
     line = 1
     try:
         loader = KubernetesLoader(text)
-    except yaml.reader.ReaderError as broken:
-        at = text.count("\n", 0, broken.position) + 1
-        return found, BrokenDocument(at, f"the character U+{ord(text[broken.position]):04X} is not allowed; remove it")
+    except yaml.reader.ReaderError as error:
+        at = text.count("\n", 0, error.position) + 1
+        why = f"the character U+{ord(text[error.position]):04X} is not allowed; remove it"
+        return TextRead((), BrokenDocument(at, why))
     try:
-        try:
-            while loader.check_node() and (node := loader.get_node()) is not None:
-                line = node.start_mark.line + 1
-                if (why := _overgrown(node)) is not None:
-                    return found, BrokenDocument(line, why)
-                found.append((node, loader.construct_document(node)))
-        finally:
-            loader.dispose()
-    except yaml.MarkedYAMLError as broken:
-        mark = broken.problem_mark or broken.context_mark
-        return found, BrokenDocument(mark.line + 1 if mark else line, broken.problem or str(broken))
-    except (yaml.YAMLError, *_BROKEN) as broken:
-        return found, BrokenDocument(loader.line + 1, f"a number or a character before here is out of range ({broken})")
+        while broken is None and loader.check_node() and (node := loader.get_node()) is not None:
+            line = node.start_mark.line + 1
+            if (overgrown := _overgrown(node)) is not None:
+                broken = BrokenDocument(line, overgrown)
+            else:
+                documents.append((node, loader.construct_document(node)))
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        broken = BrokenDocument(mark.line + 1 if mark else line, error.problem or str(error))
+    except (yaml.YAMLError, *_BROKEN) as error:
+        why = f"a number or a character before here is out of range ({error})"
+        broken = BrokenDocument(loader.line + 1, why)
     except RecursionError:
-        return found, BrokenDocument(line, _TOO_DEEP)
-    return found, None
+        broken = BrokenDocument(line, _TOO_DEEP)
+    finally:
+        loader.dispose()
+    return TextRead(tuple(_objects_of(documents)), broken)
 
 
 def _objects_of(documents: Iterable[tuple[yaml.Node, Any]]) -> Iterator[tuple[yaml.Node, Any]]:

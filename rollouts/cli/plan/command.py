@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from fractions import Fraction
 from typing import Any
 
 import yaml
@@ -20,7 +19,7 @@ from rollouts.cli.plan.config import SourceReader, config_as_json, read_sources
 from rollouts.cli.plan.draw import draw_impacts, draw_plan
 from rollouts.cli.plan.impact import ConfigImpact, impact_as_json, read_impacts, source_of
 from rollouts.cli.plan.limit_reads import read_limits
-from rollouts.cli.plan.limits import Excess, quantity_of
+from rollouts.cli.plan.limits import quantity_of
 from rollouts.cli.plan.live import read_facts, read_live, snapshot_of, with_file
 from rollouts.cli.plan.report import PlannedStep, PlanReport, report_of
 from rollouts.cli.plan.routes import read_declared, read_routes
@@ -229,21 +228,17 @@ def _step_json(step: PlannedStep) -> dict[str, Any]:
             {"reason": wait.reason.value, "seconds": wait.seconds, "known": wait.known, "why": wait.why}
             for wait in step.waits
         ],
-        "outgrown": [_excess_json(each) for each in step.outgrown],
-    }
-
-
-def _excess_json(excess: Excess) -> dict[str, Any]:
-    def shown(amount: Fraction) -> str:
-        return quantity_of(excess.resource, amount)
-
-    return {
-        "kind": excess.kind.value,
-        "name": excess.name,
-        "resource": excess.resource,
-        "needs": shown(excess.needs),
-        "allows": shown(excess.allows),
-        "hard": shown(excess.hard),
-        "others": shown(excess.others),
-        "pods": excess.pods,
+        "outgrown": [
+            {
+                "kind": excess.kind.value,
+                "name": excess.name,
+                "resource": excess.resource,
+                "needs": quantity_of(excess.resource, excess.needs),
+                "allows": quantity_of(excess.resource, excess.allows),
+                "hard": quantity_of(excess.resource, excess.hard),
+                "others": quantity_of(excess.resource, excess.others),
+                "pods": excess.pods,
+            }
+            for excess in step.outgrown
+        ],
     }

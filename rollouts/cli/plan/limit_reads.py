@@ -37,10 +37,12 @@ async def read_limits(session: Session, key: Key, manifests: Iterable[Manifest])
     Raises: what `Client` raises, other than for a kind that may not be listed or is not there.
     """
     kinds = (AUTOSCALER, RESOURCE_QUOTA, LIMIT_RANGE)
-    autoscalers, quotas, limit_ranges = await asyncio.gather(*(_listed(session, each, key.namespace) for each in kinds))
+    autoscalers, quotas, limit_ranges = await asyncio.gather(
+        *(_list_readable(session, each, key.namespace) for each in kinds)
+    )
     found = zip(kinds, (autoscalers, quotas, limit_ranges), strict=True)
     return NamespaceLimits(
-        autoscalers=_of_rollout(autoscalers or (), manifests, key),
+        autoscalers=_autoscalers_of(autoscalers or (), manifests, key),
         quotas=tuple(map(quota_of, quotas or ())),
         limit_ranges=limit_ranges or (),
         unread=tuple(kind for kind, objects in found if objects is None),
@@ -74,14 +76,14 @@ def pod_specs(template: Manifest, live: Live, limits: NamespaceLimits, *, now_s:
     return PodSpecs(new=as_created(new, defaults), by_revision=created | running, present=tuple(present))
 
 
-async def _listed(session: Session, kind: Kind, namespace: str) -> tuple[Manifest, ...] | None:
+async def _list_readable(session: Session, kind: Kind, namespace: str) -> tuple[Manifest, ...] | None:
     try:
         return (await list_all(session, Collection(kind=kind, namespace=namespace)))[0]
     except (ApiForbidden, ApiNotFound):
         return None
 
 
-def _of_rollout(live: Iterable[Manifest], manifests: Iterable[Manifest], key: Key) -> tuple[AutoscalerSeen, ...]:
+def _autoscalers_of(live: Iterable[Manifest], manifests: Iterable[Manifest], key: Key) -> tuple[AutoscalerSeen, ...]:
     """The autoscalers of the Rollout once the file is applied."""
     applied = {autoscaler["metadata"]["name"]: autoscaler for autoscaler in live}
     for manifest in manifests:

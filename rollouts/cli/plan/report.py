@@ -163,7 +163,7 @@ def report_of(
     """
     spec = seen.rollout.spec
     services = _merged(live.services, from_file)
-    findings = list(_of_named(seen, services, live.sources))
+    findings = list(_missing_or_unknown(seen, services, live.sources))
     for name in named_services(spec.strategy):  # with every Service there, the rest of the update can be rehearsed
         seen = with_service(seen, name, services.get(str(name)))
     numbers = drain_numbers(spec.drain, seen.proxy)
@@ -179,9 +179,9 @@ def report_of(
     pod = exit_findings(template, drain=spec.drain, numbers=numbers, surges=surges(spec), startup_s=fastest_s)
     about = f"Rollout {seen.rollout.name}"
     analysed = analysis_findings(rollout, spec, templates)
-    findings += [Found(about, each) for each in (*analysed, *pod, *_of_cluster(seen, rehearsal))]
+    findings += [Found(about, each) for each in (*analysed, *pod, *_cluster_findings(seen, rehearsal))]
     related = {name: found for name in sorted(services) if (found := relation_of(services[name], spec)) is not None}
-    findings += _of_services(services, related, rollout=about)
+    findings += _service_findings_of(services, related, rollout=about)
     weighs = Severity.NOTE if Relation.SHARED in related.values() else Severity.UNSAFE
     findings += [Found(about, each) for each in weight_findings(spec, severity=weighs)]
     unmanaged = {name: "both" for name, relation in related.items() if relation is not Relation.MANAGED}
@@ -225,7 +225,9 @@ def _merged(live: tuple[Manifest, ...], from_file: tuple[Manifest, ...]) -> dict
     return services
 
 
-def _of_named(seen: Snapshot, services: Mapping[str, Manifest], sources: tuple[PlannedSource, ...]) -> Iterator[Found]:
+def _missing_or_unknown(
+    seen: Snapshot, services: Mapping[str, Manifest], sources: tuple[PlannedSource, ...]
+) -> Iterator[Found]:
     """What is wrong with the Services that the strategy names, and the ConfigMaps and Secrets that the template names."""
     about, where = f"Rollout {seen.rollout.name}", "spec.template.spec"
     for name in named_services(seen.rollout.spec.strategy):
@@ -249,7 +251,7 @@ def _of_named(seen: Snapshot, services: Mapping[str, Manifest], sources: tuple[P
             yield Found(str(each.ref), Finding(Rule.CONFIG_LOCKED, Severity.WARNING, "immutable", what, fix))
 
 
-def _of_cluster(seen: Snapshot, rehearsal: Rehearsal) -> Iterator[Finding]:
+def _cluster_findings(seen: Snapshot, rehearsal: Rehearsal) -> Iterator[Finding]:
     if seen.proxy.mode is ProxyMode.UNKNOWN:
         yield Finding(
             Rule.PROXY_MODE_UNKNOWN,
@@ -287,7 +289,9 @@ _REMEDIES = {
 }
 
 
-def _of_services(services: Mapping[str, Manifest], related: Mapping[str, Relation], *, rollout: str) -> Iterator[Found]:
+def _service_findings_of(
+    services: Mapping[str, Manifest], related: Mapping[str, Relation], *, rollout: str
+) -> Iterator[Found]:
     for name, relation in related.items():
         for finding in service_findings(services[name], relation=relation):
             yield Found(f"Service {name}", finding)
@@ -319,7 +323,7 @@ def _step(
     roles = {rehearsal.revision: "new", rehearsal.stable_before: "old", "": "both"}
     return PlannedStep(
         kind=stage.kind,
-        what=_words(stage, rollout),
+        what=_stage_words(stage, rollout),
         weight_percent=stage.weight_percent,
         share_percent=round(100 * stage.pods.new / total) if by_ratio and total else None,
         pods=stage.pods,
@@ -331,7 +335,7 @@ def _step(
     )
 
 
-def _words(stage: Stage, rollout: Manifest) -> str:
+def _stage_words(stage: Stage, rollout: Manifest) -> str:
     match stage.kind:
         case StageKind.FIRST:
             return "first revision, without steps"

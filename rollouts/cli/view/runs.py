@@ -186,24 +186,20 @@ def _metric_line(metric: Mapping[str, Any], results: Mapping[str, MetricResult],
     counts = [f"{count} {word}" for count, word in ended if count]
     if result.error:
         counts.append(count_of(result.error, "error"))
+    planned = str(metric.get("count"))
+    wanted = ""  # how many there are to be, while they are not there yet; a comparison's measurement says that itself
+    begun = (result.count or result.error) and not result.phase.over
+    if begun and planned.isascii() and planned.isdigit() and int(planned):
+        wanted = "" if "compare" in _mapping(metric.get("provider")) else f" of {int(planned)}"
     return MetricLine(
         name=name,
         phase=result.phase,
         condition=condition_text(metric, spec),
-        counts=", ".join(counts) + _wanted_text(metric, result),
+        counts=", ".join(counts) + wanted,
         message=result.message,
         dry_run=result.dry_run,
         measurements=tuple(_measurement_line(each, metric) for each in result.measurements),
     )
-
-
-def _wanted_text(metric: Mapping[str, Any], result: MetricResult) -> str:
-    """How many there are to be, while they are not there yet."""
-    if "compare" in _mapping(metric.get("provider")):
-        return ""  # the measurement says how many looks there were
-    text = str(metric.get("count"))
-    wanted = int(text) if text.isascii() and text.isdigit() else 0
-    return f" of {wanted}" if wanted and not result.phase.over and (result.count or result.error) else ""
 
 
 def _measurement_line(measurement: Measurement, metric: Mapping[str, Any]) -> MeasurementLine:

@@ -80,7 +80,7 @@ def complete(root: Any, words: Sequence[str]) -> str:
     """
     *before, last = words or [""]
     candidates, directive = _candidates(_place(root, before), last)
-    lines = [str(each) for each in candidates if each.word.startswith(last)]
+    lines = [str(candidate) for candidate in candidates if candidate.word.startswith(last)]
     return "".join(f"{line}\n" for line in [*lines, f":{int(directive)}"])
 
 
@@ -98,7 +98,7 @@ def script(shell: Shell) -> str:
 def _place(root: Any, words: Sequence[str]) -> _Place:
     place = _Place(root)
     for word in words:
-        options = {flag: each for each in place.command.params for flag in (*each.opts, *each.secondary_opts)}
+        options = {flag: param for param in place.command.params for flag in (*param.opts, *param.secondary_opts)}
         flag, sign, value = word.partition("=")
         if place.awaited is not None:
             place.values[place.awaited.name] = word
@@ -135,7 +135,7 @@ def _candidates(place: _Place, last: str) -> tuple[list[Candidate], Directive]:
 
 
 def _arguments(command: Any) -> list[Any]:
-    return [each for each in command.params if each.param_type_name == "argument"]
+    return [param for param in command.params if param.param_type_name == "argument"]
 
 
 def _flags(command: Any) -> Iterator[Candidate]:

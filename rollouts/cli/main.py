@@ -140,7 +140,7 @@ def lint(
         print_reports(reports, Console(), Console(stderr=True))
     else:
         sys.stdout.write(f"{as_text(output, reports, version=own_version())}\n")
-    raise typer.Exit(Exit.BAD if any(each.report.problems for each in reports) else Exit.OK)
+    raise typer.Exit(Exit.BAD if any(report.report.problems for report in reports) else Exit.OK)
 
 
 updates.register(app)

@@ -254,7 +254,7 @@ def _of_a_cluster() -> NoEvidence:
 
 
 def _secrets_missing(metric: Metric) -> NoEvidence:
-    names = ", ".join(each.argument for each in metric.secrets)
+    names = ", ".join(secret.argument for secret in metric.secrets)
     return NoEvidence(f"needs the secret {names}: give it with --arg", Absence.ERROR)
 
 
@@ -291,7 +291,7 @@ def draw(one: Analysed, console: Console) -> None:
         ]
         why = "; ".join(filter(None, (seen.message, one.hints.get(metric.rules.name))))
         cells = (name, seen.phase, seen.value or "-", " ".join(filter(None, conditions)) or "-", why or "-")
-        table.add_row(*(plain(each) for each in cells), style=PHASE_STYLE[seen.phase])
+        table.add_row(*(plain(cell) for cell in cells), style=PHASE_STYLE[seen.phase])
     console.print(plain(one.template), style="bold", markup=False, highlight=False)
     print_drawn(console, table)
     console.print(plain(told(one)), style=PHASE_STYLE[one.rehearsal.status.phase], markup=False, highlight=False)
@@ -300,7 +300,7 @@ def draw(one: Analysed, console: Console) -> None:
 def told(one: Analysed) -> str:
     """How a run would end, in one sentence."""
     rehearsal = one.rehearsal
-    if not rehearsal.ends and any(isinstance(each.source, Comparison) for each in one.spec.metrics):
+    if not rehearsal.ends and any(isinstance(metric.source, Comparison) for metric in one.spec.metrics):
         return "this was one look: a comparison is decided by all looks of a run together"
     if not rehearsal.ends:
         return "with measurements like these a run goes on until something else ends it"
@@ -344,7 +344,7 @@ def _plain(one: Analysed) -> dict[str, Any]:
 
 def _declared_arguments(templates: TemplatesByName) -> set[str]:
     """Names of the arguments of all templates; what cannot be read has none."""
-    specs = (each.get("spec") for each in templates.values())
+    specs = (template.get("spec") for template in templates.values())
     lists = (spec.get("args") for spec in specs if isinstance(spec, dict))
     found = (each.get("name") for args in lists if isinstance(args, list) for each in args if isinstance(each, dict))
     return {name for name in found if isinstance(name, str)}

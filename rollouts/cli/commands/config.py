@@ -72,9 +72,9 @@ async def list_config(
     async with open_session(options) as session:
         (found,) = await _configured(session, name)
     if as_json:
-        _print_json(console, [revision_as_json(each) for each in found.revisions])
+        _print_json(console, [revision_as_json(revision) for revision in found.revisions])
         return Exit.OK
-    if not any(each.uses for each in found.revisions):
+    if not any(revision.uses for revision in found.revisions):
         console.print(
             f"no revision of {name} has versioned configuration", markup=False, highlight=False, soft_wrap=True
         )
@@ -132,21 +132,25 @@ def _is_json(output: Output | None) -> bool:
 def found_revision(rollout: Configured, word: str) -> RevisionConfig | None:
     """The kept revision that `word` means: `f7w2k9xq4c`, `4`, `#4`, `stable`, `canary`, `current`."""
     number = word.removeprefix("#")
-    for each in rollout.revisions:
-        if word == each.revision or word in each.roles or (word == CURRENT and each.revision == rollout.current):
-            return each
-        if number.isdecimal() and int(number) == each.number:
-            return each
+    for revision in rollout.revisions:
+        if (
+            word == revision.revision
+            or word in revision.roles
+            or (word == CURRENT and revision.revision == rollout.current)
+        ):
+            return revision
+        if number.isdecimal() and int(number) == revision.number:
+            return revision
     return None
 
 
 def _chosen(rollouts: tuple[Configured, ...], words: tuple[str, str]) -> tuple[RevisionConfig, RevisionConfig] | str:
     """The two revisions; or why they cannot be told."""
     found = []
-    for each in rollouts:
-        before, after = (found_revision(each, word) for word in words)
+    for rollout in rollouts:
+        before, after = (found_revision(rollout, word) for word in words)
         if before is not None and after is not None:
-            found.append((each.name, before, after))
+            found.append((rollout.name, before, after))
     if len(found) == 1:
         return found[0][1:]
     if found:
@@ -155,7 +159,7 @@ def _chosen(rollouts: tuple[Configured, ...], words: tuple[str, str]) -> tuple[R
     if len(rollouts) != 1:
         return f"no Rollout of the namespace keeps revisions {words[0]} and {words[1]}"
     missing = next(word for word in words if found_revision(rollouts[0], word) is None)
-    kept = ", ".join(each.title for each in rollouts[0].revisions)
+    kept = ", ".join(revision.title for revision in rollouts[0].revisions)
     return f"revision {missing} is not kept; the kept revisions: {kept or 'none'}"
 
 
@@ -166,7 +170,7 @@ async def _configured(session: Session, name: str | None) -> tuple[Configured, .
         raise await no_rollout(session, name)
     ours = Collection(kind=REPLICA_SET, namespace=session.namespace, query={"labelSelector": NAME})
     replica_sets, _ = await list_all(session, ours)
-    return tuple(configured(each, replica_sets) for each in rollouts)
+    return tuple(configured(rollout, replica_sets) for rollout in rollouts)
 
 
 def configured(rollout: Manifest, replica_sets: Iterable[Manifest]) -> Configured:
@@ -174,13 +178,13 @@ def configured(rollout: Manifest, replica_sets: Iterable[Manifest]) -> Configure
     status = status_of(rollout)
     revisions = [
         RevisionConfig(
-            revision=revision_of(each),
-            number=number_of(each),
-            roles=roles_of(revision_of(each), status),
-            uses=uses_of(each),
+            revision=revision_of(replica_set),
+            number=number_of(replica_set),
+            roles=roles_of(revision_of(replica_set), status),
+            uses=uses_of(replica_set),
         )
-        for each in replica_sets
-        if controlled_by(each, rollout)
+        for replica_set in replica_sets
+        if controlled_by(replica_set, rollout)
     ]
     revisions.sort(key=lambda each: (-each.number, each.revision))
     return Configured(rollout["metadata"]["name"], status.current_revision, tuple(revisions))

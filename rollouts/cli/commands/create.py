@@ -53,8 +53,8 @@ async def create(options: Options, texts: Sequence[tuple[str, str]], *, console:
     files = [(source, read_text(text)) for source, text in texts]
     if not _is_right(files):
         return Exit.BAD
-    manifests = [each for _, file in files for each in file.manifests]
-    if others := [_title(each) for each in manifests if _kind_key(each) not in _CREATED]:
+    manifests = [manifest for _, file in files for manifest in file.manifests]
+    if others := [_title(manifest) for manifest in manifests if _kind_key(manifest) not in _CREATED]:
         fail(f"{others[0]} is not created here, nor is anything else: use `kubectl create -f`")
         return Exit.USAGE
     async with open_session(options) as session:

@@ -45,7 +45,7 @@ async def delete(
 def losses(seen: RolloutObjects) -> str:
     """What goes with a Rollout: `deletes shop/cart with 4 pods, which serve no requests any more, 3 revisions, …`."""
     metadata, status = seen.rollout["metadata"], status_of(seen.rollout)
-    pods = sum((each.get("status") or {}).get("replicas", 0) for each in seen.replica_sets)
+    pods = sum((replica_set.get("status") or {}).get("replicas", 0) for replica_set in seen.replica_sets)
     unfinished = status.current_revision not in ("", status.stable_revision)
     parts = [f"{count_of(pods, 'pod')}, which serve no requests any more", count_of(len(seen.replica_sets), "revision")]
     parts += ["their history and AnalysisRuns", *(["the update that is under way"] if unfinished else [])]

@@ -99,14 +99,16 @@ def _fields(crd: Manifest) -> set[str]:
                 yield from walk(schema[key], f"{path}[]")
 
     versions = crd.get("spec", {}).get("versions") or ()
-    schemas = (one.get("schema", {}).get("openAPIV3Schema") or {} for one in versions if one["name"] == "v1alpha1")
+    schemas = (
+        version.get("schema", {}).get("openAPIV3Schema") or {} for version in versions if version["name"] == "v1alpha1"
+    )
     return {path for schema in schemas for path in walk(schema, "")}
 
 
 def _controllers(seen: ClusterSeen) -> Iterator[Diagnosis]:
     if not seen.controllers and "list deployments" not in seen.refused:
         fix = "helm install rollouts ./helm/rollouts --namespace rollouts-system --create-namespace"
-        alive = [each for each in seen.other_leases if _age_s(each, seen.now_s) <= LEASE_OLD_S]
+        alive = [other_lease for other_lease in seen.other_leases if _age_s(other_lease, seen.now_s) <= LEASE_OLD_S]
         if alive:
             holder = alive[0]["spec"].get("holderIdentity", "")
             says = f"no Deployment of the chart, but {holder} holds the Lease in {alive[0]['metadata']['namespace']}"
@@ -155,34 +157,34 @@ def _why_unavailable(each: Installed) -> tuple[str, str]:
 def _rivals(controllers: Iterable[Installed]) -> Iterator[Diagnosis]:
     """Two releases that manage the same namespace, each with a Lease of its own, act against each other."""
     earlier: list[Installed] = []
-    for each in controllers:
+    for controller in controllers:
         for other in earlier:
-            mine, theirs = set(each.flags("namespace")), set(other.flags("namespace"))
+            mine, theirs = set(controller.flags("namespace")), set(other.flags("namespace"))
             if not mine or not theirs or mine & theirs:
-                pair = f"{other.where} and {each.where}"
+                pair = f"{other.where} and {controller.where}"
                 fix = "uninstall one, or give each its own namespaces (watchNamespaces)"
                 yield Diagnosis("controller", Level.FAULT, f"{pair} manage the same Rollouts", fix)
-        earlier.append(each)
+        earlier.append(controller)
 
 
 def _leases(seen: ClusterSeen) -> Iterator[Diagnosis]:
-    for each in seen.controllers:
-        running = each.deployment.get("status", {}).get("availableReplicas", 0)
-        where = each.where
-        if not each.elects:
-            if each.deployment["spec"].get("replicas", 1) > 1:
+    for controller in seen.controllers:
+        running = controller.deployment.get("status", {}).get("availableReplicas", 0)
+        where = controller.where
+        if not controller.elects:
+            if controller.deployment["spec"].get("replicas", 1) > 1:
                 fix = "set leaderElection=true, or replicas=1"
                 yield Diagnosis("leader", Level.FAULT, f"{where}: several replicas, and none is elected", fix)
             continue
-        logs = f"kubectl logs -n {each.namespace} deployment/{each.name}"
+        logs = f"kubectl logs -n {controller.namespace} deployment/{controller.name}"
         if "get leases" in seen.refused:
             continue
         if not running:
             continue  # that its pods do not run is the fault
-        if each.lease is None or not each.lease.get("spec", {}).get("holderIdentity"):
+        if controller.lease is None or not controller.lease.get("spec", {}).get("holderIdentity"):
             yield Diagnosis("leader", Level.FAULT, f"{where}: replicas run, and none has taken the Lease", logs)
             continue
-        age_s, holder = _age_s(each.lease, seen.now_s), each.lease["spec"]["holderIdentity"]
+        age_s, holder = _age_s(controller.lease, seen.now_s), controller.lease["spec"]["holderIdentity"]
         if age_s > LEASE_OLD_S:
             says = f"{where}: {holder} renewed the Lease {age_s:.0f} s ago, and nobody has taken over"
             yield Diagnosis("leader", Level.FAULT, says, logs)
@@ -191,27 +193,30 @@ def _leases(seen: ClusterSeen) -> Iterator[Diagnosis]:
 
 
 def _versions(seen: ClusterSeen, version: str) -> Iterator[Diagnosis]:
-    for each in seen.controllers:
-        if each.version and each.version != version:
-            says = f"{each.where} is {each.version}, this program is {version}"
+    for controller in seen.controllers:
+        if controller.version and controller.version != version:
+            says = f"{controller.where} is {controller.version}, this program is {version}"
             yield Diagnosis(
                 "versions", Level.WARNING, says, "use one version: helm upgrade, or make cli in its source tree"
             )
-        elif each.version:
-            yield Diagnosis("versions", Level.OK, f"{each.where} and this program are {version}")
+        elif controller.version:
+            yield Diagnosis("versions", Level.OK, f"{controller.where} and this program are {version}")
 
 
 def _rights(seen: ClusterSeen) -> Iterator[Diagnosis]:
-    for each in seen.controllers:
-        if each.missing is None:
-            says = f"whether {each.where} has its rights was not looked at: you may not create subjectaccessreviews"
+    for controller in seen.controllers:
+        if controller.missing is None:
+            says = (
+                f"whether {controller.where} has its rights was not looked at: you may not create subjectaccessreviews"
+            )
             yield Diagnosis("rights", Level.NOTE, says)
-        elif each.missing:
-            some = ", ".join(map(str, each.missing[:5])) + (", …" if len(each.missing) > 5 else "")
-            fix = f"helm upgrade {each.name} ./helm/rollouts -n {each.namespace} (rbac.create and routers are values of it)"
-            yield Diagnosis("rights", Level.FAULT, f"{each.where} may not {some}", fix)
+        elif controller.missing:
+            some = ", ".join(map(str, controller.missing[:5])) + (", …" if len(controller.missing) > 5 else "")
+            upgrade = f"helm upgrade {controller.name} ./helm/rollouts -n {controller.namespace}"
+            fix = f"{upgrade} (rbac.create and routers are values of it)"
+            yield Diagnosis("rights", Level.FAULT, f"{controller.where} may not {some}", fix)
         else:
-            yield Diagnosis("rights", Level.OK, f"{each.where} has the rights that it needs")
+            yield Diagnosis("rights", Level.OK, f"{controller.where} has the rights that it needs")
     if seen.own_missing:
         some = ", ".join(map(str, seen.own_missing))
         fix = "have an administrator bind you to the ClusterRole view or edit (rbac.aggregateToUserRoles)"
@@ -220,10 +225,10 @@ def _rights(seen: ClusterSeen) -> Iterator[Diagnosis]:
 
 def _proxy(seen: ClusterSeen) -> Iterator[Diagnosis]:
     mode = seen.proxy.mode
-    for each in seen.controllers or ():
-        declared = next(iter(each.flags("proxy-mode")), "auto")
-        if declared == "auto" and each.flags("namespace") and mode is not ProxyMode.UNKNOWN:
-            says = f"{each.where} may not ask with watchNamespaces, so it drains pods for two minutes"
+    for controller in seen.controllers or ():
+        declared = next(iter(controller.flags("proxy-mode")), "auto")
+        if declared == "auto" and controller.flags("namespace") and mode is not ProxyMode.UNKNOWN:
+            says = f"{controller.where} may not ask with watchNamespaces, so it drains pods for two minutes"
             yield Diagnosis("proxy mode", Level.WARNING, says, f"helm upgrade … --set proxyMode={mode}")
         elif declared == "auto" and mode is ProxyMode.UNKNOWN:
             says = f"{seen.proxy.known_by.partition('; set the mode')[0]}; pods are drained for two minutes"
@@ -231,7 +236,7 @@ def _proxy(seen: ClusterSeen) -> Iterator[Diagnosis]:
                 "proxy mode", Level.WARNING, says, "helm upgrade … --set proxyMode=iptables (or nftables, ipvs, other)"
             )
         elif declared != "auto" and mode not in (ProxyMode.UNKNOWN, declared):
-            says = f"{each.where} is told {declared}, and {seen.proxy.known_by}"
+            says = f"{controller.where} is told {declared}, and {seen.proxy.known_by}"
             yield Diagnosis("proxy mode", Level.FAULT, says, f"helm upgrade … --set proxyMode={mode}")
         else:
             yield Diagnosis(
@@ -242,15 +247,15 @@ def _proxy(seen: ClusterSeen) -> Iterator[Diagnosis]:
 def _routers(seen: ClusterSeen) -> Iterator[Diagnosis]:
     used = routers_of(seen.rollouts)
     for router in sorted(used):
-        count = sum(router in routers_of([each]) for each in seen.rollouts)
+        count = sum(router in routers_of([rollout]) for rollout in seen.rollouts)
         who = "1 Rollout needs" if count == 1 else f"{count} Rollouts need"
         if not seen.served.get(router):
             fix = f"install the CRDs of {router}, or take it out of the Rollouts"
             yield Diagnosis("routers", Level.FAULT, f"{who} {router}, and the API server does not have its routes", fix)
-        for each in seen.controllers:
-            if router not in each.flags("router"):
-                routers = ",".join([*each.flags("router"), router])
-                says = f"{who} {router}, and {each.where} may not change its routes"
+        for controller in seen.controllers:
+            if router not in controller.flags("router"):
+                routers = ",".join([*controller.flags("router"), router])
+                says = f"{who} {router}, and {controller.where} may not change its routes"
                 yield Diagnosis("routers", Level.FAULT, says, f"helm upgrade … --set routers={{{routers}}}")
     if seen.served.get("gatewayAPI"):
         yield from _gateway_classes(seen, needed="gatewayAPI" in used)
@@ -260,9 +265,9 @@ def _routers(seen: ClusterSeen) -> Iterator[Diagnosis]:
 
 def _gateway_classes(seen: ClusterSeen, *, needed: bool) -> Iterator[Diagnosis]:
     bad = [
-        (one["metadata"]["name"], condition.get("message", ""))
-        for one in seen.gateway_classes
-        for condition in conditions_of(one)
+        (gateway_class["metadata"]["name"], condition.get("message", ""))
+        for gateway_class in seen.gateway_classes
+        for condition in conditions_of(gateway_class)
         if condition["type"] == "Accepted" and condition["status"] != "True"
     ]
     for name, why in bad:
@@ -275,7 +280,7 @@ def _gateway_classes(seen: ClusterSeen, *, needed: bool) -> Iterator[Diagnosis]:
             "Gateway API", level, "is installed, and there is no GatewayClass: nobody carries routes out", fix
         )
     elif not bad:
-        names = ", ".join(one["metadata"]["name"] for one in seen.gateway_classes)
+        names = ", ".join(gateway_class["metadata"]["name"] for gateway_class in seen.gateway_classes)
         yield Diagnosis("Gateway API", Level.OK, f"classes: {names}")
 
 
@@ -299,10 +304,10 @@ def _prometheus(seen: ClusterSeen) -> Iterator[Diagnosis]:
 
 
 def _providers(seen: ClusterSeen) -> Iterator[Diagnosis]:
-    for one in seen.providers:
-        for condition in conditions_of(one):
+    for provider in seen.providers:
+        for condition in conditions_of(provider):
             if condition["type"] in ("Ready", "Accepted") and is_false(condition):
-                name = f"{one.get('kind') or 'provider'} {one['metadata']['name']}"
+                name = f"{provider.get('kind') or 'provider'} {provider['metadata']['name']}"
                 fix = f"change it: {condition.get('reason', '')}, see docs/reasons.md"
                 yield Diagnosis("providers", Level.FAULT, f"{name}: {condition.get('message', '')}", fix)
 

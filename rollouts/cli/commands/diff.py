@@ -43,7 +43,9 @@ async def diff_revisions(options: Options, name: str, words: tuple[str, str], *,
     found = [_revision(seen, word) for word in words]
     for word, one in zip(words, found, strict=True):
         if one is None:
-            kept = ", ".join(f"#{number_of(each)} {revision_of(each)}" for each in seen.replica_sets)
+            kept = ", ".join(
+                f"#{number_of(replica_set)} {revision_of(replica_set)}" for replica_set in seen.replica_sets
+            )
             fail(f"{name}: revision {word} is not kept; the kept revisions: {kept or 'none'}")
             return Exit.USAGE
     before, after = (each for each in found if each is not None)
@@ -66,14 +68,14 @@ async def diff_file(options: Options, text: str, *, source: str, console: Consol
         fail(str(broken))
         return Exit.USAGE
     kind = (ROLLOUT.api_version, ROLLOUT.kind)
-    rollouts = [each for each in manifests if (each.get("apiVersion"), each.get("kind")) == kind]
+    rollouts = [manifest for manifest in manifests if (manifest.get("apiVersion"), manifest.get("kind")) == kind]
     if not rollouts:
         fail(f"{source}: the file contains no {ROLLOUT.api_version} Rollout")
         return Exit.USAGE
     code = Exit.OK
     async with open_session(options) as session:
-        for each in rollouts:
-            live, applied = await _applied(session, each)
+        for rollout in rollouts:
+            live, applied = await _applied(session, rollout)
             name = applied["metadata"]["name"]
             title = f"Rollout {applied['metadata']['namespace']}/{name}"
             lines = difference(_plain(live), _plain(applied), f"{title} (cluster)", f"{title} ({source})")

@@ -132,14 +132,16 @@ class Installed(Struct, frozen=True):
     def flags(self, name: str) -> list[str]:
         """The values of a flag of the controller, `--NAME=VALUE`, in their order."""
         containers = self.deployment["spec"]["template"]["spec"]["containers"]
-        words = [word for each in containers for word in (*each.get("command", ()), *each.get("args", ()))]
+        words = [
+            word for container in containers for word in (*container.get("command", ()), *container.get("args", ()))
+        ]
         return [word.partition("=")[2] for word in words if word.startswith(f"--{name}=")]
 
     @property
     def elects(self) -> bool:
         """Whether its replicas compete for a Lease."""
         containers = self.deployment["spec"]["template"]["spec"]["containers"]
-        return not any("--no-leader-elect" in each.get("args", ()) for each in containers)
+        return not any("--no-leader-elect" in container.get("args", ()) for container in containers)
 
 
 class PrometheusUrl(Struct, frozen=True):
@@ -205,16 +207,16 @@ async def read_cluster(session: Session, *, controller_namespace: str | None) ->
     providers = [*await reader.all(TRAFFIC_PROVIDER), *await reader.all(METRIC_PROVIDER)]
     leases = await reader.all(LEASE, controller_namespace, name=DEFAULT_LEASE_NAME)
     served = await _served(
-        session, {each for one in controllers for each in one.flags("router")} | routers_of(rollouts)
+        session, {each for controller in controllers for each in controller.flags("router")} | routers_of(rollouts)
     )
     own = [Right("rollouts.dev", "rollouts", verb, session.namespace) for verb in ("get", "list", "watch", "patch")]
-    urls = dict.fromkeys(url for one in controllers for url in one.flags("prometheus-url"))
+    urls = dict.fromkeys(url for controller in controllers for url in controller.flags("prometheus-url"))
     return ClusterSeen(
         now_s=session.clock.now_s(),
         server=server,
         crds=crds,
         controllers=tuple(controllers),
-        other_leases=tuple(lease for lease in leases if all(lease != each.lease for each in controllers)),
+        other_leases=tuple(lease for lease in leases if all(lease != controller.lease for controller in controllers)),
         proxy=await proxy_facts(session.client),
         rollouts=tuple(rollouts),
         served=served,
@@ -414,8 +416,8 @@ async def _target(reader: _Reader, url: str) -> PrometheusUrl:
     if await reader.one(SERVICE, namespace, name) is None:
         return PrometheusUrl(url, in_cluster=True)
     slices = await reader.all(ENDPOINT_SLICE, namespace, label_selector=f"kubernetes.io/service-name={name}")
-    endpoints = [each for one in slices for each in one.get("endpoints") or ()]
-    ready = sum(bool(each.get("conditions", {}).get("ready", True)) for each in endpoints)
+    endpoints = [endpoint for one in slices for endpoint in one.get("endpoints") or ()]
+    ready = sum(bool(endpoint.get("conditions", {}).get("ready", True)) for endpoint in endpoints)
     return PrometheusUrl(url, in_cluster=True, exists=True, ready=ready)
 
 

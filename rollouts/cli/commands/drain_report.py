@@ -35,9 +35,9 @@ async def drain_report(options: Options, name: NameArgument) -> Exit:
     console = Console()
     for line in report(status, now_s=now_s):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
-    if any(each.timed_out or each.in_flight for each in status.cutovers):
+    if any(cutover.timed_out or cutover.in_flight for cutover in status.cutovers):
         return Exit.BAD
-    return Exit.UNFINISHED if any(_is_open(each, now_s) for each in status.cutovers) else Exit.OK
+    return Exit.UNFINISHED if any(_is_open(cutover, now_s) for cutover in status.cutovers) else Exit.OK
 
 
 def report(status: RolloutStatus, *, now_s: float) -> Iterator[str]:

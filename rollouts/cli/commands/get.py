@@ -134,7 +134,7 @@ def history_rows(seen: RolloutObjects) -> tuple[HistoryRow, ...]:
                 finished_at_s=entry.finished_at_s if entry is not None else None,
                 took_s=entry.finished_at_s - entry.started_at_s if entry is not None else None,
                 config=changed.get(revision),
-                commands=", ".join(f"{each.verb} by {each.by}" for each in authors),
+                commands=", ".join(f"{author.verb} by {author.by}" for author in authors),
             )
         )
     return tuple(sorted(rows, key=lambda row: (-row.number, row.revision)))

@@ -134,13 +134,15 @@ def known_in(*files: TextRead, declared: Iterable[Manifest] = ()) -> Known:
     Args:
         declared: TrafficProviders of a cluster; those in the files replace them.
     """
-    manifests = [each for file in files for each in file.manifests]
+    manifests = [manifest for file in files for manifest in file.manifests]
     return Known(
         providers=providers((*declared, *manifests)),
         templates=templates_of(manifests),
         configs=configs_of(manifests),
         autoscalers=autoscalers_of(manifests),
-        workloads=tuple((_namespace(each), found) for each in manifests if (found := workload_of(each)) is not None),
+        workloads=tuple(
+            (_namespace(manifest), found) for manifest in manifests if (found := workload_of(manifest)) is not None
+        ),
     )
 
 
@@ -176,14 +178,14 @@ def lint(file: TextRead, known: Known, *, metrics: Collection[str] | None = None
 def summary(reports: Iterable[LintReport]) -> str:
     """One line about all files."""
     reports = tuple(reports)
-    what = [count_of(sum(each.checked for each in reports), "Rollout")]
-    if providers_checked := sum(each.providers for each in reports):
+    what = [count_of(sum(report.checked for report in reports), "Rollout")]
+    if providers_checked := sum(report.providers for report in reports):
         what.append(count_of(providers_checked, "TrafficProvider"))
-    if servers := sum(each.servers for each in reports):
+    if servers := sum(report.servers for report in reports):
         what.append(count_of(servers, "MetricProvider"))
-    if templates := sum(each.templates for each in reports):
+    if templates := sum(report.templates for report in reports):
         what.append(count_of(templates, "analysis template"))
-    problems, advice = sum(len(each.problems) for each in reports), sum(len(each.advice) for each in reports)
+    problems, advice = sum(len(report.problems) for report in reports), sum(len(report.advice) for report in reports)
     advised = f", {advice} piece{'' if advice == 1 else 's'} of advice" if advice else ""
     return f"{' and '.join(what)} checked, {problems or 'no'} problem{'' if problems == 1 else 's'}{advised}"
 
@@ -380,7 +382,9 @@ def _advice(found: _Found) -> Iterator[Remark]:
                 continue
             findings = service_findings(document, relation=relation)
             # A Service without a selector is reported as a problem.
-            for remark in _remarks(node, document, [each for each in findings if each.rule is not Rule.NO_SELECTOR]):
+            for remark in _remarks(
+                node, document, [finding for finding in findings if finding.rule is not Rule.NO_SELECTOR]
+            ):
                 if (remark.line, remark.message) not in told:
                     told.add((remark.line, remark.message))
                     yield remark

@@ -50,13 +50,13 @@ def templates_of(manifests: Iterable[Any]) -> FileTemplates:
     """The analysis templates of files."""
     scopes = {ANALYSIS_TEMPLATE.kind: False, CLUSTER_ANALYSIS_TEMPLATE.kind: True}
     found: dict[tuple[str | None, TemplateName], Any] = {}
-    for each in manifests:
-        if not isinstance(each, dict) or each.get("apiVersion") != ANALYSIS_TEMPLATE.api_version:
+    for manifest in manifests:
+        if not isinstance(manifest, dict) or manifest.get("apiVersion") != ANALYSIS_TEMPLATE.api_version:
             continue
-        scope, metadata = scopes.get(str(each.get("kind"))), each.get("metadata")
+        scope, metadata = scopes.get(str(manifest.get("kind"))), manifest.get("metadata")
         if scope is not None and isinstance(metadata, dict):
             namespace = None if scope else metadata.get("namespace")
-            found[namespace, TemplateName(str(metadata.get("name") or ""), scope)] = each.get("spec")
+            found[namespace, TemplateName(str(metadata.get("name") or ""), scope)] = manifest.get("spec")
     return found
 
 

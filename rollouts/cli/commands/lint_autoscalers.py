@@ -87,18 +87,18 @@ def multiplies_words(autoscaler: str, metrics: tuple[str, ...]) -> str:
 
 def _autoscalers_of_rollout(rollout: Manifest, autoscalers: FileAutoscalers) -> Iterator[FileAutoscaler]:
     metadata = mapping(rollout.get("metadata"))
-    for each in autoscalers:
-        if (each.namespace, each.rollout) == (metadata.get("namespace"), metadata.get("name")):
-            yield each
+    for autoscaler in autoscalers:
+        if (autoscaler.namespace, autoscaler.rollout) == (metadata.get("namespace"), metadata.get("name")):
+            yield autoscaler
 
 
 def value_metrics(spec: Mapping[str, Any]) -> tuple[str, ...]:
     """The names of the metrics of an HPA, and of the triggers of a ScaledObject, with a target of type Value."""
     sources = [mapping(each.get("object") or each.get("external")) for each in _items(spec.get("metrics"))]
-    by_value = [each for each in sources if mapping(each.get("target")).get("type") == "Value"]
+    by_value = [source for source in sources if mapping(source.get("target")).get("type") == "Value"]
     triggers = [each for each in _items(spec.get("triggers")) if each.get("metricType") == "Value"]
     names = [mapping(each.get("metric")).get("name") for each in by_value]
-    return tuple(map(str, [*names, *(each.get("name") or each.get("type") for each in triggers)]))
+    return tuple(map(str, [*names, *(trigger.get("name") or trigger.get("type") for trigger in triggers)]))
 
 
 def _items(value: Any) -> list[Mapping[str, Any]]:

@@ -42,12 +42,12 @@ class _Asked(Struct, frozen=True):
 def configs_of(manifests: Iterable[Any]) -> FileConfigs:
     """The ConfigMaps and Secrets of files."""
     found: dict[tuple[str | None, ConfigKind, str], Manifest] = {}
-    for each in manifests:
-        if not isinstance(each, dict) or each.get("apiVersion") != "v1":
+    for manifest in manifests:
+        if not isinstance(manifest, dict) or manifest.get("apiVersion") != "v1":
             continue
-        kind, metadata = _KINDS.get(str(each.get("kind"))), each.get("metadata")
+        kind, metadata = _KINDS.get(str(manifest.get("kind"))), manifest.get("metadata")
         if kind is not None and isinstance(metadata, dict):
-            found[metadata.get("namespace"), kind, str(metadata.get("name") or "")] = each
+            found[metadata.get("namespace"), kind, str(metadata.get("name") or "")] = manifest
     return found
 
 

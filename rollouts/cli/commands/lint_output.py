@@ -94,10 +94,10 @@ def print_reports(reports: Sequence[FileReport], console: Console, errors: Conso
     Args:
         errors: where what was not checked is told; scripts read the rest.
     """
-    for each in reports:
-        for remark in (*each.report.problems, *each.report.advice):
+    for report in reports:
+        for remark in (*report.report.problems, *report.report.advice):
             rule = f" [{remark.rule}]" if remark.rule else ""
-            console.print(f"{remark.text(each.source)}{rule}", markup=False, highlight=False, soft_wrap=True)
+            console.print(f"{remark.text(report.source)}{rule}", markup=False, highlight=False, soft_wrap=True)
     skipped = Counter(remark.subject.partition(" ")[0] for each in reports for remark in each.report.skipped)
     if skipped:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(skipped.items()))
@@ -114,7 +114,9 @@ def as_text(output: LintOutput, reports: Iterable[FileReport], *, version: str) 
     Args:
         version: of this program, for SARIF.
     """
-    found = [(each.source, remark) for each in reports for remark in (*each.report.problems, *each.report.advice)]
+    found = [
+        (report.source, remark) for report in reports for remark in (*report.report.problems, *report.report.advice)
+    ]
     match output:
         case LintOutput.JSON:
             findings = [
@@ -171,7 +173,7 @@ def _as_sarif(found: list[tuple[str, Remark]], version: str) -> dict[str, Any]:
         "runs": [
             {
                 "tool": {
-                    "driver": {"name": "rollouts lint", "version": version, "rules": [{"id": each} for each in rules]}
+                    "driver": {"name": "rollouts lint", "version": version, "rules": [{"id": rule} for rule in rules]}
                 },
                 "results": results,
             }

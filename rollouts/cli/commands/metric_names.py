@@ -95,4 +95,4 @@ def _read_names(url: str, timeout_s: float, ca_file: Path | None) -> frozenset[s
             raise Unanswered(f"{who}: {type(error).__name__}") from error
     if not isinstance(names, list):
         raise Unanswered(f"{who}: does not answer as a Prometheus does")
-    return frozenset(each for each in names if isinstance(each, str))
+    return frozenset(name for name in names if isinstance(name, str))

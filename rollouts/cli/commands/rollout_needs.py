@@ -29,24 +29,24 @@ _PERCENT = ("spec", "rules", "filters", "requestMirror", "percent")
 
 def secrets(seen: ClusterSeen) -> Iterator[Diagnosis]:
     """Secrets of configuration and of arguments that the controller may not read: who names them waits (`ConfigForbidden`)."""
-    for each in seen.controllers:
-        for namespace in dict.fromkeys(right.namespace for right in each.missing_secrets):
-            mine = [right for right in each.missing_secrets if right.namespace == namespace]
+    for controller in seen.controllers:
+        for namespace in dict.fromkeys(right.namespace for right in controller.missing_secrets):
+            mine = [right for right in controller.missing_secrets if right.namespace == namespace]
             some = ", ".join(map(str, mine[:3])) + (", …" if len(mine) > 3 else "")
             fix = (
                 f"kubectl get rollouts,analysistemplates -n {namespace} -o yaml | "
-                f"rollouts rbac -f - --service-account {each.namespace}/{each.account} | kubectl apply -f -"
+                f"rollouts rbac -f - --service-account {controller.namespace}/{controller.account} | kubectl apply -f -"
             )
-            yield Diagnosis("rights to Secrets", Level.FAULT, f"{each.where} may not {some}", fix)
+            yield Diagnosis("rights to Secrets", Level.FAULT, f"{controller.where} may not {some}", fix)
 
 
 def metrics(seen: ClusterSeen) -> Iterator[Diagnosis]:
     """APIs of metrics that Rollouts and their autoscalers ask and nobody serves, and autoscalers that do not scale."""
     if "list apiservices" not in seen.refused:
         available = {
-            one["spec"].get("group", "")
-            for one in seen.api_services
-            if any(each["type"] == "Available" and each["status"] == "True" for each in conditions_of(one))
+            api_service["spec"].get("group", "")
+            for api_service in seen.api_services
+            if any(each["type"] == "Available" and each["status"] == "True" for each in conditions_of(api_service))
         }
         for rollout in seen.rollouts:
             wanted = (rollout.get("spec", {}).get("autoscaling") or {}).get("containerResource")
@@ -78,9 +78,9 @@ def _apis(autoscalers: Iterable[Manifest], available: set[str]) -> Iterator[Diag
 def _inactive(seen: ClusterSeen) -> Iterator[Diagnosis]:
     """An autoscaler that knows no number keeps the size that it has; a Rollout that waits for it does not go on."""
     waiting = {
-        (each["metadata"]["namespace"], each["metadata"]["name"])
-        for each in seen.rollouts
-        if {"settled", "minHeadroomPercent"} & set(each.get("spec", {}).get("autoscaling") or ())
+        (rollout["metadata"]["namespace"], rollout["metadata"]["name"])
+        for rollout in seen.rollouts
+        if {"settled", "minHeadroomPercent"} & set(rollout.get("spec", {}).get("autoscaling") or ())
     }
     for autoscaler in seen.autoscalers:
         for one in conditions_of(autoscaler):
@@ -99,9 +99,12 @@ def _inactive(seen: ClusterSeen) -> Iterator[Diagnosis]:
 def _multiplying(seen: ClusterSeen) -> Iterator[Diagnosis]:
     """Autoscalers that multiply one value by all ready pods, where those of a canary come on top of `replicas`."""
     canaries = {
-        (each["metadata"]["namespace"], each["metadata"]["name"]): each["spec"].get("strategy", {}).get("canary") or {}
-        for each in seen.rollouts
-        if "spec" in each
+        (rollout["metadata"]["namespace"], rollout["metadata"]["name"]): rollout["spec"]
+        .get("strategy", {})
+        .get("canary")
+        or {}
+        for rollout in seen.rollouts
+        if "spec" in rollout
     }
     for autoscaler in seen.autoscalers:
         canary, names = canaries.get(autoscaled(autoscaler), {}), value_metrics(autoscaler["spec"])
@@ -119,7 +122,9 @@ def routes(seen: ClusterSeen) -> Iterator[Diagnosis]:
             crd, kind = seen.route_crds.get(field), KINDS[field][0]
             known = {each.version for each in KINDS[field]}
             versions = {
-                one["name"]: one for one in (crd or {}).get("spec", {}).get("versions") or () if one.get("served")
+                version["name"]: version
+                for version in (crd or {}).get("spec", {}).get("versions") or ()
+                if version.get("served")
             }
             if not known & set(versions):
                 says = f"Rollout {_name(rollout)} needs {kind.kind}, which {_bundle(seen.route_crds)} does not have"
@@ -134,8 +139,8 @@ def routes(seen: ClusterSeen) -> Iterator[Diagnosis]:
 
 def _mirrors_a_part(rollout: Manifest) -> bool:
     steps = ((rollout.get("spec", {}).get("strategy") or {}).get("canary") or {}).get("steps") or ()
-    mirrors = [each["setMirrorRoute"] for each in steps if each.get("setMirrorRoute")]
-    return any(each.get("match") and each.get("percentage", 100) < 100 for each in mirrors)
+    mirrors = [step["setMirrorRoute"] for step in steps if step.get("setMirrorRoute")]
+    return any(mirror.get("match") and mirror.get("percentage", 100) < 100 for mirror in mirrors)
 
 
 def _has(versions: Mapping[str, Manifest], path: Iterable[str]) -> bool:
@@ -145,8 +150,8 @@ def _has(versions: Mapping[str, Manifest], path: Iterable[str]) -> bool:
         items = schema.get("items") or schema
         return (items.get("properties") or {}).get(name) or {}
 
-    for one in versions.values():
-        schema = one.get("schema", {}).get("openAPIV3Schema") or {}
+    for version in versions.values():
+        schema = version.get("schema", {}).get("openAPIV3Schema") or {}
         for name in path:
             schema = below(schema, name)
         if schema:
@@ -156,7 +161,7 @@ def _has(versions: Mapping[str, Manifest], path: Iterable[str]) -> bool:
 
 def _bundle(crds: Mapping[str, Manifest | None]) -> str:
     """The release of the Gateway API that is installed, for people."""
-    annotations = [each.get("metadata", {}).get("annotations") or {} for each in crds.values() if each]
+    annotations = [crd.get("metadata", {}).get("annotations") or {} for crd in crds.values() if crd]
     versions = sorted({each[_BUNDLE] for each in annotations if _BUNDLE in each})
     return f"the installed Gateway API ({', '.join(versions)})" if versions else "the installed Gateway API"
 

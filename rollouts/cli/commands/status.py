@@ -74,8 +74,8 @@ async def status(
 
 def _tell_verdicts(view: RolloutView, told: set[str], console: Console) -> None:
     """Prints how analyses of this update ended, each once."""
-    for each in view.verdicts:
-        text = plain(f"{view.namespace}/{view.name} {verdict_text(each)}")
+    for verdict in view.verdicts:
+        text = plain(f"{view.namespace}/{view.name} {verdict_text(verdict)}")
         if text not in told:
             told.add(text)
             console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -18,9 +18,9 @@ def templates_in(manifests: Sequence[Manifest]) -> dict[TemplateName, Manifest]:
     """The analysis templates of a file, by name, in their order."""
     scopes = {ANALYSIS_TEMPLATE.kind: False, CLUSTER_ANALYSIS_TEMPLATE.kind: True}
     return {
-        TemplateName(str((each.get("metadata") or {}).get("name") or ""), scopes[each["kind"]]): each
-        for each in manifests
-        if each.get("apiVersion") == ANALYSIS_TEMPLATE.api_version and each.get("kind") in scopes
+        TemplateName(str((manifest.get("metadata") or {}).get("name") or ""), scopes[manifest["kind"]]): manifest
+        for manifest in manifests
+        if manifest.get("apiVersion") == ANALYSIS_TEMPLATE.api_version and manifest.get("kind") in scopes
     }
 
 
@@ -45,7 +45,7 @@ def chosen(
         return "there is no AnalysisTemplate in the files"
     if None in found:
         missing = names[found.index(None)]
-        return f"the files have no template {missing}; they have {', '.join(each.name for each in templates)}"
+        return f"the files have no template {missing}; they have {', '.join(template.name for template in templates)}"
     return tuple(each for each in found if each is not None)
 
 
@@ -93,10 +93,13 @@ async def _read(session: Session, name: TemplateName, namespace: str) -> Manifes
 
 
 def _in_files(templates: TemplatesByName, name: str, *, cluster_scope: bool) -> TemplateName | None:
-    return next((each for each in templates if each.name == name and (each.cluster_scope or not cluster_scope)), None)
+    return next(
+        (template for template in templates if template.name == name and (template.cluster_scope or not cluster_scope)),
+        None,
+    )
 
 
 def _roots(templates: TemplatesByName) -> tuple[TemplateName, ...]:
     """Those that no other template names."""
-    named = {name for each in templates.values() for name in named_by(each)}
-    return tuple(each for each in templates if each not in named)
+    named = {name for template in templates.values() for name in named_by(template)}
+    return tuple(template for template in templates if template not in named)

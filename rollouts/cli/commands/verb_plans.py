@@ -120,7 +120,9 @@ def _held(status: RolloutStatus) -> AnalysisRecord | None:
     """The verdict that only a person can pass, in the controller's order: one that took the weight back, one without a step."""
     if status.stepped_back is not None:
         return status.stepped_back
-    held = [each for each in status.analyses if each.held and each.gate.step in (None, status.step_index)]
+    held = [
+        analysis for analysis in status.analyses if analysis.held and analysis.gate.step in (None, status.step_index)
+    ]
     return min(held, key=lambda each: each.gate.step is not None, default=None)
 
 
@@ -139,7 +141,7 @@ def _without_verdict(
     if held is not None:
         why = f"its {about(held.gate)} has a verdict, which is {held.phase}"
         return Nothing(f"{why}: promote passes it, without --skip-analysis", Exit.BAD)
-    open_ones = [each for each in status.analyses if not each.settled]
+    open_ones = [analysis for analysis in status.analyses if not analysis.settled]
     beside = [each for each in open_ones if each.gate.kind is AnalysisKind.BACKGROUND]
     measures = next((each for each in open_ones if each not in beside), None)
     if measures is None:
@@ -237,7 +239,7 @@ def plan_rollback(seen: RolloutObjects, *, to: str | None) -> CommandWrite | Not
         return Nothing("the controller has not seen this Rollout yet", Exit.UNFINISHED)
     in_force_rollback = _rollback_that_holds(status)
     template = status.current_revision if in_force_rollback is None else in_force_rollback.revision
-    kept = {revision_of(each): number_of(each) for each in seen.replica_sets}
+    kept = {revision_of(replica_set): number_of(replica_set) for replica_set in seen.replica_sets}
     if to is None:
         if in_force_rollback is not None:
             return Nothing(f"{_rolled_back(in_force_rollback)} already; use `--to` for another revision", Exit.OK)
@@ -268,8 +270,8 @@ def plan_rollback(seen: RolloutObjects, *, to: str | None) -> CommandWrite | Not
 
 def _rollback_that_holds(status: RolloutStatus) -> Command | None:
     """The rollback that is in effect instead of the template's revision; one for an earlier template is not in effect."""
-    rollbacks = (each for each in status.commands if each.verb is Verb.ROLLBACK and each.holds)
-    return next((each for each in rollbacks if each.target != each.revision), None)
+    rollbacks = (command for command in status.commands if command.verb is Verb.ROLLBACK and command.holds)
+    return next((rollback for rollback in rollbacks if rollback.target != rollback.revision), None)
 
 
 def _rolled_back(in_force_rollback: Command) -> str:

@@ -105,7 +105,8 @@ async def look(session: Session, name: str) -> RolloutObjects:
     )
     replica_sets, _ = await list_all(session, mine)
     return RolloutObjects(
-        rollout=rollout, replica_sets=tuple(each for each in replica_sets if controlled_by(each, rollout))
+        rollout=rollout,
+        replica_sets=tuple(replica_set for replica_set in replica_sets if controlled_by(replica_set, rollout)),
     )
 
 
@@ -175,16 +176,16 @@ def _recorded_answer(followed: Followed, asked: CommandWrite) -> str | None:
         records = _records(rollout, asked)
         if asked.value is None:
             return None if records else RECORDED
-        for each in records:
-            if each.value == asked.value:
-                return RECORDED if each.refusal is None else each.refusal.message
+        for record in records:
+            if record.value == asked.value:
+                return RECORDED if record.refusal is None else record.refusal.message
         return None
     return RECORDED  # the Rollout was deleted: there will be no record
 
 
 def _records(rollout: Manifest, asked: CommandWrite) -> list[Command]:
     """The controller's records of this command, without those whose annotation it removed."""
-    return [each for each in status_of(rollout).commands if each.verb is asked.verb and not each.taken_off]
+    return [command for command in status_of(rollout).commands if command.verb is asked.verb and not command.taken_off]
 
 
 def _unanswered(name: str) -> str:

@@ -87,7 +87,10 @@ async def canary(stage: DemoStage, say: Say) -> tuple[int, str]:
     seen = await stage.until(CANARY_APP, _waits_for_promotion, deadline_s=20, what="the canary waits to be promoted")
     status = status_of(seen.rollout)
     _promise(status.weight_percent == 25, f"the canary's weight is {status.weight_percent} % instead of 25 %")
-    pods = {revision_of(each): (each.get("status") or {}).get("readyReplicas", 0) for each in seen.replica_sets}
+    pods = {
+        revision_of(replica_set): (replica_set.get("status") or {}).get("readyReplicas", 0)
+        for replica_set in seen.replica_sets
+    }
     _promise(
         pods.get(status.current_revision) == 1, f"the canary has {pods.get(status.current_revision)} pods instead of 1"
     )
@@ -286,11 +289,11 @@ class _Measurements:
 def _measurements(seen: RolloutObjects) -> Iterator[tuple[tuple[str, str, float], MetricLine, MeasurementLine]]:
     """Those of the current revision that are over, each with what tells it from all others."""
     current = status_of(seen.rollout).current_revision
-    for run in (run for each in view_of(seen).revisions if each.revision == current for run in each.runs):
+    for run in (run for revision in view_of(seen).revisions if revision.revision == current for run in revision.runs):
         for metric in run.metrics:
-            for each in metric.measurements:
-                if each.phase.over:
-                    yield (run.name, metric.name, each.at_s), metric, each
+            for measurement in metric.measurements:
+                if measurement.phase.over:
+                    yield (run.name, metric.name, measurement.at_s), metric, measurement
 
 
 def _is_healthy(seen: RolloutObjects) -> bool:
@@ -304,7 +307,7 @@ def _waits_for_promotion(seen: RolloutObjects) -> bool:
 
 
 def _ready_pods(seen: RolloutObjects) -> int:
-    return sum((each.get("status") or {}).get("readyReplicas", 0) for each in seen.replica_sets)
+    return sum((replica_set.get("status") or {}).get("readyReplicas", 0) for replica_set in seen.replica_sets)
 
 
 def _has_only(pods: int) -> Callable[[RolloutObjects], bool]:
@@ -325,7 +328,7 @@ def _serving_images(seen: RolloutObjects) -> set[str]:
     """Tags of the images that have ready pods."""
     return {
         image.removeprefix(f"{IMAGE}:")
-        for each in seen.replica_sets
-        if (each.get("status") or {}).get("readyReplicas", 0)
-        for image in images_of(each)
+        for replica_set in seen.replica_sets
+        if (replica_set.get("status") or {}).get("readyReplicas", 0)
+        for image in images_of(replica_set)
     }

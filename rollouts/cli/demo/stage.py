@@ -322,7 +322,7 @@ async def _is_served(session: Session, followed: Followed) -> bool:
     await session.client.create(ROLLOUT, session.namespace, manifest)
     try:
         async with asyncio.timeout(ALREADY_RUNNING_S):
-            while not any(status_of(each).observed_generation for each in followed.all(ROLLOUT)):
+            while not any(status_of(rollout).observed_generation for rollout in followed.all(ROLLOUT)):
                 followed.changed.clear()
                 await followed.changed.wait()
         return True

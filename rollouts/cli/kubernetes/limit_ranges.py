@@ -26,10 +26,10 @@ def defaults_of(limit_ranges: Iterable[Manifest]) -> Mapping[ResourceSide, Mappi
     """What containers get that state nothing. Of several objects the first counts; Kubernetes does not say which."""
     limits: dict[str, Any] = {}
     requests: dict[str, Any] = {}
-    for each in limit_ranges:
+    for limit_range in limit_ranges:
         own_limits: dict[str, Any] = {}
         own_requests: dict[str, Any] = {}
-        for item in _items(each, "Container"):
+        for item in _items(limit_range, "Container"):
             own_limits |= mapping(item.get("default"))
             own_requests |= mapping(item.get("defaultRequest"))
         limits, requests = {**own_limits, **limits}, {**own_requests, **requests}

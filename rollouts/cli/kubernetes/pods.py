@@ -123,7 +123,7 @@ def _mount_problems(container: Mapping[str, Any], path: str, volumes: set[Any]) 
     for index, mount in entries(container.get("volumeMounts")):
         name = mount.get("name")
         if isinstance(name, str) and name not in volumes:
-            near = nearest(name, [each for each in volumes if isinstance(each, str)])
+            near = nearest(name, [volume for volume in volumes if isinstance(volume, str)])
             yield f"{path}[{index}].name", f"no volume of the pod is named {name!r}; add it to volumes{near}"
         below = str(mount.get("subPath") or "")
         if below.startswith("/") or ".." in below.split("/"):

@@ -67,7 +67,7 @@ class Quota(Struct, frozen=True, kw_only=True):
 def quota_of(manifest: Manifest) -> Quota:
     """A ResourceQuota as it was read."""
     spec, status = mapping(manifest.get("spec")), mapping(manifest.get("status"))
-    plain = tuple(Scope(name=str(each)) for each in spec.get("scopes") or ())
+    plain = tuple(Scope(name=str(scope)) for scope in spec.get("scopes") or ())
     selected = tuple(
         Scope(
             name=str(each.get("scopeName")),

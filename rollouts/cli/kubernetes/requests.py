@@ -107,7 +107,7 @@ def is_best_effort(pod: Mapping[str, Any]) -> bool:
     Source: https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/
     """
     owners = (pod, *containers_of(pod))
-    stated = (resources_of(each, side) for each in owners for side in _SIDES)
+    stated = (resources_of(owner, side) for owner in owners for side in _SIDES)
     return not any(each.get(name) for each in stated for name in ("cpu", "memory"))
 
 

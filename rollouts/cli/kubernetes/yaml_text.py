@@ -192,7 +192,7 @@ def _overgrown(root: yaml.Node) -> str | None:
             return before
         known[id(node)] = (0, _DEEPEST)  # found again below itself, it has no end
         parts = [each for pair in node.value for each in pair] if isinstance(node, yaml.MappingNode) else node.value
-        below = [measure(each) for each in parts] if isinstance(node, yaml.CollectionNode) else []
+        below = [measure(part) for part in parts] if isinstance(node, yaml.CollectionNode) else []
         levels = 1 + max((each for _, each in below), default=0)
         if levels > _DEEPEST:
             raise RecursionError

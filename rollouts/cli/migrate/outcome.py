@@ -64,7 +64,7 @@ class Migration:
     @property
     def complete(self) -> bool:
         """Nothing was left out."""
-        return all(each.told is not Told.LEFT_OUT for each in self.notes)
+        return all(note.told is not Told.LEFT_OUT for note in self.notes)
 
 
 def subject_of(manifest: Manifest) -> str:

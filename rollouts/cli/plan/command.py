@@ -66,19 +66,21 @@ async def plan(
             fail(problem.text(source))
         return Exit.BAD
     manifests = file.manifests
-    rollouts = [each for each in manifests if _is(each, ROLLOUT)]
+    rollouts = [manifest for manifest in manifests if _is(manifest, ROLLOUT)]
     if not rollouts and not any(map(source_of, manifests)):
         fail(f"{source}: the file contains no {ROLLOUT.api_version} Rollout, no ConfigMap and no Secret")
         return Exit.USAGE
-    services = tuple(each for each in manifests if _is(each, SERVICE) and (each.get("metadata") or {}).get("name"))
-    named = {namespace for each in rollouts if (namespace := each["metadata"].get("namespace"))}
+    services = tuple(
+        manifest for manifest in manifests if _is(manifest, SERVICE) and (manifest.get("metadata") or {}).get("name")
+    )
+    named = {namespace for rollout in rollouts if (namespace := rollout["metadata"].get("namespace"))}
     if options.namespace and named - {options.namespace}:
         fail(f"{source}: a Rollout is in namespace {min(named - {options.namespace})}, but -n says {options.namespace}")
         return Exit.USAGE
     async with open_session(options) as session:
         facts = await read_facts(session, proxy_mode=proxy_mode)
         reader = SourceReader(session, manifests)
-        reports = [await plan_of(reader, each, services, facts, known.providers) for each in rollouts]
+        reports = [await plan_of(reader, rollout, services, facts, known.providers) for rollout in rollouts]
         impacts = await read_impacts(reader, rollouts, facts=facts)
     _print(reports, impacts, output=output, console=console)
     return Exit.UNSAFE if any(report.unsafe for report in reports) else Exit.OK
@@ -114,7 +116,7 @@ async def plan_of(
     live = replace(live, sources=sources)
     applied = with_file(rollout, live.rollout, namespace=namespace)
     seen = snapshot_of(applied, live, clock=session.clock, facts=facts)
-    beside = tuple(each for each in services if each["metadata"].get("namespace", namespace) == namespace)
+    beside = tuple(service for service in services if service["metadata"].get("namespace", namespace) == namespace)
     templates = await read_templates(session, spec, reader.manifests, namespace=namespace)
     limits = await read_limits(session, key, reader.manifests)
     return report_of(applied, seen, live, from_file=beside, templates=templates, limits=limits)
@@ -126,8 +128,8 @@ def _print(
     if output in ("json", "yaml"):
         document = {
             "plans": [_report_as_json(report) for report in reports],
-            "configMaps": [impact_as_json(each) for each in impacts if each.kind is ConfigKind.CONFIG_MAP],
-            "secrets": [impact_as_json(each) for each in impacts if each.kind is ConfigKind.SECRET],
+            "configMaps": [impact_as_json(impact) for impact in impacts if impact.kind is ConfigKind.CONFIG_MAP],
+            "secrets": [impact_as_json(impact) for impact in impacts if impact.kind is ConfigKind.SECRET],
         }
         if output == "json":
             text = json.dumps(document, indent=2)
@@ -189,7 +191,7 @@ def _report_as_json(report: PlanReport) -> dict[str, Any]:
         if report.startup is None
         else {"fastestSeconds": report.startup.fastest_s, "usualSeconds": report.startup.usual_s},
         "supposed": report.supposed,
-        "steps": [_step_json(each) for each in report.steps],
+        "steps": [_step_json(step) for step in report.steps],
         "waits": {
             "knownSeconds": report.known_s,
             "byPeople": report.by_people,

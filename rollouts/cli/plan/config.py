@@ -97,11 +97,16 @@ class SourceReader:
 
     def in_file(self, kind: ConfigKind, namespace: str, name: str) -> Manifest | None:
         """The object in the file, without what only a cluster gives it."""
-        for each in self.manifests:
-            metadata = each.get("metadata") or {}
+        for manifest in self.manifests:
+            metadata = manifest.get("metadata") or {}
             where = metadata.get("namespace") or self.session.namespace
-            if (each.get("apiVersion"), each.get("kind"), metadata.get("name"), where) == ("v1", kind, name, namespace):
-                return each
+            if (manifest.get("apiVersion"), manifest.get("kind"), metadata.get("name"), where) == (
+                "v1",
+                kind,
+                name,
+                namespace,
+            ):
+                return manifest
         return None
 
     async def in_cluster(self, kind: ConfigKind, namespace: str, name: str) -> ObjectRead:
@@ -148,7 +153,7 @@ def planned_config(
         uses: what the planned revision has.
         running: what the current revision has.
     """
-    keys = {(each.ref.kind, each.ref.name): each.keys for each in sources}
+    keys = {(source.ref.kind, source.ref.name): source.keys for source in sources}
     before = {(use.kind, use.source): use.content for use in running}
     planned = []
     for use in uses:

@@ -76,7 +76,7 @@ async def read_impacts(
     """
     session, in_file = reader.session, tuple(rollouts)
     impacts = []
-    found = [each for each in reader.manifests if source_of(each) is not None]
+    found = [manifest for manifest in reader.manifests if source_of(manifest) is not None]
     for namespace in sorted({_namespace(each, session.namespace) for each in found}):
         named = await _rollouts_of(reader, in_file, namespace)
         versioned = frozenset(source for each in named for source in each.refs)
@@ -159,7 +159,7 @@ def _starting(
     if not changing:
         return []
     rollout = named.rollout
-    own = tuple(each for each in replica_sets if controlled_by(each, rollout))
+    own = tuple(replica_set for replica_set in replica_sets if controlled_by(replica_set, rollout))
     current = status_of(rollout).current_revision
     running = {(use.kind, use.source): use for each in own if revision_of(each) == current for use in uses_of(each)}
     known: dict[SourceId, Source] = {}

@@ -61,7 +61,8 @@ def pod_specs(template: Manifest, live: Live, limits: NamespaceLimits, *, now_s:
     defaults = defaults_of(limits.limit_ranges)
     running = {revision_of(pod): _known(pod) for pod in live.pods if not _ends(pod)}
     templates = {
-        revision_of(each): mapping(mapping(each["spec"].get("template")).get("spec")) for each in live.replica_sets
+        revision_of(replica_set): mapping(mapping(replica_set["spec"].get("template")).get("spec"))
+        for replica_set in live.replica_sets
     }
     created = {revision: as_created(spec, defaults) for revision, spec in templates.items()}
     new = mapping(template.get("spec"))
@@ -69,9 +70,12 @@ def pod_specs(template: Manifest, live: Live, limits: NamespaceLimits, *, now_s:
         if revision in templates:
             new = _as_admitted(new, templates[revision], spec)
             break
-    present = [PresentPods(_known(each), ended=_has_ended(each, now_s)) for each in live.pods]
+    present = [PresentPods(_known(pod), ended=_has_ended(pod, now_s)) for pod in live.pods]
     if not live.pods:  # they may not be read
-        counted = ((revision_of(each), mapping(each.get("status")).get("replicas") or 0) for each in live.replica_sets)
+        counted = (
+            (revision_of(replica_set), mapping(replica_set.get("status")).get("replicas") or 0)
+            for replica_set in live.replica_sets
+        )
         present = [PresentPods(created[revision], count) for revision, count in counted if count]
     return PodSpecs(new=as_created(new, defaults), by_revision=created | running, present=tuple(present))
 

@@ -131,7 +131,7 @@ def limits_report(
         replicas: `spec.replicas` of the plan.
         adds_pods: the pods of the new revision serve on top of these.
     """
-    checked = tuple(each for each in limits.quotas if each.known and counts(each, pods.new) is not None)
+    checked = tuple(quota for quota in limits.quotas if quota.known and counts(quota, pods.new) is not None)
     rooms = tuple(_room(quota, pods) for quota in checked)
     notes = [
         f"the plan is for {replicas} replicas, and autoscaler {autoscaler.name} scales to its maxReplicas,"
@@ -144,7 +144,7 @@ def limits_report(
         notes += [multiplies_words(f"{LimitKind.AUTOSCALER} {each.name}", each.by_value) for each in by_value]
     notes += _unchecked(limits, pods.new)
     refused = tuple(_refusals(limits.limit_ranges, checked, pods.new))
-    by_stage = tuple(tuple(_excesses(each, rooms, limits.autoscalers)) for each in growths)
+    by_stage = tuple(tuple(_excesses(growth, rooms, limits.autoscalers)) for growth in growths)
     return LimitsReport(by_stage=by_stage, refusals=refused, notes=tuple(notes))
 
 
@@ -261,7 +261,7 @@ def told(names: str, excess: Excess, *, several: bool) -> str:
             )
         case LimitKind.QUOTA:
             figures = (excess.needs, excess.allows, excess.hard, excess.others)
-            needs, allows, hard, others = (quantity_of(excess.resource, each) for each in figures)
+            needs, allows, hard, others = (quantity_of(excess.resource, figure) for figure in figures)
             what = f"{needs} pods" if excess.resource == "pods" else f"{excess.resource} {needs}"
             less = f" ({hard}, of which others use {others})" if excess.others else ""
             need = "need" if several else "needs"

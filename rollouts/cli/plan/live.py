@@ -77,7 +77,10 @@ class Live(Struct, frozen=True, kw_only=True):
         """What the current revision has of each source, as its ReplicaSet notes; () for none."""
         current = status_of(self.rollout).current_revision if self.rollout is not None else ""
         return tuple(
-            use for each in self.replica_sets if current and revision_of(each) == current for use in uses_of(each)
+            use
+            for replica_set in self.replica_sets
+            if current and revision_of(replica_set) == current
+            for use in uses_of(replica_set)
         )
 
 
@@ -103,7 +106,7 @@ async def read_live(session: Session, key: Key) -> Live:
     )
     if rollout is None:
         return Live(rollout=None, services=services)
-    owned = tuple(each for each in replica_sets if controlled_by(each, rollout))
+    owned = tuple(replica_set for replica_set in replica_sets if controlled_by(replica_set, rollout))
     return Live(rollout=rollout, replica_sets=owned, services=services, slices=slices, pods=pods)
 
 
@@ -260,13 +263,15 @@ def _struct(kind: Kind, manifest: Manifest) -> Any:
 
 
 def _structs(kind: Kind, manifests: Iterable[Manifest]) -> list[Any]:
-    return [_struct(kind, each) for each in manifests]
+    return [_struct(kind, manifest) for manifest in manifests]
 
 
 def _took_s(pod: Manifest) -> float | None:
     status = pod.get("status") or {}
-    restarted = any(each.get("restartCount") for each in status.get("containerStatuses") or ())
-    ready: Manifest = next((each for each in status.get("conditions") or () if each.get("type") == "Ready"), {})
+    restarted = any(container.get("restartCount") for container in status.get("containerStatuses") or ())
+    ready: Manifest = next(
+        (condition for condition in status.get("conditions") or () if condition.get("type") == "Ready"), {}
+    )
     if restarted or ready.get("status") != "True" or pod["metadata"].get("deletionTimestamp"):
         return None
     began = status.get("startTime") or pod["metadata"].get("creationTimestamp")

@@ -186,7 +186,7 @@ def report_of(
     findings += [Found(about, each) for each in weight_findings(spec, severity=weighs)]
     unmanaged = {name: "both" for name, relation in related.items() if relation is not Relation.MANAGED}
     pods = pod_specs(template, live, limits, now_s=seen.now_s)
-    growths = [each.growths for each in rehearsal.stages]
+    growths = [stage.growths for stage in rehearsal.stages]
     told = limits_report(limits, pods, growths, replicas=spec.replicas, adds_pods=adds_pods(spec.strategy))
     return PlanReport(
         namespace=seen.rollout.namespace,
@@ -235,20 +235,20 @@ def _missing_or_unknown(
             what = f"Service {name} is neither in namespace {seen.rollout.namespace} nor in the file: no step ends without it"
             fix = f"create Service {name} with the labels of spec.template as its selector"
             yield Found(about, Finding(Rule.SERVICE_MISSING, Severity.UNSAFE, "spec.strategy", what, fix))
-    for each in sources:
-        if each.missing:
-            what = f"{each.ref} is neither in namespace {seen.rollout.namespace} nor in the file: the update does not begin"
-            fix = f"create {each.ref}, or make its references optional"
+    for source in sources:
+        if source.missing:
+            what = f"{source.ref} is neither in namespace {seen.rollout.namespace} nor in the file: the update does not begin"
+            fix = f"create {source.ref}, or make its references optional"
             yield Found(about, Finding(Rule.CONFIG_MISSING, Severity.UNSAFE, where, what, fix))
-        if not each.readable:
-            what = f"you may not read {each.ref}, so the plan takes it as unchanged, and its part of the revision is a guess"
+        if not source.readable:
+            what = f"you may not read {source.ref}, so the plan takes it as unchanged, and its part of the revision is a guess"
             yield Found(
                 about, Finding(Rule.CONFIG_UNKNOWN, Severity.NOTE, where, what, "plan with the right to get it")
             )
-        if each.locked:
+        if source.locked:
             what = "it is immutable in the cluster, and the file changes it: the API server refuses that"
             fix = "give the new content a new name, as Kustomize's configMapGenerator does, or delete the old one first"
-            yield Found(str(each.ref), Finding(Rule.CONFIG_LOCKED, Severity.WARNING, "immutable", what, fix))
+            yield Found(str(source.ref), Finding(Rule.CONFIG_LOCKED, Severity.WARNING, "immutable", what, fix))
 
 
 def _cluster_findings(seen: Snapshot, rehearsal: Rehearsal) -> Iterator[Finding]:
@@ -330,7 +330,7 @@ def _step(
         most_pods=stage.most_pods,
         least_available=stage.least_available,
         services={**unmanaged, **{name: roles.get(revision, revision) for name, revision in managed}},
-        waits=tuple(_wait(each, spec, startup) for each in stage.waits),
+        waits=tuple(_wait(wait, spec, startup) for wait in stage.waits),
         outgrown=outgrown,
     )
 

@@ -29,9 +29,11 @@ async def read_templates(
     found = analyses(spec.strategy).values()
     if not found:
         return {}
-    here = [each for each in manifests if (each.get("metadata") or {}).get("namespace", namespace) == namespace]
-    files, references = templates_in(here), [one for each in found for one in use_in(each).templates]
-    names = [TemplateName(each.template_name or "", bool(each.cluster_scope)) for each in references]
+    here = [
+        manifest for manifest in manifests if (manifest.get("metadata") or {}).get("namespace", namespace) == namespace
+    ]
+    files, references = templates_in(here), [template for each in found for template in use_in(each).templates]
+    names = [TemplateName(reference.template_name or "", bool(reference.cluster_scope)) for reference in references]
     try:
         return await gathered(session, names, files, namespace=namespace)
     except ApiForbidden:

@@ -72,12 +72,12 @@ def way_back(seen: RolloutObjects, target: str, report: PlanReport | None, *, fu
         report: None where nobody could tell.
         full: whether steps are passed.
     """
-    numbers = {revision_of(each): number_of(each) for each in seen.replica_sets}
+    numbers = {revision_of(replica_set): number_of(replica_set) for replica_set in seen.replica_sets}
     from_, to = (numbers.get(each) for each in (status_of(seen.rollout).current_revision, target))
     parts = [f"v{from_ or '?'} {arrow} v{to or '?'}"]
     if report is None:
         return parts[0]
-    steps = [each for each in report.steps if each.kind is StageKind.STEP]
+    steps = [step for step in report.steps if step.kind is StageKind.STEP]
     if full or (not steps and report.strategy == "Canary"):
         parts.append("without its steps")
         steps = []
@@ -86,7 +86,9 @@ def way_back(seen: RolloutObjects, target: str, report: PlanReport | None, *, fu
     if not full:
         parts.append(_time(report))
     stop = (
-        None if full else next((each for each in report.steps if any(one.seconds is None for one in each.waits)), None)
+        None
+        if full
+        else next((step for step in report.steps if any(wait.seconds is None for wait in step.waits)), None)
     )
     return ", ".join(parts) + (f"; it stops at {_place(stop)}" if stop is not None else "")
 
@@ -127,7 +129,7 @@ async def _wait_until_current(session: Session, name: str, target: str) -> None:
     try:
         async with asyncio.timeout(RECORDED_WITHIN_S), following(session, mine) as followed:
             async for _ in changes(followed, at_least_every_s=RECORDED_WITHIN_S):
-                if any(status_of(each).current_revision == target for each in followed.all(ROLLOUT)):
+                if any(status_of(rollout).current_revision == target for rollout in followed.all(ROLLOUT)):
                     return
     except TimeoutError:
         return

@@ -59,21 +59,21 @@ def changes_as_json(changes: Iterable[SourceChange], before: RevisionConfig, aft
         "after": after.revision,
         "changes": [
             {
-                "kind": each.kind.value,
-                "source": each.source,
-                "copyBefore": (each.before.copy if each.before is not None else "") or None,
-                "copyAfter": (each.after.copy if each.after is not None else "") or None,
+                "kind": change.kind.value,
+                "source": change.source,
+                "copyBefore": (change.before.copy if change.before is not None else "") or None,
+                "copyAfter": (change.after.copy if change.after is not None else "") or None,
                 "keys": [
                     {
                         "key": key.key,
-                        "before": _value_as_json(each.kind, key.before),
-                        "after": _value_as_json(each.kind, key.after),
+                        "before": _value_as_json(change.kind, key.before),
+                        "after": _value_as_json(change.kind, key.after),
                     }
-                    for key in each.keys
+                    for key in change.keys
                 ],
-                "unknown": each.unknown or None,
+                "unknown": change.unknown or None,
             }
-            for each in changes
+            for change in changes
         ],
     }
 

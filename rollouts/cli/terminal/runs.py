@@ -145,16 +145,16 @@ def _metrics_table(metrics: tuple[MetricLine, ...], *, marks: TerminalMarks) -> 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for header in ("METRIC", "VERDICT", "VALUE", "CONDITION", "MEASURED", "TREND", "WHY"):
         table.add_column(header, overflow="fold")
-    for each in metrics:
-        style = PHASE_STYLE[each.phase]
+    for metric in metrics:
+        style = PHASE_STYLE[metric.phase]
         table.add_row(
-            Text(_name(each)),
-            Text(f"{_mark(each.phase, marks)} {each.phase}", style),
-            Text(plain(each.value) or "-"),
-            Text(plain(each.condition) or "-"),
-            Text(plain(each.counts) or "-"),
-            sparkline(each.measurements, marks=marks),
-            Text(plain(each.message) or "-"),
+            Text(_name(metric)),
+            Text(f"{_mark(metric.phase, marks)} {metric.phase}", style),
+            Text(plain(metric.value) or "-"),
+            Text(plain(metric.condition) or "-"),
+            Text(plain(metric.counts) or "-"),
+            sparkline(metric.measurements, marks=marks),
+            Text(plain(metric.message) or "-"),
         )
     return table
 
@@ -163,14 +163,14 @@ def _measurements_table(metric: MetricLine, *, now_s: float, marks: TerminalMark
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for header in ("AGO", "VERDICT", "VALUE", "SAMPLES", "TOOK", "WHY"):
         table.add_column(header, overflow="fold")
-    for each in reversed(metric.measurements):
+    for measurement in reversed(metric.measurements):
         table.add_row(
-            short(now_s - each.at_s),
-            Text(f"{_mark(each.phase, marks)} {each.phase}", PHASE_STYLE[each.phase]),
-            Text(plain(each.value) or "-"),
-            str(each.samples) if each.samples else "-",
-            f"{each.took_s:.2f}s" if each.took_s is not None else "-",
-            Text(plain(each.message) or "-"),
+            short(now_s - measurement.at_s),
+            Text(f"{_mark(measurement.phase, marks)} {measurement.phase}", PHASE_STYLE[measurement.phase]),
+            Text(plain(measurement.value) or "-"),
+            str(measurement.samples) if measurement.samples else "-",
+            f"{measurement.took_s:.2f}s" if measurement.took_s is not None else "-",
+            Text(plain(measurement.message) or "-"),
         )
     return table
 

@@ -91,7 +91,7 @@ def rollout_table(
     """
     columns = [*([Column("NAMESPACE")] if all_namespaces else []), *_COLUMNS, Column("WAITING FOR")]
     if wide:
-        headers = [each.header for each in columns]
+        headers = [column.header for column in columns]
         columns = [Column(header) for header in (*headers[:-1], *_WIDE_HEADERS, headers[-1])]
     lines = []
     for row in rows:

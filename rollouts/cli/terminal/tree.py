@@ -113,8 +113,8 @@ def fitting(
         return Group(without_events, first_that_fits([*newest, Group], left))
     fewer_pods = [
         tuple(
-            replace(each, pods=tuple(_shown(each.pods, count)), hidden=max(0, len(each.pods) - count))
-            for each in bare.revisions
+            replace(revision, pods=tuple(_shown(revision.pods, count)), hidden=max(0, len(revision.pods) - count))
+            for revision in bare.revisions
         )
         for count in (3, 1, 0)
     ]

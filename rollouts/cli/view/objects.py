@@ -111,9 +111,9 @@ def view_of(seen: RolloutObjects) -> RolloutView:
         problems=tuple(invalid.message.split("; ")) if invalid else (),
         stale=status.observed_generation < metadata.get("generation", 0),
         verdicts=tuple(
-            VerdictLine(about(each.gate), each.run, each.phase, each.message, each.passed)
-            for each in status.analyses
-            if each.settled
+            VerdictLine(about(analysis.gate), analysis.run, analysis.phase, analysis.message, analysis.passed)
+            for analysis in status.analyses
+            if analysis.settled
         ),
         scaling=scaling_lines(status.autoscaling),
     )
@@ -165,7 +165,9 @@ def step_words(step: Mapping[str, Any]) -> str:
             case "pause", _:
                 return "pause until promoted"
             case "analysis", {"templates": [_, *_] as templates}:
-                return f"analysis {', '.join(str(_mapping(each).get('templateName', '?')) for each in templates)}"
+                return (
+                    f"analysis {', '.join(str(_mapping(template).get('templateName', '?')) for template in templates)}"
+                )
             case _, Mapping():
                 return " ".join([word, *(f"{key} {item}" for key, item in value.items() if _is_scalar(item))])
             case _:
@@ -327,7 +329,8 @@ def _live_percent(seen: RolloutObjects, status: RolloutStatus) -> WeightPercent 
     pods, updated = status.available_replicas, status.updated_available_replicas
     if seen.replica_sets:
         counts = {
-            revision_of(each): _mapping(each.get("status")).get("availableReplicas", 0) for each in seen.replica_sets
+            revision_of(replica_set): _mapping(replica_set.get("status")).get("availableReplicas", 0)
+            for replica_set in seen.replica_sets
         }
         pods, updated = sum(counts.values()), counts.get(status.current_revision, 0)
     return round(100 * min(updated, pods) / pods) if pods else None

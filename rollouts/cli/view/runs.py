@@ -117,12 +117,12 @@ class RunLine(Struct, frozen=True, kw_only=True):
     @property
     def successful(self) -> int:
         """Metrics that have succeeded, without those that are only measured."""
-        return sum(each.phase is AnalysisPhase.SUCCESSFUL for each in self.metrics if not each.dry_run)
+        return sum(metric.phase is AnalysisPhase.SUCCESSFUL for metric in self.metrics if not metric.dry_run)
 
     @property
     def counted(self) -> int:
         """Metrics that decide the verdict."""
-        return sum(not each.dry_run for each in self.metrics)
+        return sum(not metric.dry_run for metric in self.metrics)
 
 
 def run_line(run: Manifest, *, passed: bool = False, unjudged: bool = False) -> RunLine:
@@ -133,7 +133,7 @@ def run_line(run: Manifest, *, passed: bool = False, unjudged: bool = False) -> 
     """
     metadata, spec, labels = run["metadata"], _mapping(run.get("spec")), _labels(run)
     status, _ = read_run_status(_mapping(run.get("status")))
-    results = {each.name: each for each in status.results}
+    results = {result.name: result for result in status.results}
     return RunLine(
         namespace=metadata.get("namespace", ""),
         name=metadata["name"],
@@ -171,7 +171,9 @@ def run_text(run: RunLine) -> str:
         text += ", told to end"
     if run.phase.over:
         return f"{text}: {run.message}" if run.message else text
-    told = [f"{each.name} {each.value or 'not measured'} ({each.counts})" for each in run.metrics if each.counts]
+    told = [
+        f"{metric.name} {metric.value or 'not measured'} ({metric.counts})" for metric in run.metrics if metric.counts
+    ]
     return f"{text}: {'; '.join(told)}" if told else text
 
 
@@ -198,7 +200,7 @@ def _metric_line(metric: Mapping[str, Any], results: Mapping[str, MetricResult],
         counts=", ".join(counts) + wanted,
         message=result.message,
         dry_run=result.dry_run,
-        measurements=tuple(_measurement_line(each, metric) for each in result.measurements),
+        measurements=tuple(_measurement_line(measurement, metric) for measurement in result.measurements),
     )
 
 

@@ -14,14 +14,14 @@ def scaling_lines(record: AutoscalingRecord | None) -> tuple[ScalingLine, ...]:
         return ()
     return tuple(
         ScalingLine(
-            name=f"{each.name} of {each.owner}" if each.owner else each.name,
-            desired=each.desired,
-            most=each.max_replicas,
-            headroom_percent=each.headroom_percent,
-            settled_since_s=each.settled_since_s,
+            name=f"{autoscaler.name} of {autoscaler.owner}" if autoscaler.owner else autoscaler.name,
+            desired=autoscaler.desired,
+            most=autoscaler.max_replicas,
+            headroom_percent=autoscaler.headroom_percent,
+            settled_since_s=autoscaler.settled_since_s,
             at_s=record.at_s,
         )
-        for each in record.autoscalers
+        for autoscaler in record.autoscalers
     )
 
 

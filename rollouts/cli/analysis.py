@@ -111,7 +111,7 @@ def _manifests(files: Iterable[str]) -> list[Manifest]:
     from rollouts.cli.commands.lint import manifests_in  # noqa: PLC0415 - main.py says why
 
     try:
-        return [each for file in files for each in manifests_in(*read_file(file))]
+        return [manifest for file in files for manifest in manifests_in(*read_file(file))]
     except ValueError as broken:
         fail(str(broken))
         raise typer.Exit(Exit.USAGE) from None

@@ -124,7 +124,7 @@ def _candidates(place: _Place, last: str) -> tuple[list[Candidate], Directive]:
     if last.startswith("-"):
         return sorted(_flags(place.command), key=str), Directive.NO_FILES
     if commands := getattr(place.command, "commands", {}):
-        shown = [(name, each) for name, each in commands.items() if not each.hidden]
+        shown = [(name, command) for name, command in commands.items() if not command.hidden]
         return [Candidate(name, each.get_short_help_str(80)) for name, each in sorted(shown)], Directive.NO_FILES
     arguments = _arguments(place.command)
     if not arguments:

@@ -204,7 +204,7 @@ def rbac(
     from rollouts.cli.commands import rbac as rbac_command  # noqa: PLC0415
 
     try:
-        manifests = [each for file in files for each in lint_command.manifests_in(*read_file(file))]
+        manifests = [manifest for file in files for manifest in lint_command.manifests_in(*read_file(file))]
         named = rbac_command.secrets_named(manifests, namespaces or ())
         versioned = rbac_command.config_secrets_named(manifests, namespaces or ())
         who = rbac_command.parse_account(account)

@@ -66,7 +66,11 @@ def _crds(seen: ClusterSeen) -> Iterator[Diagnosis]:
             )
             yield Diagnosis("CRDs", Level.FAULT, f"{name} is being deleted, and every object of it", fix)
             continue
-        bad = [one for one in conditions_of(crd) if one["type"] in ("Established", "NamesAccepted") and is_false(one)]
+        bad = [
+            condition
+            for condition in conditions_of(crd)
+            if condition["type"] in ("Established", "NamesAccepted") and is_false(condition)
+        ]
         if bad:
             fix = "another CRD has its names: kubectl get crds, and delete the other one or this one"
             yield Diagnosis("CRDs", Level.FAULT, f"{name} is not served: {bad[0].get('message', '')}", fix)
@@ -148,9 +152,12 @@ def _why_unavailable(each: Installed) -> tuple[str, str]:
             if one["type"] == "PodScheduled" and is_false(one):
                 fix = f"kubectl describe pod -n {each.namespace} {pod['metadata']['name']}"
                 return f": {one.get('message', 'not scheduled')}", fix
-    for one in conditions_of(each.deployment):
-        if one["type"] == "ReplicaFailure" and one["status"] == "True":
-            return f": {one.get('message', '')}", "let the namespace take its pods: quotas, admission, PodSecurity"
+    for condition in conditions_of(each.deployment):
+        if condition["type"] == "ReplicaFailure" and condition["status"] == "True":
+            return (
+                f": {condition.get('message', '')}",
+                "let the namespace take its pods: quotas, admission, PodSecurity",
+            )
     return "", f"kubectl describe deployment {each.name} -n {each.namespace}"
 
 

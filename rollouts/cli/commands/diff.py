@@ -128,14 +128,14 @@ def _revision(seen: RolloutObjects, word: str) -> Manifest | None:
         now = next((number_of(each) for each in ordered if revision_of(each) == status.current_revision), 0)
         return next((each for each in ordered if number_of(each) < now), None)
     number = word.removeprefix("#").removeprefix("v")
-    for each in ordered:
-        revision = revision_of(each)
+    for replica_set in ordered:
+        revision = revision_of(replica_set)
         if word == revision or word in roles_of(revision, status):
-            return each
+            return replica_set
         if (word == CURRENT and revision == status.current_revision) or (
-            number.isdecimal() and int(number) == number_of(each)
+            number.isdecimal() and int(number) == number_of(replica_set)
         ):
-            return each
+            return replica_set
     return None
 
 

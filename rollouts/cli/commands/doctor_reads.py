@@ -225,7 +225,7 @@ async def read_cluster(session: Session, *, controller_namespace: str | None) ->
             for each in sorted({each for rollout in rollouts for each in route_fields_of(rollout)})
         },
         gateway_classes=await reader.all(GATEWAY_CLASS) if served.get("gatewayAPI") else (),
-        autoscalers=tuple(each for each in await reader.all(AUTOSCALER) if _scales_a_rollout(each)),
+        autoscalers=tuple(autoscaler for autoscaler in await reader.all(AUTOSCALER) if _scales_a_rollout(autoscaler)),
         api_services=await reader.all(API_SERVICE),
         providers=tuple(providers),
         prometheus=tuple([await _target(reader, url) for url in urls]),

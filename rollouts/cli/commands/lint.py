@@ -392,7 +392,7 @@ def _advice(found: _Found) -> Iterator[Remark]:
 
 def _weighs(found: _Found, rollout: Manifest, spec: RolloutSpec) -> Severity:
     """A note where the files have a Service that selects the pods of both revisions: clients may use that one."""
-    beside = [each for _, each in found.services if _namespace(each) == _namespace(rollout)]
+    beside = [service for _, service in found.services if _namespace(service) == _namespace(rollout)]
     shared = any(relation_of(each, spec) is Relation.SHARED for each in beside)
     return Severity.NOTE if shared else Severity.WARNING
 
@@ -402,7 +402,9 @@ def _sharing(document: Manifest, known: Known) -> list[str]:
     mine, namespace = workload_of(document), _namespace(document)
     if mine is None:
         return []
-    return sorted({str(each) for where, each in known.workloads if where == namespace and share_pods(mine, each)})
+    return sorted(
+        {str(workload) for where, workload in known.workloads if where == namespace and share_pods(mine, workload)}
+    )
 
 
 def pod_findings(document: Manifest, spec: RolloutSpec) -> tuple[Finding, ...]:

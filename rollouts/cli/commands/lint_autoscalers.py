@@ -57,8 +57,8 @@ def autoscalers_of(documents: Iterable[Any]) -> FileAutoscalers:
 def replicas_remarks(rollout: Manifest, autoscalers: FileAutoscalers) -> Iterator[tuple[str, str]]:
     """What to say when a Rollout's file sets the number of pods that an autoscaler sets too."""
     if "replicas" in mapping(rollout.get("spec")):
-        for each in _autoscalers_of_rollout(rollout, autoscalers):
-            twice = f"{each.shown} sets it too, so each apply of this file takes back what it has scaled"
+        for autoscaler in _autoscalers_of_rollout(rollout, autoscalers):
+            twice = f"{autoscaler.shown} sets it too, so each apply of this file takes back what it has scaled"
             fix = "leave it out of the file, or let the tool that applies it ignore the field (docs/autoscaling.md)"
             yield "spec.replicas", f"{twice}; {fix}"
 
@@ -66,9 +66,9 @@ def replicas_remarks(rollout: Manifest, autoscalers: FileAutoscalers) -> Iterato
 def value_remarks(rollout: Manifest, strategy: Strategy, autoscalers: FileAutoscalers) -> Iterator[tuple[str, str]]:
     """What to say when an autoscaler multiplies one value by all pods, and the canary's come on top of `replicas`."""
     if adds_pods(strategy):
-        for each in _autoscalers_of_rollout(rollout, autoscalers):
-            if each.by_value:
-                yield "spec.strategy.canary.trafficRouting", multiplies_words(each.shown, each.by_value)
+        for autoscaler in _autoscalers_of_rollout(rollout, autoscalers):
+            if autoscaler.by_value:
+                yield "spec.strategy.canary.trafficRouting", multiplies_words(autoscaler.shown, autoscaler.by_value)
 
 
 def adds_pods(strategy: Strategy) -> bool:
@@ -94,9 +94,9 @@ def _autoscalers_of_rollout(rollout: Manifest, autoscalers: FileAutoscalers) -> 
 
 def value_metrics(spec: Mapping[str, Any]) -> tuple[str, ...]:
     """The names of the metrics of an HPA, and of the triggers of a ScaledObject, with a target of type Value."""
-    sources = [mapping(each.get("object") or each.get("external")) for each in _items(spec.get("metrics"))]
+    sources = [mapping(metric.get("object") or metric.get("external")) for metric in _items(spec.get("metrics"))]
     by_value = [source for source in sources if mapping(source.get("target")).get("type") == "Value"]
-    triggers = [each for each in _items(spec.get("triggers")) if each.get("metricType") == "Value"]
+    triggers = [trigger for trigger in _items(spec.get("triggers")) if trigger.get("metricType") == "Value"]
     names = [mapping(each.get("metric")).get("name") for each in by_value]
     return tuple(map(str, [*names, *(trigger.get("name") or trigger.get("type") for trigger in triggers)]))
 

@@ -30,7 +30,7 @@ def route_problems(
     metadata, route_metadata = mapping(rollout.get("metadata")), mapping(route.get("metadata"))
     namespace, name = str(metadata.get("namespace") or "default"), str(metadata.get("name") or "")
     route_name = (route_metadata.get("name"), route_metadata.get("namespace") or "default")
-    if any(isinstance(each, SubsetName) for each in named_services(spec.strategy)):
+    if any(isinstance(service, SubsetName) for service in named_services(spec.strategy)):
         return
     for place in places_of(spec, known, namespace=namespace):
         target = place.target

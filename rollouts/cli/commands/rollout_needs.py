@@ -46,7 +46,10 @@ def metrics(seen: ClusterSeen) -> Iterator[Diagnosis]:
         available = {
             api_service["spec"].get("group", "")
             for api_service in seen.api_services
-            if any(each["type"] == "Available" and each["status"] == "True" for each in conditions_of(api_service))
+            if any(
+                condition["type"] == "Available" and condition["status"] == "True"
+                for condition in conditions_of(api_service)
+            )
         }
         for rollout in seen.rollouts:
             wanted = (rollout.get("spec", {}).get("autoscaling") or {}).get("containerResource")
@@ -83,13 +86,16 @@ def _inactive(seen: ClusterSeen) -> Iterator[Diagnosis]:
         if {"settled", "minHeadroomPercent"} & set(rollout.get("spec", {}).get("autoscaling") or ())
     }
     for autoscaler in seen.autoscalers:
-        for one in conditions_of(autoscaler):
-            if one["type"] != "ScalingActive" or not is_false(one) or one.get("reason") == _SWITCHED_OFF:
+        for condition in conditions_of(autoscaler):
+            if (
+                condition["type"] != "ScalingActive"
+                or not is_false(condition)
+                or condition.get("reason") == _SWITCHED_OFF
+            ):
                 continue
             gated = autoscaled(autoscaler) in waiting
-            says = (
-                f"HorizontalPodAutoscaler {_name(autoscaler)} does not scale: {one.get('reason')}: {one.get('message')}"
-            )
+            why = f"{condition.get('reason')}: {condition.get('message')}"
+            says = f"HorizontalPodAutoscaler {_name(autoscaler)} does not scale: {why}"
             says += f"; Rollout {'/'.join(autoscaled(autoscaler))} waits for it (spec.autoscaling)" if gated else ""
             namespace, name = autoscaler["metadata"]["namespace"], autoscaler["metadata"]["name"]
             fix = f"kubectl describe hpa {name} -n {namespace}: a metric is not measured, or requests are missing in the pods"

@@ -77,9 +77,9 @@ def named_by(template: Manifest) -> Iterator[TemplateName]:
     """The templates whose metrics and arguments a template adds to its own."""
     spec = template.get("spec")
     references = spec.get("templates") if isinstance(spec, dict) else None
-    for each in references if isinstance(references, list) else ():
-        if isinstance(each, dict):
-            yield TemplateName(str(each.get("templateName")), bool(each.get("clusterScope")))
+    for reference in references if isinstance(references, list) else ():
+        if isinstance(reference, dict):
+            yield TemplateName(str(reference.get("templateName")), bool(reference.get("clusterScope")))
 
 
 async def _read(session: Session, name: TemplateName, namespace: str) -> Manifest | None:

@@ -155,7 +155,7 @@ def _is_spent(seen: RolloutObjects, asked: CommandWrite) -> bool:
     """Whether the annotation already has this value, and its record has no effect any more."""
     if asked.value is None or annotations_of(seen.rollout).get(PREFIX + asked.verb) != asked.value:
         return False
-    return any(not each.holds for each in _records(seen.rollout, asked) if each.value == asked.value)
+    return any(not record.holds for record in _records(seen.rollout, asked) if record.value == asked.value)
 
 
 async def _answer(session: Session, name: str, asked: CommandWrite) -> str | None:

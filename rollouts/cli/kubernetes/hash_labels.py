@@ -84,9 +84,16 @@ def _uses_in_term(term: Mapping[str, Any], path: str) -> Iterator[HashUse]:
     labels = mapping(selector.get("matchLabels"))
     for key in (each for each in LABELS if each in labels):
         yield HashUse(f'{where}.matchLabels["{key}"]', key, labels, key, key, has_value=True)
-    for at, each in _entries(selector, "matchExpressions", where):
-        if (key := each.get("key")) in LABELS:
-            yield HashUse(f"{at}.key", key, each, "key", key, has_value=each.get("operator") not in _PRESENCE)
+    for at, expression in _entries(selector, "matchExpressions", where):
+        if (key := expression.get("key")) in LABELS:
+            yield HashUse(
+                f"{at}.key",
+                key,
+                expression,
+                "key",
+                key,
+                has_value=expression.get("operator") not in _PRESENCE,
+            )
 
 
 def _uses_in_files(source: Mapping[str, Any], path: str) -> Iterator[HashUse]:

@@ -50,7 +50,7 @@ def unique(problems: list[Problem]) -> Iterator[Problem]:
 def rules(template: object, path: str) -> Iterator[Problem]:
     """The rules between fields."""
     pod, here = mapping(mapping(template).get("spec")), f"{path}.spec"
-    volumes = {each.get("name") for _, each in entries(pod.get("volumes"))}
+    volumes = {volume.get("name") for _, volume in entries(pod.get("volumes"))}
     grace_s = number(pod.get("terminationGracePeriodSeconds"))
     for field in ("initContainers", "containers"):
         for index, container in entries(pod.get(field)):
@@ -213,17 +213,20 @@ def _placement_problems(pod: Mapping[str, Any], here: str) -> Iterator[Problem]:
     for key, value in mapping(pod.get("nodeSelector")).items():
         if not is_label_key(str(key)) or (isinstance(value, str) and not is_label_value(value)):
             yield f"{here}.nodeSelector.{key}", "is no label that a node can have; correct the key or the value"
-    for index, each in entries(pod.get("tolerations")):
+    for index, toleration in entries(pod.get("tolerations")):
         path = f"{here}.tolerations[{index}]"
-        if each.get("operator") == "Exists" and each.get("value"):
+        if toleration.get("operator") == "Exists" and toleration.get("value"):
             yield f"{path}.value", "must be empty with operator Exists; remove it, or write operator: Equal"
-        if not each.get("key") and each.get("operator", "Equal") == "Equal":
+        if not toleration.get("key") and toleration.get("operator", "Equal") == "Equal":
             yield f"{path}.operator", "must be Exists where no key is given; write operator: Exists, or a key"
-        if each.get("tolerationSeconds") is not None and each.get("effect") != "NoExecute":
+        if toleration.get("tolerationSeconds") is not None and toleration.get("effect") != "NoExecute":
             yield f"{path}.effect", "must be NoExecute with tolerationSeconds"
-    for index, each in entries(pod.get("topologySpreadConstraints")):
-        if (number(each.get("maxSkew")) or 1) < 1 or each.get("maxSkew") == 0:
-            yield f"{here}.topologySpreadConstraints[{index}].maxSkew", f"must be 1 or more, not {each['maxSkew']}"
+    for index, constraint in entries(pod.get("topologySpreadConstraints")):
+        if (number(constraint.get("maxSkew")) or 1) < 1 or constraint.get("maxSkew") == 0:
+            yield (
+                f"{here}.topologySpreadConstraints[{index}].maxSkew",
+                f"must be 1 or more, not {constraint['maxSkew']}",
+            )
     affinity = mapping(pod.get("affinity"))
     for name in ("nodeAffinity", "podAffinity", "podAntiAffinity"):
         field = "preferredDuringSchedulingIgnoredDuringExecution"

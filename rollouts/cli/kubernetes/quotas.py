@@ -70,11 +70,11 @@ def quota_of(manifest: Manifest) -> Quota:
     plain = tuple(Scope(name=str(scope)) for scope in spec.get("scopes") or ())
     selected = tuple(
         Scope(
-            name=str(each.get("scopeName")),
-            operator=str(each.get("operator")),
-            values=tuple(map(str, each.get("values") or ())),
+            name=str(expression.get("scopeName")),
+            operator=str(expression.get("operator")),
+            values=tuple(map(str, expression.get("values") or ())),
         )
-        for _, each in entries(mapping(spec.get("scopeSelector")).get("matchExpressions"))
+        for _, expression in entries(mapping(spec.get("scopeSelector")).get("matchExpressions"))
     )
     return Quota(
         name=str(mapping(manifest.get("metadata")).get("name")),

@@ -37,20 +37,20 @@ def migrated(manifests: Iterable[Manifest]) -> Migration:
         name_of(each): each for each in objects if _is_of(FLAGGER, each) and each.get("kind") == "MetricTemplate"
     }
     targets: dict[tuple[str, str], str] = {}
-    for each in objects:
-        if _is_of(_ARGO, each):
-            _migrate_argo(each, migration, deployments)
-            targets["Rollout", name_of(each)] = name_of(each)
-            reference = mapping(mapping(each.get("spec")).get("workloadRef"))
-            targets["Deployment", str(reference.get("name"))] = name_of(each)
-        elif _is_of(FLAGGER, each) and each.get("kind") == "Canary":
-            if (name := migrate_canary(each, migration, deployments, templates)) is not None:
+    for manifest in objects:
+        if _is_of(_ARGO, manifest):
+            _migrate_argo(manifest, migration, deployments)
+            targets["Rollout", name_of(manifest)] = name_of(manifest)
+            reference = mapping(mapping(manifest.get("spec")).get("workloadRef"))
+            targets["Deployment", str(reference.get("name"))] = name_of(manifest)
+        elif _is_of(FLAGGER, manifest) and manifest.get("kind") == "Canary":
+            if (name := migrate_canary(manifest, migration, deployments, templates)) is not None:
                 targets["Deployment", name] = name
-        elif _is_of(FLAGGER, each) and each.get("kind") == "AlertProvider":
-            migration.note(Told.LEFT_OUT, each, "", "no messages to chat (docs/operations.md has alert rules)")
-    for name, each in deployments.items():
+        elif _is_of(FLAGGER, manifest) and manifest.get("kind") == "AlertProvider":
+            migration.note(Told.LEFT_OUT, manifest, "", "no messages to chat (docs/operations.md has alert rules)")
+    for name, deployment in deployments.items():
         if ("Deployment", name) not in targets:
-            migrate_deployment(each, migration)
+            migrate_deployment(deployment, migration)
             targets["Deployment", name] = name
     for each in objects:
         if each.get("kind") == "Service":

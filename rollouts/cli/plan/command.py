@@ -200,7 +200,7 @@ def _report_as_json(report: PlanReport) -> dict[str, Any]:
         },
         "stuck": report.stuck or None,
         "limits": {"refusals": list(report.limits.refusals), "notes": list(report.limits.notes)},
-        "config": [config_as_json(each) for each in report.config],
+        "config": [config_as_json(source) for source in report.config],
         "findings": [
             {
                 "about": found.about,

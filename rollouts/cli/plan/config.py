@@ -250,4 +250,4 @@ async def _changed_keys(
         if isinstance(found, dict) and hash_of(before.kind, found, key=key) == before.content:
             old = content_of(before.kind, found)
             break
-    return None if old is None else tuple(each.key for each in key_changes(before.kind, old, after))
+    return None if old is None else tuple(change.key for change in key_changes(before.kind, old, after))

@@ -146,7 +146,7 @@ def _impact(
     exists: bool | None = None
     if not isinstance(live, NotReadable):
         before = content_of(kind, live) if live is not None else None
-        keys = tuple(each.key for each in key_changes(kind, before, content_of(kind, in_file)))
+        keys = tuple(change.key for change in key_changes(kind, before, content_of(kind, in_file)))
         exists = live is not None
     return ConfigImpact(kind=kind, namespace=namespace, name=name, exists=exists, keys=keys, starts=tuple(starts))
 

@@ -234,7 +234,7 @@ def _refusals(limit_ranges: Iterable[Manifest], quotas: Iterable[Quota], new: Ma
 
 def _unchecked(limits: NamespaceLimits, new: Mapping[str, Any]) -> Iterator[str]:
     if limits.unread:
-        kinds = [f"{each.kind}s" for each in limits.unread]
+        kinds = [f"{kind.kind}s" for kind in limits.unread]
         listed = " and ".join((", ".join(kinds[:-1]), kinds[-1]) if kinds[1:] else kinds)
         yield f"not checked: you may not list {listed} here"
     for quota in limits.quotas:

@@ -183,7 +183,7 @@ def report_of(
     related = {name: found for name in sorted(services) if (found := relation_of(services[name], spec)) is not None}
     findings += _service_findings_of(services, related, rollout=about)
     weighs = Severity.NOTE if Relation.SHARED in related.values() else Severity.UNSAFE
-    findings += [Found(about, each) for each in weight_findings(spec, severity=weighs)]
+    findings += [Found(about, finding) for finding in weight_findings(spec, severity=weighs)]
     unmanaged = {name: "both" for name, relation in related.items() if relation is not Relation.MANAGED}
     pods = pod_specs(template, live, limits, now_s=seen.now_s)
     growths = [stage.growths for stage in rehearsal.stages]
@@ -217,11 +217,15 @@ def report_of(
 def _merged(live: tuple[Manifest, ...], from_file: tuple[Manifest, ...]) -> dict[str, Manifest]:
     """Services by name as they would be after the file was applied: fields that are not in the file stay."""
     services = {each["metadata"]["name"]: each for each in live}
-    for each in from_file:
-        name = each["metadata"]["name"]
+    for service in from_file:
+        name = service["metadata"]["name"]
         before = services.get(name, {})
-        spec = {**(before.get("spec") or {}), **(each.get("spec") or {})}
-        services[name] = {**each, "metadata": {**(before.get("metadata") or {}), **each["metadata"]}, "spec": spec}
+        spec = {**(before.get("spec") or {}), **(service.get("spec") or {})}
+        services[name] = {
+            **service,
+            "metadata": {**(before.get("metadata") or {}), **service["metadata"]},
+            "spec": spec,
+        }
     return services
 
 

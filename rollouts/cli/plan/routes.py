@@ -84,7 +84,7 @@ async def read_routes(
         if place.own is not None:
             found: Manifest | None = with_note(place.own)
         else:
-            found = next((each for each in written if is_at(place, each, namespace=namespace)), None)
+            found = next((manifest for manifest in written if is_at(place, manifest, namespace=namespace)), None)
         if found is not None:
             name = place.route.name
             as_stored = {"namespace": place.route.namespace, "uid": f"rehearsed-{name}", "resourceVersion": "1"}

@@ -239,7 +239,7 @@ def _facts(view: RolloutView, *, now_s: float, marks: TerminalMarks) -> Iterator
     if view.steps:
         yield "Steps", Parts(_steps(view, marks=marks))
     if view.scaling:
-        yield "Scaling", Text("\n".join(plain(scaling_text(each, now_s=now_s)) for each in view.scaling))
+        yield "Scaling", Text("\n".join(plain(scaling_text(autoscaler, now_s=now_s)) for autoscaler in view.scaling))
     counts = f"{view.desired} desired, {view.ready} ready, {view.available} available, {view.updated} updated"
     yield "Pods", Text(counts)
 

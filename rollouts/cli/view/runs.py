@@ -148,7 +148,7 @@ def run_line(run: Manifest, *, passed: bool = False, unjudged: bool = False) -> 
         ending=bool(spec.get("terminate")) and not status.phase.over,
         passed=passed,
         unjudged=unjudged,
-        metrics=tuple(_metric_line(each, results, spec) for each in _mappings(spec.get("metrics"))),
+        metrics=tuple(_metric_line(metric, results, spec) for metric in _mappings(spec.get("metrics"))),
     )
 
 
@@ -266,10 +266,12 @@ def _is_of_pods(metric: Mapping[str, Any]) -> bool:
 
 def _owner(run: Manifest) -> str:
     """Name of the Rollout that controls the run; "" for none."""
-    for each in _mappings(_mapping(run.get("metadata")).get("ownerReferences")):
-        of_ours = each.get("kind") == ROLLOUT.kind and each.get("apiVersion") == ROLLOUT.api_version
-        if each.get("controller") and of_ours:
-            return str(each.get("name") or "")
+    for owner_reference in _mappings(_mapping(run.get("metadata")).get("ownerReferences")):
+        of_ours = (
+            owner_reference.get("kind") == ROLLOUT.kind and owner_reference.get("apiVersion") == ROLLOUT.api_version
+        )
+        if owner_reference.get("controller") and of_ours:
+            return str(owner_reference.get("name") or "")
     return ""
 
 

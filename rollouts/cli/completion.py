@@ -61,7 +61,7 @@ class _Place:
     Args:
         command: the command that the words before it lead to.
         values: of parameters before it, by name.
-        awaited: the option whose value the last word is; None for none.
+        awaited: the option whose value the last word is.
         index: how many positional arguments of the command come before it.
     """
 

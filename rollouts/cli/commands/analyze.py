@@ -77,7 +77,7 @@ class AnalyzeOptions(Struct, frozen=True, kw_only=True):
         arguments: values by name, in place of defaults and of what a Rollout or a Secret would give.
         prometheus_url: of the endpoint "default"; "" for none.
         deadline_s: for each answer.
-        ca_file: certificates of authorities that are believed besides the public ones; None for none.
+        ca_file: certificates of authorities that are believed besides the public ones.
     """
 
     arguments: Mapping[str, str] = field(default_factory=dict)
@@ -129,7 +129,7 @@ def run_spec_of(
     Args:
         templates: all that there are, as templates may name each other.
         arguments: values by name, in place of defaults and of what a Rollout or a Secret would give.
-        of: the Rollout that gives values of arguments; None for none.
+        of: the Rollout that gives values of arguments.
 
     Raises: SpecInvalid with every problem found.
     """
@@ -365,8 +365,8 @@ async def analyze(
     Args:
         templates: all that there are.
         names: those that are measured.
-        of: the Rollout that gives values of arguments; None for none.
-        cluster: the same Rollout, to be measured; None for none.
+        of: the Rollout that gives values of arguments.
+        cluster: the same Rollout, to be measured.
 
     Returns: the worst of them; BAD for one that no run can be made of; USAGE for an argument that no template has.
     """
@@ -405,7 +405,7 @@ async def analyze_in_cluster(
     """Does what `analyze` does, with the cluster's templates where the files have none of that name.
 
     Args:
-        rollout: name of the Rollout that gives values of arguments; None for none.
+        rollout: name of the Rollout that gives values of arguments.
 
     Raises: what `Client` raises; ApiNotFound when there is no such Rollout.
     """

@@ -213,7 +213,7 @@ async def simulated_stage(*, serve: Path | None, seed: int, clock: Clock | None 
     """A cluster inside this process, with the controller on it.
 
     Args:
-        serve: where to write a kubeconfig, so that kubectl can look into the cluster; None for no kubeconfig.
+        serve: where to write a kubeconfig, so that kubectl can look into the cluster.
         clock: None for this machine's, in real time; a `SimClock` where the event loop's time is virtual.
     """
     clock = clock or SystemClock()

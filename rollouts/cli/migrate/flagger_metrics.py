@@ -30,7 +30,7 @@ class Judging:
     """The metrics of one Canary.
 
     Args:
-        router: ours; None without one.
+        router: ours.
         templates: the MetricTemplates of the same files, by name.
     """
 
@@ -43,7 +43,7 @@ class Judging:
     _arguments: list[Manifest] = field(default_factory=list)
 
     def analysis_of(self) -> Manifest | None:
-        """The analysis by which they decide; None without one."""
+        """The analysis by which they decide."""
         for number, metric in entries(self.analysis.get("metrics")):
             path = f"spec.analysis.metrics[{number}]"
             if metric.get("templateRef"):

@@ -136,7 +136,7 @@ async def read_sources(
     """Reads the sources that a template names.
 
     Args:
-        running: what the current revision has; () without one.
+        running: what the current revision has.
 
     Raises: what `Client` raises. What may not be read is not an error.
     """

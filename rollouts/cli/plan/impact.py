@@ -31,7 +31,7 @@ class ConfigImpact(Struct, frozen=True, kw_only=True):
 
     Args:
         exists: it is in the cluster; None when that may not be read.
-        keys: that the file changes; () for none, None when that is not known.
+        keys: that the file changes; None when that is not known.
         starts: names of the Rollouts that begin an update because of it.
     """
 

@@ -74,7 +74,7 @@ class Live(Struct, frozen=True, kw_only=True):
     sources: tuple[PlannedSource, ...] = ()
 
     def running_config(self) -> tuple[ConfigUse, ...]:
-        """What the current revision has of each source, as its ReplicaSet notes; () for none."""
+        """What the current revision has of each source, as its ReplicaSet notes."""
         current = status_of(self.rollout).current_revision if self.rollout is not None else ""
         return tuple(
             use

@@ -89,7 +89,7 @@ class PlanReport(Struct, frozen=True, kw_only=True):
         current, stable: the revisions in the cluster; "" for none.
         target: the revision that is rolled out: `revision`, or the target of a rollback that still holds.
         supposed: the steps are those of a later update, because the file changes no template, or is the first revision.
-        injection: what is added to the pod template; None for nothing.
+        injection: what is added to the pod template.
         startup: measured on the running pods; None when no pod can be measured.
         stuck: what the update waits for at its end and does not get by itself; "" when it finishes.
         config: what happens to each ConfigMap and Secret that the template names.

@@ -31,7 +31,7 @@ class UseLine(Struct, frozen=True):
         what: container and resource: `app cpu`.
         percent: of the request; None when it is not known of every pod.
         measured, pods: how many pods were measured, of how many.
-        at_s: time of the oldest sample; None without one.
+        at_s: time of the oldest sample.
     """
 
     what: str

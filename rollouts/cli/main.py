@@ -25,6 +25,7 @@ from rollouts.cli.commands import status as status_command
 from rollouts.cli.commands.own_version import own_version
 from rollouts.cli.exits import EXIT_HELP, Exit
 from rollouts.cli.migrate import command as migrate
+from rollouts.cli.terminal.listing import print_line
 from rollouts.cli.terminal.options import (
     CommandRun,
     FilesOption,
@@ -173,7 +174,7 @@ def gitops(
         report = lint_command.lint(text, known)
         problems += len(report.problems)
         for remark in report.problems:
-            Console(stderr=True).print(remark.text(source), markup=False, highlight=False, soft_wrap=True)
+            print_line(Console(stderr=True), remark.text(source))
         manifests += [] if report.problems else text.manifests
     if problems:
         raise typer.Exit(Exit.BAD)

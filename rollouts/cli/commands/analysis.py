@@ -9,7 +9,7 @@ from rich.console import Console, RenderableType
 
 from rollouts.cli.commands.get import print_manifest, print_manifests, show
 from rollouts.cli.exits import Exit
-from rollouts.cli.terminal.listing import print_drawn
+from rollouts.cli.terminal.listing import print_drawn, print_line
 from rollouts.cli.terminal.options import Output, fail, on_cluster
 from rollouts.cli.terminal.runs import draw_run, runs_table
 from rollouts.cli.terminal.text import plain
@@ -104,13 +104,13 @@ async def terminate(
             fail(f"{name} is over already: {line.phase}")
             return Exit.BAD
         if line.ending:
-            _say(console, f"{name} is told to end already")
+            print_line(console, f"{name} is told to end already")
         else:
             patch: Manifest = {"metadata": {"uid": run["metadata"]["uid"]}, "spec": {"terminate": True}}
             await session.client.patch(
                 ANALYSIS_RUN, session.namespace, name, patch, MERGE_PATCH, field_manager=FIELD_MANAGER
             )
-            _say(console, f"{name} is told to end: nothing new is measured, and what was measured is judged")
+            print_line(console, f"{name} is told to end: nothing new is measured, and what was measured is judged")
         return await follow_run(session, name, console=console) if watch else Exit.OK
 
 
@@ -154,7 +154,3 @@ async def _read(session: Session, name: str) -> Manifest:
 
 def _seen(followed: Followed) -> RunLine | None:
     return next(map(run_line, followed.all(ANALYSIS_RUN)), None)
-
-
-def _say(console: Console, text: str) -> None:
-    console.print(plain(text), markup=False, highlight=False, soft_wrap=True)

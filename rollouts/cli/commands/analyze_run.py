@@ -20,8 +20,8 @@ from rollouts.cli.commands.analysis import FIELD_MANAGER, follow_run
 from rollouts.cli.commands.analyze import updated
 from rollouts.cli.commands.templates import TemplatesByName, gathered
 from rollouts.cli.exits import Exit
+from rollouts.cli.terminal.listing import print_line
 from rollouts.cli.terminal.options import fail
-from rollouts.cli.terminal.text import plain
 from rollouts.cli.view.session import Options, open_session
 from rollouts.errors import SpecInvalid
 from rollouts.manifests.ownership import NAME, REVISION, name_label
@@ -74,12 +74,10 @@ async def make_run(
         run = run_manifest(rollout, names[0], spec, revision=of.latest, kept_s=kept_s)
         name = run["metadata"]["name"]
         await session.client.create(ANALYSIS_RUN, session.namespace, run, FIELD_MANAGER, strict=True)
-        told = f"AnalysisRun {name} measures revision {of.latest} of {rollout}"
-        console.print(plain(told), markup=False, highlight=False, soft_wrap=True)
+        print_line(console, f"AnalysisRun {name} measures revision {of.latest} of {rollout}")
         if watch:
             return await follow_run(session, name, console=console)
-        see = f"see it with `rollouts analysis get {name} -n {session.namespace}`"
-        console.print(plain(see), markup=False, highlight=False, soft_wrap=True)
+        print_line(console, f"see it with `rollouts analysis get {name} -n {session.namespace}`")
     return Exit.OK
 
 

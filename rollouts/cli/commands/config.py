@@ -15,7 +15,7 @@ from rich.console import Console
 
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.config import RevisionConfig, changes_as_json, config_table, draw_changes, revision_as_json
-from rollouts.cli.terminal.listing import print_drawn
+from rollouts.cli.terminal.listing import print_drawn, print_line
 from rollouts.cli.terminal.options import Output, fail, on_cluster
 from rollouts.cli.terminal.text import marks_for
 from rollouts.cli.view.config import (
@@ -75,9 +75,7 @@ async def list_config(
         _print_json(console, [revision_as_json(revision) for revision in found.revisions])
         return Exit.OK
     if not any(revision.uses for revision in found.revisions):
-        console.print(
-            f"no revision of {name} has versioned configuration", markup=False, highlight=False, soft_wrap=True
-        )
+        print_line(console, f"no revision of {name} has versioned configuration")
         return Exit.OK
     print_drawn(console, config_table(found.revisions))
     return Exit.OK
@@ -116,8 +114,7 @@ async def diff_config(
         return Exit.BAD if changes else Exit.OK
     marks = marks_for(ascii_only=console.options.ascii_only)
     if not changes:
-        same = f"{old.title} and {new.title} have the same configuration"
-        console.print(same, markup=False, highlight=False, soft_wrap=True)
+        print_line(console, f"{old.title} and {new.title} have the same configuration")
         return Exit.OK
     console.print(draw_changes(changes, old, new, marks=marks, full=full), soft_wrap=True)
     return Exit.BAD

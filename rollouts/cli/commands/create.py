@@ -10,8 +10,8 @@ from rollouts.cli.commands.lint import known_in, lint
 from rollouts.cli.commands.verbs import FIELD_MANAGER
 from rollouts.cli.exits import Exit
 from rollouts.cli.kubernetes.yaml_text import TextRead, read_text
+from rollouts.cli.terminal.listing import print_line
 from rollouts.cli.terminal.options import fail
-from rollouts.cli.terminal.text import plain
 from rollouts.cli.view.session import Options, open_session
 from rollouts.objects import (
     ANALYSIS_RUN,
@@ -65,7 +65,7 @@ async def create(options: Options, texts: Sequence[tuple[str, str]], *, console:
                 fail(f"{_title(each)} is in namespace {namespace}, but -n says {options.namespace}")
                 return Exit.USAGE
             await session.client.create(kind, namespace, each, FIELD_MANAGER, strict=True)
-            console.print(plain(f"{_title(each)} created"), markup=False, highlight=False, soft_wrap=True)
+            print_line(console, f"{_title(each)} created")
     return Exit.OK
 
 

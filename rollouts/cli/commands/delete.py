@@ -9,6 +9,7 @@ from rich.console import Console
 from rollouts.api.spec.parse import parse_spec
 from rollouts.cli.commands.verbs import look
 from rollouts.cli.exits import Exit
+from rollouts.cli.terminal.listing import print_line
 from rollouts.cli.terminal.text import plain
 from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.objects import RolloutObjects, status_of
@@ -37,8 +38,7 @@ async def delete(
         for each in seen:
             metadata = each.rollout["metadata"]
             await session.client.delete(ROLLOUT, session.namespace, metadata["name"], uid=metadata["uid"])
-            where = plain(f"{session.namespace}/{metadata['name']}")
-            console.print(f"{where}: deleted", markup=False, highlight=False, soft_wrap=True)
+            print_line(console, f"{session.namespace}/{metadata['name']}: deleted")
     return Exit.OK
 
 

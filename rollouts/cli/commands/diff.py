@@ -14,6 +14,7 @@ from rollouts.cli.commands.config import CURRENT
 from rollouts.cli.commands.lint import manifests_in
 from rollouts.cli.commands.verbs import look
 from rollouts.cli.exits import Exit
+from rollouts.cli.terminal.listing import print_line
 from rollouts.cli.terminal.options import fail
 from rollouts.cli.terminal.text import plain
 from rollouts.cli.view.objects import RolloutObjects, number_of, revision_of, roles_of, status_of
@@ -149,7 +150,7 @@ def _template(replica_set: Manifest) -> Mapping[str, Any]:
 
 def _print(console: Console, lines: list[str], what: str) -> Exit:
     if not lines:
-        console.print(plain(f"{what} are the same"), markup=False, highlight=False, soft_wrap=True)
+        print_line(console, f"{what} are the same")
         return Exit.OK
     for line in lines:
         console.print(Text(plain(line), _STYLES.get(line[0], "")), soft_wrap=True)

@@ -13,7 +13,7 @@ from rollouts.cli.commands.doctor_finding import Diagnosis, Level
 from rollouts.cli.commands.doctor_reads import read_cluster
 from rollouts.cli.commands.own_version import own_version
 from rollouts.cli.exits import Exit
-from rollouts.cli.terminal.text import plain
+from rollouts.cli.terminal.listing import print_line
 from rollouts.cli.view.session import Options, open_session
 
 _STYLES = {Level.OK: "green", Level.NOTE: "dim", Level.WARNING: "yellow", Level.FAULT: "bold red"}
@@ -35,9 +35,9 @@ async def doctor(options: Options, *, controller_namespace: str | None, as_json:
     else:
         for each in found:
             console.print(f"{each.level:<8}", style=_STYLES[each.level], end="", highlight=False)
-            console.print(plain(f"{each.check}: {each.says}"), markup=False, highlight=False, soft_wrap=True)
+            print_line(console, f"{each.check}: {each.says}")
             if each.fix:
-                console.print(plain(f"{'':<8}→ {each.fix}"), markup=False, highlight=False, soft_wrap=True)
+                print_line(console, f"{'':<8}→ {each.fix}")
         console.print(summary(found), highlight=False)
     return Exit.BAD if any(each.level is Level.FAULT for each in found) else Exit.OK
 

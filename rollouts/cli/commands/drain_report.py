@@ -8,6 +8,7 @@ from rich.console import Console
 
 from rollouts.api.times import format_time
 from rollouts.cli.exits import Exit
+from rollouts.cli.terminal.listing import print_line
 from rollouts.cli.terminal.options import NameArgument, on_cluster
 from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.durations import short
@@ -34,7 +35,7 @@ async def drain_report(options: Options, name: NameArgument) -> Exit:
         now_s = session.clock.now_s()
     console = Console()
     for line in report(status, now_s=now_s):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        print_line(console, line)
     if any(cutover.timed_out or cutover.in_flight for cutover in status.cutovers):
         return Exit.BAD
     return Exit.UNFINISHED if any(_is_open(cutover, now_s) for cutover in status.cutovers) else Exit.OK

@@ -15,7 +15,7 @@ from rich.live import Live
 
 from rollouts.api.times import parse_time
 from rollouts.cli.exits import Exit
-from rollouts.cli.terminal.listing import can_redraw, print_drawn
+from rollouts.cli.terminal.listing import can_redraw, print_drawn, print_line
 from rollouts.cli.terminal.options import NameArgument, Output, fail, on_cluster, rollout_name
 from rollouts.cli.terminal.table import HistoryRow, RolloutRow, history_table, rollout_table
 from rollouts.cli.terminal.text import marks_for
@@ -279,7 +279,7 @@ async def show(
                 return
             for mark, new in zip(same, now, strict=True):
                 if mark not in last:
-                    console.print(new, markup=False, highlight=False, soft_wrap=True)
+                    print_line(console, new)
             last = set(same)
             if ended():
                 return

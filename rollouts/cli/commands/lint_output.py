@@ -13,8 +13,8 @@ from rich.console import Console
 
 from rollouts.cli.commands.lint import LintReport, Remark, known_in, lint, summary
 from rollouts.cli.kubernetes.yaml_text import read_text
+from rollouts.cli.terminal.listing import print_line
 from rollouts.cli.terminal.options import LintOutput
-from rollouts.cli.terminal.text import plain
 from rollouts.core.advice.findings import Severity
 
 ERROR = "error"
@@ -97,14 +97,12 @@ def print_reports(reports: Sequence[FileReport], console: Console, errors: Conso
     for report in reports:
         for remark in (*report.report.problems, *report.report.advice):
             rule = f" [{remark.rule}]" if remark.rule else ""
-            console.print(f"{remark.text(report.source)}{rule}", markup=False, highlight=False, soft_wrap=True)
+            print_line(console, f"{remark.text(report.source)}{rule}")
     skipped = Counter(remark.subject.partition(" ")[0] for each in reports for remark in each.report.skipped)
     if skipped:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(skipped.items()))
-        text = plain(
-            f"skipped, because they are no objects of ours (Services and autoscalers count with a Rollout): {kinds}"
-        )
-        errors.print(text, style="dim", markup=False, highlight=False, soft_wrap=True)
+        text = f"skipped, because they are no objects of ours (Services and autoscalers count with a Rollout): {kinds}"
+        print_line(errors, text, style="dim")
     console.print(summary(each.report for each in reports), highlight=False, soft_wrap=True)
 
 

@@ -12,8 +12,9 @@ from rich.console import Console
 from rollouts.cli.commands.verb_plans import paused_words
 from rollouts.cli.commands.verbs import FIELD_MANAGER
 from rollouts.cli.exits import Exit
+from rollouts.cli.terminal.listing import print_line
 from rollouts.cli.terminal.options import NameArgument, fail, on_cluster
-from rollouts.cli.terminal.text import marks_for, plain
+from rollouts.cli.terminal.text import marks_for
 from rollouts.cli.view.missing import the_rollout
 from rollouts.cli.view.objects import RolloutObjects
 from rollouts.cli.view.session import Options, open_session
@@ -69,7 +70,7 @@ async def set_image(
             fail(f"{name}: {found}")
             return Exit.BAD
         if not found:
-            console.print(plain(f"{name}: has these images already"), markup=False, highlight=False, soft_wrap=True)
+            print_line(console, f"{name}: has these images already")
             return Exit.OK
         patch = [operation for each in found for operation in each.operations()]
         await session.client.patch(ROLLOUT, session.namespace, name, patch, JSON_PATCH, field_manager=FIELD_MANAGER)
@@ -77,7 +78,7 @@ async def set_image(
     paused = paused_words(RolloutObjects(rollout=rollout))
     lines = [f"{name}: {change.container}: {change.before} {arrow} {change.after}{paused}" for change in found]
     for line in (*lines, f"{arrow} kubectl rollouts get {name} -w"):
-        console.print(plain(line), markup=False, highlight=False, soft_wrap=True)
+        print_line(console, line)
     return Exit.OK
 
 

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from rollouts.cli.commands.get import changes
 from rollouts.cli.exits import Exit
+from rollouts.cli.terminal.listing import print_line
 from rollouts.cli.terminal.options import NameArgument, duration, on_cluster
 from rollouts.cli.terminal.text import plain
 from rollouts.cli.terminal.tree import line, verdict_text
@@ -64,7 +65,7 @@ async def status(
                         if (same := line(view, now_s=0.0)) != said:
                             said = same
                             now = line(view, now_s=session.clock.now_s())
-                            console.print(now, markup=False, highlight=False, soft_wrap=True)
+                            print_line(console, now)
                         if verdict is not Exit.UNFINISHED or not watch:
                             break
             except TimeoutError:
@@ -78,7 +79,7 @@ def _tell_verdicts(view: RolloutView, told: set[str], console: Console) -> None:
         text = plain(f"{view.namespace}/{view.name} {verdict_text(verdict)}")
         if text not in told:
             told.add(text)
-            console.print(text, markup=False, highlight=False, soft_wrap=True)
+            print_line(console, text)
 
 
 def verdict_of(view: RolloutView) -> Exit:

@@ -17,6 +17,7 @@ from rollouts.api import verbs as patches
 from rollouts.cli.commands.get import changes
 from rollouts.cli.commands.verb_plans import CommandWrite, Nothing, PlannedWrite, annotations_of
 from rollouts.cli.exits import Exit
+from rollouts.cli.terminal.listing import print_line
 from rollouts.cli.terminal.options import fail
 from rollouts.cli.terminal.text import plain
 from rollouts.cli.view.follow import Collection, Followed, following, list_all
@@ -80,7 +81,7 @@ async def carry_out_on(
     written = ", ".join(
         f"{key}={value}" if value is not None else f"{key} removed" for key, value in asked.annotations.items()
     )
-    console.print(plain(f"{name}: {written}: {asked.meaning}"), markup=False, highlight=False, soft_wrap=True)
+    print_line(console, f"{name}: {written}: {asked.meaning}")
     if not wait:
         return Exit.OK
     answer = await _answer(session, name, asked)

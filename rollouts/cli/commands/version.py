@@ -10,7 +10,7 @@ from rich.console import Console
 from rollouts.cli.commands.doctor_reads import Installed, installed_controllers
 from rollouts.cli.commands.own_version import own_version
 from rollouts.cli.exits import Exit
-from rollouts.cli.terminal.text import plain
+from rollouts.cli.terminal.listing import print_line
 from rollouts.cli.view.session import Options, open_session
 from rollouts.cluster.discovery import server_version
 
@@ -56,7 +56,7 @@ async def version(options: Options, *, client_only: bool, as_json: bool, console
         console.out(json.dumps(document, indent=2), highlight=False)
         return Exit.OK
     for line in lines_of(found, client_only=client_only):
-        console.print(plain(line), markup=False, highlight=False, soft_wrap=True)
+        print_line(console, line)
     return Exit.OK
 
 

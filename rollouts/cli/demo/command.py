@@ -17,9 +17,8 @@ from rollouts.cli.demo.acts import ACTS, Act, last_requests
 from rollouts.cli.demo.head import clients_line, draw_head
 from rollouts.cli.demo.stage import REQUESTS_PER_S, DemoStage, NotAsPromised, real_stage, simulated_stage
 from rollouts.cli.exits import Exit
-from rollouts.cli.terminal.listing import can_redraw, print_drawn
+from rollouts.cli.terminal.listing import can_redraw, print_drawn, print_line
 from rollouts.cli.terminal.table import ActRow, act_table
-from rollouts.cli.terminal.text import plain
 from rollouts.cli.terminal.tree import fitting, line
 from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.follow import unwrapped
@@ -131,13 +130,13 @@ def _tell_how_far(rows: list[ActRow], acts: list[Act], took_s: float, *, console
     done = f"{len(rows)} of {count_of(len(acts), 'act')} finished"
     at = f" in `{acts[len(rows)].title}`" if len(rows) < len(acts) else ""
     text = f"Stopped{at} after {took_s:.0f} s; {done}."
-    console.print(plain(text), style="bold yellow", markup=False, highlight=False, soft_wrap=True)
+    print_line(console, text, style="bold yellow")
     _tell_next(console)
 
 
 def _tell_next(console: Console) -> None:
     for text in NEXT:
-        console.print(text, markup=False, highlight=False, soft_wrap=True)
+        print_line(console, text)
 
 
 def _verdict(rows: list[ActRow], problem: str, *, console: Console, counted: bool) -> Exit:
@@ -147,9 +146,7 @@ def _verdict(rows: list[ActRow], problem: str, *, console: Console, counted: boo
         problems.append(problem)
     if problems:
         for each in problems:
-            console.print(
-                f"NOT as promised: {plain(each)}", style="bold red", markup=False, highlight=False, soft_wrap=True
-            )
+            print_line(console, f"NOT as promised: {each}", style="bold red")
         return Exit.BAD
     lost = "no request was lost" if counted else "requests were not counted on a real cluster"
     console.print(f"Every outcome was as promised; {lost}.", style="bold green", highlight=False)
@@ -220,7 +217,7 @@ class _Screen:
 
     def _line(self, text: str) -> None:
         took_s = _loop_s() - self._began_s
-        self._console.print(f"{took_s:5.1f}s  {plain(text)}", markup=False, highlight=False, soft_wrap=True)
+        print_line(self._console, f"{took_s:5.1f}s  {text}")
 
     def _head(self, stage: DemoStage) -> RenderableType:
         clients = (

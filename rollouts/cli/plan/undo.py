@@ -16,7 +16,8 @@ from rollouts.cli.plan.config import SourceReader
 from rollouts.cli.plan.live import read_facts
 from rollouts.cli.plan.report import PlannedStep, PlanReport
 from rollouts.cli.plan.routes import read_declared
-from rollouts.cli.terminal.text import marks_for, plain
+from rollouts.cli.terminal.listing import print_line
+from rollouts.cli.terminal.text import marks_for
 from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.durations import short
 from rollouts.cli.view.follow import Collection, following
@@ -49,7 +50,7 @@ async def undo(options: Options, name: str, *, to: str | None, full: bool, wait:
         if isinstance(asked, CommandWrite):
             arrow = marks_for(ascii_only=console.options.ascii_only).arrow
             said = way_back(seen, asked.target, await _forecast(session, seen, asked), full=full, arrow=arrow)
-            console.print(plain(f"{name}: {said}"), markup=False, highlight=False, soft_wrap=True)
+            print_line(console, f"{name}: {said}")
         code = await carry_out_on(session, name, plan, wait=wait or full, console=console)
         if code is not Exit.OK or not isinstance(asked, CommandWrite) or not full:
             return code

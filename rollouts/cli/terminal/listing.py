@@ -12,6 +12,8 @@ from msgspec import Struct
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.text import Text
 
+from rollouts.cli.terminal.text import plain
+
 GAP = 3  # spaces between columns, as kubectl
 LAST_SHOWN = 24  # cells of the last column that a terminal should have room for, before other columns are left out
 _PIPED_WIDTH = 10_000  # cells: wider than anything that is drawn
@@ -80,6 +82,11 @@ def _needs(sizes: Sequence[int], shown: Sequence[int]) -> int:
 def can_redraw(console: Console) -> bool:
     """Whether a picture can be drawn again in its place. A dumb terminal (`TERM=dumb`) gets lines, as a pipe does."""
     return console.is_terminal and not console.is_dumb_terminal
+
+
+def print_line(console: Console, text: str, *, style: str | None = None) -> None:
+    """Prints a text as one line, which the terminal wraps: without control characters, and nothing in it is markup."""
+    console.print(plain(text), style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 def print_drawn(console: Console, *drawn: RenderableType, piped_width: int = _PIPED_WIDTH) -> None:

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.errors import error_text
-from rollouts.cli.terminal.text import plain
+from rollouts.cli.terminal.listing import print_line
 from rollouts.cli.view.durations import seconds_of
 from rollouts.cli.view.session import Options
 from rollouts.errors import RolloutsError
@@ -137,13 +137,12 @@ def read_file(file: str) -> tuple[str, str]:
 
 def fail(message: str) -> None:
     """Prints an error to stderr."""
-    console = Console(stderr=True)
-    console.print(plain(f"error: {message}"), style="red", markup=False, highlight=False, soft_wrap=True)
+    print_line(Console(stderr=True), f"error: {message}", style="red")
 
 
 def note(message: str) -> None:
     """Prints to stderr what is no error and nothing for scripts."""
-    Console(stderr=True).print(plain(message), style="dim", markup=False, highlight=False, soft_wrap=True)
+    print_line(Console(stderr=True), message, style="dim")
 
 
 def _option(name: str, annotation: Any, default: Any, *flags: str, help: str, **more: Any) -> inspect.Parameter:  # noqa: A002  typer's word

@@ -13,7 +13,7 @@ from rollouts.cli.terminal.listing import print_drawn, print_line
 from rollouts.cli.terminal.options import Output, fail, on_cluster
 from rollouts.cli.terminal.runs import draw_run, runs_table
 from rollouts.cli.terminal.text import plain
-from rollouts.cli.view.follow import Collection, Followed, following, list_all
+from rollouts.cli.view.follow import Collection, Followed, following, list_all, named
 from rollouts.cli.view.runs import RunLine, run_line, run_text
 from rollouts.cli.view.session import Options, Session, open_session
 from rollouts.cluster.decoding import manifest_from
@@ -121,8 +121,7 @@ async def follow_run(session: Session, name: str, *, console: Console) -> Exit:
 
     Raises: ApiNotFound, also when it is deleted meanwhile; what `Client` raises.
     """
-    query = {"fieldSelector": f"metadata.name={name}"}
-    async with following(session, Collection(kind=ANALYSIS_RUN, namespace=session.namespace, query=query)) as followed:
+    async with following(session, named(ANALYSIS_RUN, session.namespace, name)) as followed:
         last = _seen(followed)
         if last is None:
             raise ApiNotFound(f"there is no AnalysisRun {name} in namespace {session.namespace}")

@@ -14,6 +14,7 @@ from rollouts.cli.commands.config import CURRENT
 from rollouts.cli.commands.lint import manifests_in
 from rollouts.cli.commands.verbs import look
 from rollouts.cli.exits import Exit
+from rollouts.cli.kubernetes.parts import is_a
 from rollouts.cli.terminal.listing import print_line
 from rollouts.cli.terminal.options import fail
 from rollouts.cli.terminal.text import plain
@@ -68,8 +69,7 @@ async def diff_file(options: Options, text: str, *, source: str, console: Consol
     except ValueError as broken:
         fail(str(broken))
         return Exit.USAGE
-    kind = (ROLLOUT.api_version, ROLLOUT.kind)
-    rollouts = [manifest for manifest in manifests if (manifest.get("apiVersion"), manifest.get("kind")) == kind]
+    rollouts = [manifest for manifest in manifests if is_a(manifest, ROLLOUT)]
     if not rollouts:
         fail(f"{source}: the file contains no {ROLLOUT.api_version} Rollout")
         return Exit.USAGE

@@ -21,7 +21,7 @@ from rollouts.cli.terminal.table import HistoryRow, RolloutRow, history_table, r
 from rollouts.cli.terminal.text import marks_for
 from rollouts.cli.terminal.tree import draw, fitting, line, lines_of
 from rollouts.cli.view.config import changes_text, uses_of
-from rollouts.cli.view.follow import Collection, Followed, following, list_all
+from rollouts.cli.view.follow import Collection, Followed, following, list_all, named
 from rollouts.cli.view.missing import no_rollout, the_rollout
 from rollouts.cli.view.objects import (
     RolloutObjects,
@@ -144,7 +144,7 @@ def collections_of(key: Key) -> tuple[Collection, ...]:
     """The collections that the tree of one Rollout needs."""
     mine = {"labelSelector": f"{NAME}={name_label(key.name)}"}
     return (
-        Collection(kind=ROLLOUT, namespace=key.namespace, query={"fieldSelector": f"metadata.name={key.name}"}),
+        named(ROLLOUT, key.namespace, key.name),
         Collection(kind=REPLICA_SET, namespace=key.namespace, query=mine),
         Collection(kind=POD, namespace=key.namespace, query=mine, optional=True),
         Collection(

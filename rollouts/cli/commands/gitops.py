@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from rollouts.api.schema import yaml_text
 from rollouts.api.spec.parse import parse_spec
+from rollouts.cli.kubernetes.parts import is_a
 from rollouts.cli.terminal.options import Tool
 from rollouts.controller.observe.observer import context_of
 from rollouts.controller.observe.places import Place, places_of
@@ -80,7 +81,7 @@ def ignored_in(rollouts: Iterable[Manifest], providers: Mapping[str, Provider]) 
     """
     found: dict[tuple[Kind, str, str], Ignored] = {}
     for manifest in rollouts:
-        if (manifest.get("apiVersion"), manifest.get("kind")) != (ROLLOUT.api_version, ROLLOUT.kind):
+        if not is_a(manifest, ROLLOUT):
             continue
         namespace = (manifest.get("metadata") or {}).get("namespace") or ""
         for each in _ignored_of(parse_spec(manifest["spec"]), providers, namespace):

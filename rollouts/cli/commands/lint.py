@@ -34,6 +34,7 @@ from rollouts.cli.commands.lint_fields import autoscaler_problems, falling_weigh
 from rollouts.cli.commands.lint_routes import route_problems
 from rollouts.cli.kubernetes.metadata import metadata_problems
 from rollouts.cli.kubernetes.objects import job_problems, object_problems
+from rollouts.cli.kubernetes.parts import is_a
 from rollouts.cli.kubernetes.pods import template_problems as pod_problems
 from rollouts.cli.kubernetes.pods import unique
 from rollouts.cli.kubernetes.yaml_text import TextRead, node_at, read_text
@@ -218,13 +219,12 @@ def _check(node: yaml.Node, document: Any, report: LintReport, found: _Found) ->
     if not isinstance(document, dict):
         report.problems.append(Remark(line, "document", "a Kubernetes object is a mapping with apiVersion and kind"))
         return
-    api_version, kind = document.get("apiVersion"), document.get("kind")
-    if kind == SERVICE.kind and api_version == SERVICE.api_version:
+    if is_a(document, SERVICE):
         found.services.append((node, document))
-    ours = _LINTED.get(str(kind))
-    if kind == "HorizontalPodAutoscaler":
+    ours = _LINTED.get(str(document.get("kind")))
+    if document.get("kind") == "HorizontalPodAutoscaler":
         found.autoscalers.append((node, document))
-    if ours is None or api_version != ours.api_version:
+    if ours is None or not is_a(document, ours):
         found.others.append((node, document))
         _pass_over(node, document, report)
         return
@@ -322,12 +322,9 @@ def providers(manifests: Iterable[Manifest] = ()) -> Mapping[str, Provider]:
     """The traffic providers of this installation, and those of TrafficProviders without a problem."""
     found: dict[str, Provider] = {}
     for manifest in manifests:
-        if not isinstance(manifest.get("spec"), dict):
-            continue
-        if (manifest.get("apiVersion"), manifest.get("kind")) != (TRAFFIC_PROVIDER.api_version, TRAFFIC_PROVIDER.kind):
-            continue
-        with suppress(SpecInvalid):
-            found[_name(manifest)] = provider_of(_name(manifest), manifest["spec"], _fixed())
+        if is_a(manifest, TRAFFIC_PROVIDER) and isinstance(manifest.get("spec"), dict):
+            with suppress(SpecInvalid):
+                found[_name(manifest)] = provider_of(_name(manifest), manifest["spec"], _fixed())
     return {**found, **_fixed()}
 
 

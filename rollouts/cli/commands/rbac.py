@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
+from rollouts.cli.kubernetes.parts import is_a
 from rollouts.core.config.references import references
 from rollouts.core.model.config import ConfigKind
 from rollouts.manifests.ownership import CONFIG_KEY_NAME
@@ -159,7 +160,7 @@ def _secrets_of(manifest: Manifest) -> Iterator[str]:
 
 def _versioned_by(manifest: Manifest) -> tuple[str, ...]:
     """The Secrets that a Rollout versions; () unless it opted in."""
-    if (manifest.get("apiVersion"), manifest.get("kind")) != (ROLLOUT.api_version, ROLLOUT.kind):
+    if not is_a(manifest, ROLLOUT):
         return ()
     spec = _object(manifest.get("spec"))
     versioning = _object(spec.get("configVersioning"))

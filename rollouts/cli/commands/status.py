@@ -14,7 +14,7 @@ from rollouts.cli.terminal.listing import print_line
 from rollouts.cli.terminal.options import NameArgument, duration, on_cluster
 from rollouts.cli.terminal.text import plain
 from rollouts.cli.terminal.tree import line, verdict_text
-from rollouts.cli.view.follow import Collection, following
+from rollouts.cli.view.follow import following, named
 from rollouts.cli.view.missing import no_rollout
 from rollouts.cli.view.objects import RolloutObjects, view_of
 from rollouts.cli.view.session import Options, open_session
@@ -44,32 +44,33 @@ async def status(
     """
     console, verdict = Console(), Exit.UNFINISHED
     watch = watch or timeout_s is not None
-    async with open_session(options) as session:
-        query = {"fieldSelector": f"metadata.name={name}"}
-        async with following(session, Collection(kind=ROLLOUT, namespace=session.namespace, query=query)) as followed:
-            said = ""
-            told: set[str] = set()
-            try:
-                async with asyncio.timeout(timeout_s if watch else None):
-                    async for _ in changes(followed, at_least_every_s=3_600.0):
-                        found = followed.all(ROLLOUT)
-                        if not found:
-                            if not said:
-                                raise await no_rollout(session, name)
-                            raise ApiNotFound(f"there is no Rollout {name} in namespace {session.namespace} any more")
-                        view = view_of(RolloutObjects(rollout=found[0]))
-                        verdict = verdict_of(view)
-                        if watch and (said or verdict is not Exit.OK):  # what is over is no news
-                            _tell_verdicts(view, told, console)
-                        # At time 0 two texts that differ only in their ages are equal.
-                        if (same := line(view, now_s=0.0)) != said:
-                            said = same
-                            now = line(view, now_s=session.clock.now_s())
-                            print_line(console, now)
-                        if verdict is not Exit.UNFINISHED or not watch:
-                            break
-            except TimeoutError:
-                console.print(f"not finished after {timeout_s:g} s", markup=False, highlight=False)
+    async with (
+        open_session(options) as session,
+        following(session, named(ROLLOUT, session.namespace, name)) as followed,
+    ):
+        said = ""
+        told: set[str] = set()
+        try:
+            async with asyncio.timeout(timeout_s if watch else None):
+                async for _ in changes(followed, at_least_every_s=3_600.0):
+                    found = followed.all(ROLLOUT)
+                    if not found:
+                        if not said:
+                            raise await no_rollout(session, name)
+                        raise ApiNotFound(f"there is no Rollout {name} in namespace {session.namespace} any more")
+                    view = view_of(RolloutObjects(rollout=found[0]))
+                    verdict = verdict_of(view)
+                    if watch and (said or verdict is not Exit.OK):  # what is over is no news
+                        _tell_verdicts(view, told, console)
+                    # At time 0 two texts that differ only in their ages are equal.
+                    if (same := line(view, now_s=0.0)) != said:
+                        said = same
+                        now = line(view, now_s=session.clock.now_s())
+                        print_line(console, now)
+                    if verdict is not Exit.UNFINISHED or not watch:
+                        break
+        except TimeoutError:
+            console.print(f"not finished after {timeout_s:g} s", markup=False, highlight=False)
     return verdict
 
 

@@ -20,7 +20,7 @@ from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.listing import print_line
 from rollouts.cli.terminal.options import fail
 from rollouts.cli.terminal.text import plain
-from rollouts.cli.view.follow import Collection, Followed, following, list_all
+from rollouts.cli.view.follow import Collection, Followed, following, list_all, named
 from rollouts.cli.view.missing import the_rollout
 from rollouts.cli.view.objects import RolloutObjects, controlled_by, status_of
 from rollouts.cli.view.session import Options, Session, open_session
@@ -161,7 +161,7 @@ def _is_spent(seen: RolloutObjects, asked: CommandWrite) -> bool:
 
 async def _answer(session: Session, name: str, asked: CommandWrite) -> str | None:
     """RECORDED, or why the controller refused the command; None when no controller answers."""
-    mine = Collection(kind=ROLLOUT, namespace=session.namespace, query={"fieldSelector": f"metadata.name={name}"})
+    mine = named(ROLLOUT, session.namespace, name)
     try:
         async with asyncio.timeout(RECORDED_WITHIN_S), following(session, mine) as followed:
             async for _ in changes(followed, at_least_every_s=RECORDED_WITHIN_S):

@@ -7,10 +7,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rollouts.cli.kubernetes.schema import Problem
+from rollouts.objects import Kind
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _PORT_NAME = re.compile(r"(?=.*[a-z])(?!.*--)[a-z0-9]([-a-z0-9]{0,13}[a-z0-9])?")
 PORTS = range(1, 65_536)
+
+
+def is_a(manifest: Mapping[str, Any], kind: Kind) -> bool:
+    """Whether an object is of this kind, in the version that this program knows."""
+    return (manifest.get("apiVersion"), manifest.get("kind")) == (kind.api_version, kind.kind)
 
 
 def mapping(value: object) -> Mapping[str, Any]:

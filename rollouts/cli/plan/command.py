@@ -14,6 +14,7 @@ from rollouts.api.spec.parse import parse_spec
 from rollouts.api.status.scalars import weight_to_json
 from rollouts.cli.commands.lint import known_in, lint
 from rollouts.cli.exits import Exit
+from rollouts.cli.kubernetes.parts import is_a
 from rollouts.cli.kubernetes.yaml_text import read_text
 from rollouts.cli.plan.config import SourceReader, config_as_json, read_sources
 from rollouts.cli.plan.draw import draw_impacts, draw_plan
@@ -31,7 +32,7 @@ from rollouts.controller.facts.proxies import ClusterFacts
 from rollouts.core.model.config import ConfigKind
 from rollouts.core.model.drain import ProxyMode
 from rollouts.core.model.frozen import replace
-from rollouts.objects import ROLLOUT, SERVICE, Key, Kind, Manifest
+from rollouts.objects import ROLLOUT, SERVICE, Key, Manifest
 from rollouts.traffic.codec import Provider
 
 PIPED_WIDTH = 200  # columns, where the output is not a terminal
@@ -66,12 +67,12 @@ async def plan(
             fail(problem.text(source))
         return Exit.BAD
     manifests = file.manifests
-    rollouts = [manifest for manifest in manifests if _is(manifest, ROLLOUT)]
+    rollouts = [manifest for manifest in manifests if is_a(manifest, ROLLOUT)]
     if not rollouts and not any(map(source_of, manifests)):
         fail(f"{source}: the file contains no {ROLLOUT.api_version} Rollout, no ConfigMap and no Secret")
         return Exit.USAGE
     services = tuple(
-        manifest for manifest in manifests if _is(manifest, SERVICE) and (manifest.get("metadata") or {}).get("name")
+        manifest for manifest in manifests if is_a(manifest, SERVICE) and (manifest.get("metadata") or {}).get("name")
     )
     named = {namespace for rollout in rollouts if (namespace := rollout["metadata"].get("namespace"))}
     if options.namespace and named - {options.namespace}:
@@ -84,10 +85,6 @@ async def plan(
         impacts = await read_impacts(reader, rollouts, facts=facts)
     _print(reports, impacts, output=output, console=console)
     return Exit.UNSAFE if any(report.unsafe for report in reports) else Exit.OK
-
-
-def _is(manifest: Manifest, kind: Kind) -> bool:
-    return (manifest.get("kind"), manifest.get("apiVersion")) == (kind.kind, kind.api_version)
 
 
 async def plan_of(

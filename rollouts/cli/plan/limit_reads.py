@@ -12,7 +12,7 @@ from typing import Any
 
 from rollouts.api.times import parse_time
 from rollouts.cli.kubernetes.limit_ranges import defaults_of
-from rollouts.cli.kubernetes.parts import entries, mapping
+from rollouts.cli.kubernetes.parts import entries, is_a, mapping
 from rollouts.cli.kubernetes.quotas import quota_of
 from rollouts.cli.kubernetes.requests import as_created
 from rollouts.cli.plan.limits import NamespaceLimits, PodSpecs, PresentPods
@@ -92,8 +92,7 @@ def _autoscalers_of(live: Iterable[Manifest], manifests: Iterable[Manifest], key
     applied = {autoscaler["metadata"]["name"]: autoscaler for autoscaler in live}
     for manifest in manifests:
         metadata = mapping(manifest.get("metadata"))
-        here = metadata.get("namespace", key.namespace) == key.namespace
-        if here and (manifest.get("kind"), manifest.get("apiVersion")) == (AUTOSCALER.kind, AUTOSCALER.api_version):
+        if is_a(manifest, AUTOSCALER) and metadata.get("namespace", key.namespace) == key.namespace:
             name = str(metadata.get("name"))
             applied[name] = {**applied.get(name, {}), **manifest}
     try:

@@ -20,7 +20,7 @@ from rollouts.cli.terminal.listing import print_line
 from rollouts.cli.terminal.text import marks_for
 from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.durations import short
-from rollouts.cli.view.follow import Collection, following
+from rollouts.cli.view.follow import following, named
 from rollouts.cli.view.objects import RolloutObjects, number_of, revision_of, status_of
 from rollouts.cli.view.session import Options, Session, open_session
 from rollouts.core.forecast import StageKind
@@ -126,7 +126,7 @@ async def _forecast(session: Session, seen: RolloutObjects, asked: CommandWrite)
 
 async def _wait_until_current(session: Session, name: str, target: str) -> None:
     """Waits until the revision is the current one, or until a controller would have made it that."""
-    mine = Collection(kind=ROLLOUT, namespace=session.namespace, query={"fieldSelector": f"metadata.name={name}"})
+    mine = named(ROLLOUT, session.namespace, name)
     try:
         async with asyncio.timeout(RECORDED_WITHIN_S), following(session, mine) as followed:
             async for _ in changes(followed, at_least_every_s=RECORDED_WITHIN_S):

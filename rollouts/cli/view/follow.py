@@ -51,6 +51,11 @@ class Collection(Struct, frozen=True, kw_only=True):
     optional: bool = False
 
 
+def named(kind: Kind, namespace: str, name: str) -> Collection:
+    """The collection of the one object of this name."""
+    return Collection(kind=kind, namespace=namespace, query={"fieldSelector": f"metadata.name={name}"})
+
+
 class Followed:
     """The objects as they are now. `changed` is set on every change; whoever waits for it clears it."""
 

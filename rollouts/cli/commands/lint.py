@@ -31,15 +31,15 @@ from rollouts.cli.commands.lint_analysis import (
 from rollouts.cli.commands.lint_autoscalers import FileAutoscalers, autoscalers_of, replicas_remarks, value_remarks
 from rollouts.cli.commands.lint_config import FileConfigs, config_findings, config_problems, configs_of
 from rollouts.cli.commands.lint_fields import autoscaler_problems, falling_weights, hash_label_remarks, mend, stranger
-from rollouts.cli.commands.lint_routes import route_problems
 from rollouts.cli.kubernetes.metadata import metadata_problems
 from rollouts.cli.kubernetes.objects import job_problems, object_problems
-from rollouts.cli.kubernetes.parts import is_a
+from rollouts.cli.kubernetes.parts import is_a, mapping
 from rollouts.cli.kubernetes.pods import template_problems as pod_problems
 from rollouts.cli.kubernetes.pods import unique
 from rollouts.cli.kubernetes.yaml_text import TextRead, node_at, read_text
 from rollouts.cli.terminal.text import plain
 from rollouts.cli.view.counts import count_of
+from rollouts.controller.observe.observer import context_of
 from rollouts.controller.observe.places import places_of
 from rollouts.controller.providers.declarations import provider_of, server_of
 from rollouts.core.advice.findings import Finding, Rule, Severity
@@ -50,8 +50,12 @@ from rollouts.core.advice.shared_selectors import Workload, share_pods, shared_t
 from rollouts.core.advice.weight_findings import weight_findings
 from rollouts.core.context.drain_numbers import drain_numbers
 from rollouts.core.model.drain import ProxyFacts, ProxyMode
-from rollouts.core.model.rollout import RolloutSpec, named_services
-from rollouts.errors import SpecInvalid, SpecProblem
+from rollouts.core.model.rollout import Canary, RolloutSpec, named_services
+from rollouts.core.model.service_ref import SubsetName
+from rollouts.core.model.status import RolloutStatus
+from rollouts.core.model.steps import SetWeight, WeightPercent
+from rollouts.core.routing.routes import asked_split
+from rollouts.errors import SpecInvalid, SpecProblem, Unroutable
 from rollouts.objects import (
     ANALYSIS_TEMPLATE,
     CLUSTER_ANALYSIS_TEMPLATE,
@@ -59,9 +63,10 @@ from rollouts.objects import (
     ROLLOUT,
     SERVICE,
     TRAFFIC_PROVIDER,
+    Key,
     Manifest,
 )
-from rollouts.traffic.codec import Provider
+from rollouts.traffic.codec import Context, Objects, Provider, Target
 from rollouts.traffic.registry import installed, registry
 
 LEAST = ProxyFacts(mode=ProxyMode.IPTABLES, known_by="not asked: no cluster needs less than kube-proxy in this mode")
@@ -171,7 +176,7 @@ def lint(file: TextRead, known: Known, *, metrics: Collection[str] | None = None
         report.problems += _problems_at(node, document, problems)
     for node, document in found.others:
         for _, rollout, spec in found.rollouts:
-            report.problems += _problems_at(node, document, route_problems(document, rollout, spec, known.providers))
+            report.problems += _problems_at(node, document, _route_problems(document, rollout, spec, known.providers))
     report.advice += _advice(found)
     return report
 
@@ -267,6 +272,60 @@ def _pass_over(node: yaml.Node, document: Manifest, report: LintReport) -> None:
     else:
         message = f"skipped, because it is not a {ROLLOUT.api_version} object"
         report.skipped.append(Remark(node.start_mark.line + 1, subject, message))
+
+
+def _route_problems(
+    route: Manifest, rollout: Manifest, spec: RolloutSpec, known: Mapping[str, Provider]
+) -> Iterator[tuple[str, str]]:
+    """Why the Rollout's router cannot split requests with this route; nothing for an object that the Rollout does not name.
+
+    Routes between subsets of one Service are left out: what they name depends on the object that defines the subsets.
+
+    Args:
+        known: the traffic providers, by name.
+    """
+    metadata, route_metadata = mapping(rollout.get("metadata")), mapping(route.get("metadata"))
+    namespace, name = str(metadata.get("namespace") or "default"), str(metadata.get("name") or "")
+    route_name = (route_metadata.get("name"), route_metadata.get("namespace") or "default")
+    if any(isinstance(service, SubsetName) for service in named_services(spec.strategy)):
+        return
+    for place in places_of(spec, known, namespace=namespace):
+        target = place.target
+        mine = (target.name, target.namespace) == route_name
+        versions = {(kind.api_version, kind.kind) for kind in target.kinds}
+        if place.provider is None or not mine or (route.get("apiVersion"), route.get("kind")) not in versions:
+            continue
+        if not isinstance(route.get("spec", {}), dict):
+            yield "spec", "must be an object"
+            continue
+        context = context_of(Key(namespace, name), spec, RolloutStatus())
+        try:
+            place.provider.read(Objects(user=route), target, context)
+            for at, why in _steps_not_said(place.provider, Objects(user=route), target, context, spec):
+                yield "spec", f"Rollout {name} cannot take its step {at} with it: {why}"
+        except Unroutable as why:
+            yield "spec", f"Rollout {name} cannot split requests with it: {why}"
+        except (AttributeError, KeyError, TypeError, ValueError):
+            yield "spec", f"Rollout {name} cannot read it: a field has another type than the API server accepts"
+
+
+def _steps_not_said(
+    provider: Provider, objects: Objects, target: Target, context: Context, spec: RolloutSpec
+) -> Iterator[tuple[int, str]]:
+    """The steps whose split the route cannot express, each reason once, with the first step (from 0) that it stops."""
+    strategy = spec.strategy
+    if not isinstance(strategy, Canary):
+        return
+    told: set[str] = set()
+    weight: WeightPercent = 0
+    for at, step in enumerate(strategy.steps):
+        weight = step.weight_percent if isinstance(step, SetWeight) else weight
+        try:
+            provider.plan(objects, target, context, asked_split(strategy, at, weight))
+        except Unroutable as why:
+            if str(why) not in told:
+                told.add(str(why))
+                yield at, str(why)
 
 
 def _problems_at(node: yaml.Node, document: Manifest, problems: Iterable[tuple[str, str]]) -> Iterator[Remark]:

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 from msgspec import Struct
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.table import Table
 from rich.text import Text
 
 from rollouts.cli.demo.acts import ACTS, Act, last_requests
-from rollouts.cli.demo.head import clients_line, draw_head
-from rollouts.cli.demo.stage import REQUESTS_PER_S, DemoStage, NotAsPromised, real_stage, simulated_stage
+from rollouts.cli.demo.stage import REQUESTS_PER_S, DemoStage, NotAsPromised, Sent, real_stage, simulated_stage
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.listing import can_redraw, print_drawn, print_line
 from rollouts.cli.terminal.table import ActRow, act_table
-from rollouts.cli.terminal.tree import fitting, line
+from rollouts.cli.terminal.text import plain
+from rollouts.cli.terminal.tree import fitting, line, weight_bar
 from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.follow import unwrapped
 from rollouts.cli.view.objects import view_of
@@ -32,6 +33,8 @@ NEXT = (
 )
 _REDRAW_S = 0.25
 _SEED = 7
+EXPECTED_S = 50.0  # the time at which the progress bar is full
+_SAID_SHOWN = 2  # a screen may have 24 lines only
 
 
 class Where(Struct, frozen=True, kw_only=True):
@@ -157,6 +160,40 @@ def _verdict(rows: list[ActRow], problem: str, *, console: Console, counted: boo
 def _loop_s() -> float:
     """Seconds of the event loop: real ones, but for a loop of virtual time."""
     return asyncio.get_running_loop().time()
+
+
+def draw_head(
+    act: str, *, took_s: float, said: Sequence[str], clients: RenderableType, ascii_only: bool = False
+) -> RenderableType:
+    """The lines above the tree.
+
+    Args:
+        act: title of the act that is played.
+        took_s: since the demo began.
+        said: announcements, the last of them shown.
+        clients: as `clients_line` draws it.
+    """
+    grid = Table.grid(padding=(0, 1))
+    bar = weight_bar(min(99, int(100 * took_s / EXPECTED_S)), ascii_only=ascii_only, cells=20)
+    grid.add_row(Text("rollouts demo", "bold"), bar, Text(f"{took_s:.0f} s  {act}"))
+    shown = Text("\n".join(plain(text) for text in said[-_SAID_SHOWN:]), "italic", overflow="fold")
+    return Group(grid, shown, clients, Text(""))
+
+
+def clients_line(name: str, shares: Mapping[str, float], total: Sent) -> Text:
+    """The shares of the revisions, as the clients count them.
+
+    Args:
+        name: of the app whose clients they are.
+        shares: by revision, 0 to 1.
+        total: of all apps.
+    """
+    parts = ", ".join(f"{revision or 'nobody'} {share:.0%}" for revision, share in sorted(shares.items()))
+    text = Text(f"clients of {name}: {parts or 'none yet'}; {total.sent} sent, ")
+    text.append(f"{total.lost} lost", "bold red" if total.lost else "green")
+    if total.failed:
+        text.append(f", {count_of(total.failed, 'error')}", "yellow")
+    return text
 
 
 class _Screen:

@@ -8,6 +8,7 @@ import typer
 from rich.console import Console, RenderableType
 
 from rollouts.cli.commands.get import print_manifest, print_manifests, show
+from rollouts.cli.commands.verbs import FIELD_MANAGER
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.listing import print_drawn, print_line
 from rollouts.cli.terminal.options import Output, fail, on_cluster
@@ -23,7 +24,6 @@ from rollouts.manifests.ownership import NAME, name_label
 from rollouts.objects import ANALYSIS_RUN, Manifest
 from rollouts.ports import MERGE_PATCH
 
-FIELD_MANAGER = "kubectl-rollouts"
 app = typer.Typer(
     help="See and end AnalysisRuns: those that Rollouts make, and those that people make.", no_args_is_help=True
 )

@@ -16,9 +16,10 @@ from rollouts.api.spec.analysis.arguments import Updated
 from rollouts.api.spec.analysis.templates import AnalysisUse, TemplateName, run_of
 from rollouts.api.v1alpha1.analysis import TemplateRef
 from rollouts.api.v1alpha1.analysis_template import TemplateArgument
-from rollouts.cli.commands.analysis import FIELD_MANAGER, follow_run
+from rollouts.cli.commands.analysis import follow_run
 from rollouts.cli.commands.analyze import updated
 from rollouts.cli.commands.templates import TemplatesByName, gathered
+from rollouts.cli.commands.verbs import FIELD_MANAGER
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.listing import print_line
 from rollouts.cli.terminal.options import fail

@@ -15,6 +15,7 @@ from rollouts.cli.commands.lint import manifests_in
 from rollouts.cli.commands.verbs import look
 from rollouts.cli.exits import Exit
 from rollouts.cli.kubernetes.parts import is_a
+from rollouts.cli.terminal.config import DIFF_STYLES
 from rollouts.cli.terminal.listing import print_line
 from rollouts.cli.terminal.options import fail
 from rollouts.cli.terminal.text import plain
@@ -27,7 +28,6 @@ from rollouts.objects import ROLLOUT, Manifest
 from rollouts.ports import APPLY_PATCH
 
 PREVIOUS = "previous"  # the newest kept revision before the current one
-_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 _KEPT_BY_SERVER = ("managedFields", "resourceVersion", "generation", "uid", "creationTimestamp")
 
 
@@ -153,5 +153,5 @@ def _print(console: Console, lines: list[str], what: str) -> Exit:
         print_line(console, f"{what} are the same")
         return Exit.OK
     for line in lines:
-        console.print(Text(plain(line), _STYLES.get(line[0], "")), soft_wrap=True)
+        console.print(Text(plain(line), DIFF_STYLES.get(line[0], "")), soft_wrap=True)
     return Exit.BAD

@@ -14,6 +14,7 @@ from rollouts.cli.commands.doctor_reads import read_cluster
 from rollouts.cli.commands.own_version import own_version
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.listing import print_line
+from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.session import Options, open_session
 
 _STYLES = {Level.OK: "green", Level.NOTE: "dim", Level.WARNING: "yellow", Level.FAULT: "bold red"}
@@ -48,9 +49,4 @@ def summary(found: Iterable[Diagnosis]) -> str:
     faults, warnings = levels.count(Level.FAULT), levels.count(Level.WARNING)
     if not faults and not warnings:
         return "nothing is wrong"
-    words = (_counted(faults, "fault"), _counted(warnings, "warning"))
-    return ", ".join(word for word in words if word)
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}" if number else ""
+    return ", ".join(count_of(count, noun) for count, noun in ((faults, "fault"), (warnings, "warning")) if count)

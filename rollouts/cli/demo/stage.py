@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from rollouts.api.schema import crd_manifests
 from rollouts.bounded.here import Here
+from rollouts.cli.commands.doctor_reads import CRD
 from rollouts.cli.commands.get import seen_in
 from rollouts.cli.demo.manifests import HTTP_ROUTE
 from rollouts.cli.view.follow import Collection, Followed, following
@@ -55,7 +56,6 @@ from rollouts.sim.network.traffic import ClientTraffic
 from rollouts.telemetry import set_up_logging
 
 NAMESPACE = Kind("", "v1", "Namespace", "namespaces", namespaced=False)
-CRD_KIND = Kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
 REQUESTS_PER_S = 50.0
 ALREADY_RUNNING_S = 4.0  # a controller in the cluster answers within this time
 _CLOSE_S = 15.0
@@ -252,7 +252,7 @@ async def real_stage(options: Options) -> AsyncIterator[DemoStage]:
         opened = await stack.enter_async_context(open_session(options))
         session = session_on(opened.api, namespace=namespace, request_timeout_s=options.request_timeout_s)
         try:
-            await session.client.get(CRD_KIND, None, "rollouts.rollouts.dev")
+            await session.client.get(CRD, None, "rollouts.rollouts.dev")
         except ApiNotFound:
             raise SettingsInvalid(
                 "the CRDs are not installed in this cluster: `rollouts crds | kubectl apply -f -`"

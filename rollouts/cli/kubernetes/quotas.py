@@ -27,8 +27,6 @@ COUNT = "count/pods"
 """Counts pods that have ended too, as long as they are not deleted."""
 
 _ONE = Fraction(1)
-_PRIORITY = "PriorityClass"
-_NOT_OF_PODS = "VolumeAttributesClass"
 _NATIVE = ("cpu", "memory", "ephemeral-storage")
 _REQUIRED = frozenset(f"{prefix}{name}" for prefix in ("", "requests.", "limits.") for name in ("cpu", "memory"))
 
@@ -140,9 +138,9 @@ def _matches(scope: Scope, pod: Mapping[str, Any]) -> bool | None:
             return any(
                 term.get("namespaces") or term.get("namespaceSelector") is not None for term in _affinity_terms(pod)
             )
-        case name if name == _PRIORITY:
+        case "PriorityClass":
             return _matches_priority(scope, pod.get("priorityClassName"))
-        case name if name == _NOT_OF_PODS:
+        case "VolumeAttributesClass":  # not of pods
             return False
         case _:
             return None

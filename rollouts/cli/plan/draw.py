@@ -14,7 +14,7 @@ from rich.text import Text
 
 from rollouts.cli.plan.config import ConfigState, PlannedConfig
 from rollouts.cli.plan.impact import ConfigImpact
-from rollouts.cli.plan.limits import Excess, told
+from rollouts.cli.plan.limits import Excess, told, with_and
 from rollouts.cli.plan.report import PlannedStep, PlannedWait, PlanReport
 from rollouts.cli.terminal.listing import Column, Listing
 from rollouts.cli.terminal.text import plain
@@ -255,12 +255,8 @@ def limit_lines(report: PlanReport) -> Iterator[str]:
 def _step_names(steps: list[PlannedStep]) -> str:
     """`step 3`, `steps 1 and 3 and "all pods are new"`."""
     numbers = [step.what.partition(" ")[0] for step in steps if step.kind is StageKind.STEP]
-    parts = [f"step{'s' if numbers[1:] else ''} {_and(numbers)}"] if numbers else []
-    return _and([*parts, *(f'"{step.what}"' for step in steps if step.kind is not StageKind.STEP)])
-
-
-def _and(parts: list[str]) -> str:
-    return " and ".join([", ".join(parts[:-1]), parts[-1]] if parts[1:] else parts)
+    parts = [f"step{'s' if numbers[1:] else ''} {with_and(numbers)}"] if numbers else []
+    return with_and([*parts, *(f'"{step.what}"' for step in steps if step.kind is not StageKind.STEP)])
 
 
 def _seconds(seconds: float) -> str:

@@ -18,6 +18,7 @@ from rollouts.cli.commands.lint_autoscalers import multiplies_words
 from rollouts.cli.kubernetes.limit_ranges import refusals
 from rollouts.cli.kubernetes.quotas import COUNT, Quota, charge, counts, unstated
 from rollouts.cli.kubernetes.requests import amount_text
+from rollouts.cli.view.counts import count_of
 from rollouts.core.forecast import GrownSizes
 from rollouts.core.model.autoscaling import AutoscalerSeen
 from rollouts.objects import Kind, Manifest
@@ -235,8 +236,7 @@ def _refusals(limit_ranges: Iterable[Manifest], quotas: Iterable[Quota], new: Ma
 def _unchecked(limits: NamespaceLimits, new: Mapping[str, Any]) -> Iterator[str]:
     if limits.unread:
         kinds = [f"{kind.kind}s" for kind in limits.unread]
-        listed = " and ".join((", ".join(kinds[:-1]), kinds[-1]) if kinds[1:] else kinds)
-        yield f"not checked: you may not list {listed} here"
+        yield f"not checked: you may not list {with_and(kinds)} here"
     for quota in limits.quotas:
         if not quota.known:
             yield f"not checked: quota {quota.name} has no status yet"
@@ -251,7 +251,7 @@ def told(names: str, excess: Excess, *, several: bool) -> str:
         names: of the steps.
         several: whether there are more than one.
     """
-    pods = f"{excess.pods} pod" + ("" if excess.pods == 1 else "s")
+    pods = count_of(excess.pods, "pod")
     match excess.kind:
         case LimitKind.AUTOSCALER:
             have = "have" if several else "has"
@@ -268,6 +268,11 @@ def told(names: str, excess: Excess, *, several: bool) -> str:
             return f"{names} {need} {what}; quota {excess.name} allows {allows}{less}: {pods} would wait"
         case never:
             assert_never(never)
+
+
+def with_and(parts: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if parts[1:] else parts)
 
 
 def quantity_of(resource: str, amount: Fraction) -> str:

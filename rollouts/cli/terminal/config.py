@@ -20,7 +20,7 @@ LINES_SHOWN = 60  # of the difference of one key: a screen
 LINES_COMPARED = 10_000  # a second for the slowest; the time grows with the square
 TEXT_SHOWN = 160  # characters of one line
 _BEFORE_IT = 40  # characters shown before the first that differs
-_STYLES = {"+": "green", "-": "red", "@": "cyan"}
+DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 
 class RevisionConfig(Struct, frozen=True, kw_only=True):
@@ -122,7 +122,7 @@ def draw_changes(
             parts.append(Text(plain(f"  {change.unknown}"), "yellow"))
         for key in change.keys:
             parts += [
-                Text(plain(line), _STYLES.get(line[0], "")) for line in _lines(change.kind, key, marks, full=full)
+                Text(plain(line), DIFF_STYLES.get(line[0], "")) for line in _lines(change.kind, key, marks, full=full)
             ]
     return Group(*parts)
 

@@ -24,7 +24,6 @@ _API_OF_METRIC = {
 _SWITCHED_OFF = "ScalingDisabled"  # the target has 0 replicas: somebody wants that
 _GATEWAY_CRDS = "install a newer Gateway API: https://gateway-api.sigs.k8s.io/guides/#installing-gateway-api"
 _BUNDLE = "gateway.networking.k8s.io/bundle-version"
-_PERCENT = ("spec", "rules", "filters", "requestMirror", "percent")
 
 
 def secrets(seen: ClusterSeen) -> Iterator[Diagnosis]:
@@ -135,7 +134,7 @@ def routes(seen: ClusterSeen) -> Iterator[Diagnosis]:
             if not known & set(versions):
                 says = f"Rollout {_name(rollout)} needs {kind.kind}, which {_bundle(seen.route_crds)} does not have"
                 yield Diagnosis("Gateway API", Level.FAULT, says, _GATEWAY_CRDS)
-            elif field == "httpRoutes" and _mirrors_a_part(rollout) and not _has(versions, _PERCENT):
+            elif field == "httpRoutes" and _mirrors_a_part(rollout) and not _has_mirror_percentage(versions):
                 says = (
                     f"Rollout {_name(rollout)} mirrors a part of the requests, and {_bundle(seen.route_crds)} drops the "
                     "percentage: all of them would be mirrored"
@@ -149,17 +148,13 @@ def _mirrors_a_part(rollout: Manifest) -> bool:
     return any(mirror.get("match") and mirror.get("percentage", 100) < 100 for mirror in mirrors)
 
 
-def _has(versions: Mapping[str, Manifest], path: Iterable[str]) -> bool:
-    """Whether a version of a CRD has a field; lists are passed through."""
-
-    def below(schema: Manifest, name: str) -> Manifest:
-        items = schema.get("items") or schema
-        return (items.get("properties") or {}).get(name) or {}
-
+def _has_mirror_percentage(versions: Mapping[str, Manifest]) -> bool:
+    """Whether a version of the HTTPRoute's CRD has the field with the share of requests to mirror."""
     for version in versions.values():
         schema = version.get("schema", {}).get("openAPIV3Schema") or {}
-        for name in path:
-            schema = below(schema, name)
+        for name in ("spec", "rules", "filters", "requestMirror", "percent"):
+            fields = schema.get("items") or schema
+            schema = (fields.get("properties") or {}).get(name) or {}
         if schema:
             return True
     return False

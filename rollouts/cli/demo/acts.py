@@ -100,7 +100,7 @@ async def canary(stage: DemoStage, say: Say) -> tuple[int, str]:
     await _verb(stage, CANARY_APP, lambda now: verb_plans.plan_promote(now, full=False, step=None))
     done = told.then(_is_healthy)
     await stage.until(CANARY_APP, done, deadline_s=40, what="the canary is Healthy at the end of its steps")
-    seen = await stage.until(CANARY_APP, _has_only(REPLICAS), deadline_s=10, what="only the new pods are left")
+    seen = await stage.until(CANARY_APP, _has_only_current, deadline_s=10, what="only the new pods are left")
     _promise(_serving_images(seen) == {SECOND}, f"{_serving_images(seen)} serve instead of {SECOND}")
     if stage.gateway is not None:
         _promise(told.phases == {AnalysisPhase.SUCCESSFUL}, f"the good version was measured {sorted(told.phases)}")
@@ -204,7 +204,7 @@ async def blue_green(stage: DemoStage, say: Say) -> tuple[int, str]:
     await stage.until(BLUE_GREEN_APP, _is_healthy, deadline_s=30, what="the blue-green update is Healthy")
     active = selector_of(stage, BLUE_GREEN_APP).get(REVISION)
     _promise(active == new, f"the active Service selects {active} instead of {new}")
-    seen = await stage.until(BLUE_GREEN_APP, _has_only(REPLICAS), deadline_s=20, what="the old revision is scaled down")
+    seen = await stage.until(BLUE_GREEN_APP, _has_only_current, deadline_s=20, what="the old revision is scaled down")
     _promise(_serving_images(seen) == {SECOND}, f"{_serving_images(seen)} serve instead of {SECOND}")
     return 1, f"promoted, {BLUE_GREEN_APP} at {SECOND}"
 
@@ -310,14 +310,10 @@ def _ready_pods(seen: RolloutObjects) -> int:
     return sum((replica_set.get("status") or {}).get("readyReplicas", 0) for replica_set in seen.replica_sets)
 
 
-def _has_only(pods: int) -> Callable[[RolloutObjects], bool]:
-    """A check that all pods are ready and of the current revision."""
-
-    def holds(seen: RolloutObjects) -> bool:
-        current = status_of(seen.rollout).current_revision
-        return len(seen.pods) == len(_pods_of(seen, current)) == pods == _ready_pods(seen)
-
-    return holds
+def _has_only_current(seen: RolloutObjects) -> bool:
+    """Whether all pods are ready and of the current revision."""
+    current = status_of(seen.rollout).current_revision
+    return len(seen.pods) == len(_pods_of(seen, current)) == REPLICAS == _ready_pods(seen)
 
 
 def _pods_of(seen: RolloutObjects, revision: str) -> list[object]:

@@ -174,7 +174,7 @@ def draw_head(
         clients: as `clients_line` draws it.
     """
     grid = Table.grid(padding=(0, 1))
-    bar = weight_bar(min(99, int(100 * took_s / EXPECTED_S)), ascii_only=ascii_only, cells=20)
+    bar = weight_bar(min(99, int(100 * took_s / EXPECTED_S)), ascii_only=ascii_only)
     grid.add_row(Text("rollouts demo", "bold"), bar, Text(f"{took_s:.0f} s  {act}"))
     shown = Text("\n".join(plain(text) for text in said[-_SAID_SHOWN:]), "italic", overflow="fold")
     return Group(grid, shown, clients, Text(""))

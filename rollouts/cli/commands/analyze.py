@@ -312,13 +312,9 @@ def told(one: Analysed) -> str:
 
 def as_json(found: Sequence[Analysed]) -> str:
     """All of it, for scripts."""
-    return json.dumps([_plain(each) for each in found], indent=2)
-
-
-def _plain(one: Analysed) -> dict[str, Any]:
-    return {
-        "template": one.template,
-        "metrics": [
+    documents = []
+    for one in found:
+        metrics = [
             {
                 "name": metric.rules.name,
                 "phase": one.measurements[metric.rules.name].phase,
@@ -331,15 +327,16 @@ def _plain(one: Analysed) -> dict[str, Any]:
                 "dryRun": metric.rules.dry_run,
             }
             for metric in one.spec.metrics
-        ],
-        "run": {
+        ]
+        run = {
             "ends": one.rehearsal.ends,
             "phase": one.rehearsal.status.phase,
             "message": one.rehearsal.status.message,
             "measurements": one.rehearsal.measurements,
             "tookSeconds": one.rehearsal.took_s,
-        },
-    }
+        }
+        documents.append({"template": one.template, "metrics": metrics, "run": run})
+    return json.dumps(documents, indent=2)
 
 
 def _declared_arguments(templates: TemplatesByName) -> set[str]:

@@ -90,7 +90,12 @@ def config_secrets_named(manifests: Sequence[Manifest], namespaces: Sequence[str
     """
     found: dict[RoleKey, set[str]] = {}
     for manifest in manifests:
-        if names := _versioned_by(manifest):
+        spec = _object(manifest.get("spec"))
+        versioning = _object(spec.get("configVersioning"))
+        if not is_a(manifest, ROLLOUT) or versioning.get("secrets") is not True or versioning.get("mode") == "Off":
+            continue
+        refs = references(_object(spec.get("template")), secrets=True)
+        if names := [ref.name for ref in refs if ref.kind is ConfigKind.SECRET]:
             role = f"{CONFIG_ROLE_NAME}-{_name_of(manifest)}"
             for namespace in _namespaces_of(manifest, namespaces):
                 found.setdefault(RoleKey(namespace, role), {CONFIG_KEY_NAME}).update(names)
@@ -156,18 +161,6 @@ def _secrets_of(manifest: Manifest) -> Iterator[str]:
         reference = _object(_object(_object(argument).get("valueFrom")).get("secretKeyRef"))
         if isinstance(reference.get("name"), str):
             yield reference["name"]
-
-
-def _versioned_by(manifest: Manifest) -> tuple[str, ...]:
-    """The Secrets that a Rollout versions; () unless it opted in."""
-    if not is_a(manifest, ROLLOUT):
-        return ()
-    spec = _object(manifest.get("spec"))
-    versioning = _object(spec.get("configVersioning"))
-    if versioning.get("secrets") is not True or versioning.get("mode") == "Off":
-        return ()
-    refs = references(_object(spec.get("template")), secrets=True)
-    return tuple(ref.name for ref in refs if ref.kind is ConfigKind.SECRET)
 
 
 def _title(manifest: Manifest) -> str:

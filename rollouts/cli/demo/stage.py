@@ -27,7 +27,6 @@ from rollouts.cli.view.follow import Collection, Followed, following
 from rollouts.cli.view.objects import RolloutObjects, status_of, view_of
 from rollouts.cli.view.session import Options, Session, open_session, session_on
 from rollouts.clock import SystemClock
-from rollouts.cluster.client import Client
 from rollouts.controller.wiring import run_controller
 from rollouts.errors import ApiNotFound, RolloutsError, SettingsInvalid
 from rollouts.objects import (
@@ -258,7 +257,16 @@ async def real_stage(options: Options) -> AsyncIterator[DemoStage]:
                 "the CRDs are not installed in this cluster: `rollouts crds | kubectl apply -f -`"
             ) from None
         await session.client.create(NAMESPACE, None, {"metadata": {"name": namespace}})
-        stack.push_async_callback(_delete_namespace, session.client, namespace)
+
+        @stack.push_async_callback
+        async def delete_namespace() -> None:
+            """With everything that the demo made. An error is reported, so that somebody deletes it by hand."""
+            try:
+                async with asyncio.timeout(_CLOSE_S):
+                    await session.client.delete(NAMESPACE, None, namespace)
+            except (RolloutsError, TimeoutError) as error:
+                raise NotAsPromised(f"namespace {namespace} could not be deleted: {error}") from error
+
         followed = await stack.enter_async_context(following(session, *_everything(namespace)))
         controller = None
         if not await _is_served(session, followed):
@@ -330,15 +338,6 @@ async def _is_served(session: Session, followed: Followed) -> bool:
         return False
     finally:
         await session.client.delete(ROLLOUT, session.namespace, "probe")
-
-
-async def _delete_namespace(client: Client, namespace: str) -> None:
-    """Deletes the namespace with everything that the demo made. An error is reported, so that somebody deletes it by hand."""
-    try:
-        async with asyncio.timeout(_CLOSE_S):
-            await client.delete(NAMESPACE, None, namespace)
-    except (RolloutsError, TimeoutError) as error:
-        raise NotAsPromised(f"namespace {namespace} could not be deleted: {error}") from error
 
 
 def _everything(namespace: str) -> tuple[Collection, ...]:

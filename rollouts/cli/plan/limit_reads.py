@@ -36,10 +36,15 @@ async def read_limits(session: Session, key: Key, manifests: Iterable[Manifest])
 
     Raises: what `Client` raises, other than for a kind that may not be listed or is not there.
     """
+
+    async def listed(kind: Kind) -> tuple[Manifest, ...] | None:
+        try:
+            return (await list_all(session, Collection(kind=kind, namespace=key.namespace)))[0]
+        except (ApiForbidden, ApiNotFound):
+            return None
+
     kinds = (AUTOSCALER, RESOURCE_QUOTA, LIMIT_RANGE)
-    autoscalers, quotas, limit_ranges = await asyncio.gather(
-        *(_list_readable(session, each, key.namespace) for each in kinds)
-    )
+    autoscalers, quotas, limit_ranges = await asyncio.gather(*map(listed, kinds))
     found = zip(kinds, (autoscalers, quotas, limit_ranges), strict=True)
     return NamespaceLimits(
         autoscalers=_autoscalers_of(autoscalers or (), manifests, key),
@@ -78,13 +83,6 @@ def pod_specs(template: Manifest, live: Live, limits: NamespaceLimits, *, now_s:
         )
         present = [PresentPods(created[revision], count) for revision, count in counted if count]
     return PodSpecs(new=as_created(new, defaults), by_revision=created | running, present=tuple(present))
-
-
-async def _list_readable(session: Session, kind: Kind, namespace: str) -> tuple[Manifest, ...] | None:
-    try:
-        return (await list_all(session, Collection(kind=kind, namespace=namespace)))[0]
-    except (ApiForbidden, ApiNotFound):
-        return None
 
 
 def _autoscalers_of(live: Iterable[Manifest], manifests: Iterable[Manifest], key: Key) -> tuple[AutoscalerSeen, ...]:

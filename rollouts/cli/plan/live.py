@@ -9,6 +9,7 @@ import asyncio
 import json
 import statistics
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from msgspec import Struct
@@ -230,7 +231,17 @@ def with_service(seen: Snapshot, name: ServiceRef, service: Manifest | None) -> 
 
 def startup_of(pods: Iterable[Manifest]) -> Startup | None:
     """How long pods took to become ready; None when no pod is ready, or all have restarted a container."""
-    took = [seconds for pod in pods if (seconds := _took_s(pod)) is not None]
+    took = []
+    for pod in pods:
+        status = pod.get("status") or {}
+        restarted = any(container.get("restartCount") for container in status.get("containerStatuses") or ())
+        conditions = status.get("conditions") or ()
+        ready: Manifest = next((condition for condition in conditions if condition.get("type") == "Ready"), {})
+        if restarted or ready.get("status") != "True" or pod["metadata"].get("deletionTimestamp"):
+            continue
+        began = status.get("startTime") or pod["metadata"].get("creationTimestamp")
+        with suppress(KeyError, TypeError, ValueError):
+            took.append(max(0.0, parse_time(ready["lastTransitionTime"]) - parse_time(began)))
     return Startup(min(took), statistics.median_low(took)) if took else None
 
 
@@ -264,18 +275,3 @@ def _struct(kind: Kind, manifest: Manifest) -> Any:
 
 def _structs(kind: Kind, manifests: Iterable[Manifest]) -> list[Any]:
     return [_struct(kind, manifest) for manifest in manifests]
-
-
-def _took_s(pod: Manifest) -> float | None:
-    status = pod.get("status") or {}
-    restarted = any(container.get("restartCount") for container in status.get("containerStatuses") or ())
-    ready: Manifest = next(
-        (condition for condition in status.get("conditions") or () if condition.get("type") == "Ready"), {}
-    )
-    if restarted or ready.get("status") != "True" or pod["metadata"].get("deletionTimestamp"):
-        return None
-    began = status.get("startTime") or pod["metadata"].get("creationTimestamp")
-    try:
-        return max(0.0, parse_time(ready["lastTransitionTime"]) - parse_time(began))
-    except (KeyError, TypeError, ValueError):
-        return None

@@ -195,16 +195,16 @@ def weight_bar(
     Args:
         live: what is in force, if that is not `percent`: the cells between the two are half filled.
     """
-    first, last = sorted(_filled(each, cells) for each in (percent, percent if live is None else live))
+
+    def filled(share: WeightPercent) -> int:
+        count = round(cells * share / 100)
+        return min(max(count, 1), cells - 1) if 0 < share < 100 else count
+
+    first, last = sorted(map(filled, (percent, percent if live is None else live)))
     full, between, empty = ("#", "~", ".") if ascii_only else ("█", "▒", "░")
     return (
         Text(full * first, "yellow") + Text(between * (last - first), "yellow") + Text(empty * (cells - last), "green")
     )
-
-
-def _filled(percent: WeightPercent, cells: int) -> int:
-    filled = round(cells * percent / 100)
-    return min(max(filled, 1), cells - 1) if 0 < percent < 100 else filled
 
 
 def way_lines(ways: Iterable[WayOut], *, marks: TerminalMarks) -> list[Text]:

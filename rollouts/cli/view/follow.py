@@ -111,7 +111,18 @@ async def following(session: Session, *collections: Collection) -> AsyncIterator
     Raises: at the start what `Client` raises; in the block the first error of a watch that cannot go on.
     """
     followed = Followed()
-    versions = await asyncio.gather(*(_first_list(session, followed, collection) for collection in collections))
+
+    async def first_list(collection: Collection) -> str | None:
+        try:
+            objects, version = await list_all(session, collection)
+        except (ApiForbidden, ApiInvalid, ApiNotFound):
+            if not collection.optional:
+                raise
+            return None
+        followed.replace(collection.kind, objects)
+        return version
+
+    versions = await asyncio.gather(*map(first_list, collections))
     with unwrapped():
         async with asyncio.TaskGroup() as tasks:
             watches = [
@@ -134,17 +145,6 @@ def unwrapped() -> Iterator[None]:
         while isinstance(first, BaseExceptionGroup):
             first = first.exceptions[0]
         raise first from group
-
-
-async def _first_list(session: Session, followed: Followed, collection: Collection) -> str | None:
-    try:
-        objects, version = await list_all(session, collection)
-    except (ApiForbidden, ApiInvalid, ApiNotFound):
-        if not collection.optional:
-            raise
-        return None
-    followed.replace(collection.kind, objects)
-    return version
 
 
 async def _keep(session: Session, followed: Followed, collection: Collection, version: str) -> None:

@@ -221,8 +221,8 @@ async def read_cluster(session: Session, *, controller_namespace: str | None) ->
         rollouts=tuple(rollouts),
         served=served,
         route_crds={
-            each: await reader.one(CRD, None, f"{KINDS[each][0].plural}.{KINDS[each][0].group}")
-            for each in sorted({each for rollout in rollouts for each in route_fields_of(rollout)})
+            name: await reader.one(CRD, None, f"{KINDS[name][0].plural}.{KINDS[name][0].group}")
+            for name in sorted({name for rollout in rollouts for name in route_fields_of(rollout)})
         },
         gateway_classes=await reader.all(GATEWAY_CLASS) if served.get("gatewayAPI") else (),
         autoscalers=tuple(autoscaler for autoscaler in await reader.all(AUTOSCALER) if _scales_a_rollout(autoscaler)),
@@ -243,21 +243,25 @@ async def installed_controllers(session: Session) -> tuple[tuple[Manifest, ...],
     return await _deployments(reader, None), tuple(reader.refused)
 
 
+def canary_of(rollout: Manifest) -> Manifest:
+    """The strategy of a Rollout by canary; empty for another one."""
+    canary: Manifest = (rollout.get("spec", {}).get("strategy") or {}).get("canary") or {}
+    return canary
+
+
 def routers_of(rollouts: Iterable[Manifest]) -> set[str]:
     """The routers that Rollouts name, of those that this program knows."""
     found: set[str] = set()
     for rollout in rollouts:
-        canary = (rollout.get("spec", {}).get("strategy") or {}).get("canary") or {}
-        routing = canary.get("trafficRouting") or {}
+        routing = canary_of(rollout).get("trafficRouting") or {}
         found |= {*routing, *(routing.get("plugins") or {})} & set(registry())
     return found
 
 
 def route_fields_of(rollout: Manifest) -> list[str]:
     """The fields of `trafficRouting.gatewayAPI` that name routes in a Rollout: `httpRoutes`, `grpcRoutes`."""
-    canary = (rollout.get("spec", {}).get("strategy") or {}).get("canary") or {}
-    routing = (canary.get("trafficRouting") or {}).get("gatewayAPI") or {}
-    return [each for each in KINDS if routing.get(each)]
+    routing = (canary_of(rollout).get("trafficRouting") or {}).get("gatewayAPI") or {}
+    return [field for field in KINDS if routing.get(field)]
 
 
 def autoscaled(autoscaler: Manifest) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from rollouts.cli.commands.doctor_finding import Diagnosis, Level, conditions_of, is_false
-from rollouts.cli.commands.doctor_reads import ClusterSeen, autoscaled, route_fields_of
+from rollouts.cli.commands.doctor_reads import ClusterSeen, autoscaled, canary_of, route_fields_of
 from rollouts.cli.commands.lint_autoscalers import INSTEAD, multiplies_words, value_metrics
 from rollouts.objects import Manifest
 from rollouts.traffic.gateway_api.codec import KINDS
@@ -104,12 +104,7 @@ def _inactive(seen: ClusterSeen) -> Iterator[Diagnosis]:
 def _multiplying(seen: ClusterSeen) -> Iterator[Diagnosis]:
     """Autoscalers that multiply one value by all ready pods, where those of a canary come on top of `replicas`."""
     canaries = {
-        (rollout["metadata"]["namespace"], rollout["metadata"]["name"]): rollout["spec"]
-        .get("strategy", {})
-        .get("canary")
-        or {}
-        for rollout in seen.rollouts
-        if "spec" in rollout
+        (rollout["metadata"]["namespace"], rollout["metadata"]["name"]): canary_of(rollout) for rollout in seen.rollouts
     }
     for autoscaler in seen.autoscalers:
         canary, names = canaries.get(autoscaled(autoscaler), {}), value_metrics(autoscaler["spec"])
@@ -143,7 +138,7 @@ def routes(seen: ClusterSeen) -> Iterator[Diagnosis]:
 
 
 def _mirrors_a_part(rollout: Manifest) -> bool:
-    steps = ((rollout.get("spec", {}).get("strategy") or {}).get("canary") or {}).get("steps") or ()
+    steps = canary_of(rollout).get("steps") or ()
     mirrors = [step["setMirrorRoute"] for step in steps if step.get("setMirrorRoute")]
     return any(mirror.get("match") and mirror.get("percentage", 100) < 100 for mirror in mirrors)
 

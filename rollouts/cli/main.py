@@ -353,5 +353,5 @@ def demo(
         raise typer.BadParameter("--serve cannot be combined with --cluster: it is for the simulated cluster")
     if (kubeconfig or context) and not cluster:
         raise typer.BadParameter("--kubeconfig and --context need --cluster")
-    where = demo_command.Where(cluster=cluster, serve=serve, options=Options(kubeconfig=kubeconfig, context=context))
-    finish(demo_command.demo(where, console=Console(), lines=plain or bool(os.environ.get("CI"))))
+    real = Options(kubeconfig=kubeconfig, context=context) if cluster else None
+    finish(demo_command.demo(real, serve=serve, console=Console(), lines=plain or bool(os.environ.get("CI"))))

@@ -17,7 +17,7 @@ from rich.console import Console
 from rollouts.cli.demo import acts as acts_module
 from rollouts.cli.demo import command as demo_module
 from rollouts.cli.demo.acts import ACTS, Act, Say, install, measured, promise_share
-from rollouts.cli.demo.command import Where, demo
+from rollouts.cli.demo.command import demo
 from rollouts.cli.demo.manifests import CANARY_APP, canary_app
 from rollouts.cli.demo.stage import GATEWAY, NAMESPACE, DemoStage, NotAsPromised, simulated_stage
 from rollouts.cli.exits import Exit
@@ -30,7 +30,6 @@ from rollouts.objects import POD
 from rollouts.sim.apiserver.verbs import DeleteOptions
 
 LIMIT_S = 90.0
-SIMULATED = Where(cluster=False, serve=None, options=Options())
 
 
 async def test_the_whole_demo_succeeds_in_time_and_loses_nothing(tmp_path: Path) -> None:
@@ -64,11 +63,11 @@ async def test_the_whole_demo_succeeds_in_time_and_loses_nothing(tmp_path: Path)
     assert json.loads(kubeconfig.read_text())["current-context"] == "simulated"
 
 
-async def played(monkeypatch: pytest.MonkeyPatch, *acts: Act, where: Where = SIMULATED) -> tuple[Exit, str]:
+async def played(monkeypatch: pytest.MonkeyPatch, *acts: Act, cluster: Options | None = None) -> tuple[Exit, str]:
     """The exit code of a demo of these acts, and what it has printed."""
     monkeypatch.setattr(demo_module, "ACTS", acts)
     console = Console(file=io.StringIO(), width=200)
-    return await demo(where, console=console, lines=True), shown(console)
+    return await demo(cluster, console=console, lines=True), shown(console)
 
 
 def shown(console: Console) -> str:
@@ -161,7 +160,7 @@ async def test_a_terminal_sees_one_live_picture_with_progress_and_clients(monkey
     monkeypatch.setattr(demo_module, "ACTS", (Act("looking", looks),))
     console = Console(file=io.StringIO(), width=120, height=50, force_terminal=True, color_system=None, _environ={})
 
-    await demo(SIMULATED, console=console, lines=False)
+    await demo(console=console, lines=False)
 
     assert "rollouts demo" in drawn[0] and "█░" in drawn[0]
     assert "clients of shop:" in drawn[0]
@@ -180,7 +179,7 @@ async def test_ctrl_c_gives_the_screen_back_and_says_how_far_it_came(monkeypatch
 
     monkeypatch.setattr(demo_module, "ACTS", (Act("install", install), Act("waiting", waits)))
     console = Console(file=io.StringIO(), width=80, height=24, force_terminal=True, color_system=None, _environ={})
-    running = asyncio.create_task(demo(SIMULATED, console=console, lines=False))
+    running = asyncio.create_task(demo(console=console, lines=False))
     begun = asyncio.create_task(playing.wait())
     await asyncio.wait({running, begun}, return_when=asyncio.FIRST_COMPLETED)
     assert begun.done(), "the demo ended before its second act"
@@ -217,9 +216,9 @@ async def test_on_another_cluster_it_leaves_nothing_behind(tmp_path: Path, monke
 
     kubeconfig = tmp_path / "kubeconfig"
     async with simulated_stage(serve=kubeconfig, seed=1) as elsewhere:
-        there = Where(cluster=True, serve=None, options=Options(kubeconfig=kubeconfig))
+        there = Options(kubeconfig=kubeconfig)
 
-        code, text = await played(monkeypatch, Act("installing", installs), where=there)
+        code, text = await played(monkeypatch, Act("installing", installs), cluster=there)
 
         assert code is Exit.OK, text
         assert "requests were not counted on a real cluster" in text

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
-from msgspec import Struct
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
@@ -37,23 +36,19 @@ EXPECTED_S = 50.0  # the time at which the progress bar is full
 _SAID_SHOWN = 2  # a screen may have 24 lines only
 
 
-class Where(Struct, frozen=True, kw_only=True):
-    """The cluster of the demo.
-
-    Args:
-        cluster: use the kubeconfig's cluster, not a simulated one.
-        serve: where to write a kubeconfig of the simulated cluster.
-    """
-
-    cluster: bool
-    serve: Path | None
-    options: Options
-
-
-async def demo(where: Where, *, console: Console, lines: bool, clock: Clock | None = None) -> Exit:
+async def demo(
+    cluster: Options | None = None,
+    *,
+    serve: Path | None = None,
+    console: Console,
+    lines: bool,
+    clock: Clock | None = None,
+) -> Exit:
     """Plays the acts.
 
     Args:
+        cluster: the real cluster to play on; None for a simulated one.
+        serve: where to write a kubeconfig of the simulated cluster.
         lines: prints lines instead of the live tree, even on a terminal.
         clock: of the simulated cluster; None for real time.
 
@@ -64,15 +59,15 @@ async def demo(where: Where, *, console: Console, lines: bool, clock: Clock | No
     screen = _Screen(console, live=live)
     rows: list[ActRow] = []
     opened: AbstractAsyncContextManager[DemoStage] = (
-        real_stage(where.options) if where.cluster else simulated_stage(serve=where.serve, seed=_SEED, clock=clock)
+        simulated_stage(serve=serve, seed=_SEED, clock=clock) if cluster is None else real_stage(cluster)
     )
     problem = ""
     began_s = _loop_s()
-    acts = [each for each in ACTS if not (where.cluster and each.needs_clients)]
+    acts = [act for act in ACTS if cluster is None or not act.needs_clients]
     try:
         with unwrapped():
             async with opened as stage, screen.showing(stage):
-                _introduce(screen, stage, where)
+                _introduce(screen, stage, serve)
                 for act in acts:
                     rows.append(await _play(act, stage, screen))
                     if rows[-1].problem:
@@ -84,19 +79,19 @@ async def demo(where: Where, *, console: Console, lines: bool, clock: Clock | No
         raise
     if len(rows) < len(acts) and not problem and not any(row.problem for row in rows):
         problem = "not every act was played"
-    return _verdict(rows, problem, console=console, counted=not where.cluster)
+    return _verdict(rows, problem, console=console, counted=cluster is None)
 
 
-def _introduce(screen: _Screen, stage: DemoStage, where: Where) -> None:
-    if where.cluster:
+def _introduce(screen: _Screen, stage: DemoStage, serve: Path | None) -> None:
+    if stage.sim is None:
         who = "the controller in the cluster" if stage.controller is None else "a controller in this process"
         screen.say(f"namespace {stage.namespace} of the current cluster, with {who}; no client requests are sent there")
     else:
         screen.say(
             f"a simulated cluster in real time, with the real controller; {REQUESTS_PER_S:g} requests/s go to each app"
         )
-    if where.serve is not None:
-        screen.say(f"look into the cluster with: kubectl --kubeconfig {where.serve} get rollouts,pods,endpointslices")
+    if serve is not None:
+        screen.say(f"look into the cluster with: kubectl --kubeconfig {serve} get rollouts,pods,endpointslices")
 
 
 async def _play(act: Act, stage: DemoStage, screen: _Screen) -> ActRow:

@@ -21,9 +21,8 @@ from rich.style import Style
 from rich.terminal_theme import SVG_EXPORT_THEME
 from rich.text import Text
 
-from rollouts.cli.demo.command import Where, demo
+from rollouts.cli.demo.command import demo
 from rollouts.cli.exits import Exit
-from rollouts.cli.view.session import Options
 from rollouts.sim.clock import SimClock, run_virtual
 
 COLUMNS, ROWS = 100, 26
@@ -83,8 +82,7 @@ def played() -> tuple[Frame, ...]:
         recorder = _Recorder(loop)
         console = Console(file=recorder, width=COLUMNS, height=ROWS, force_terminal=True, color_system="truecolor",
                           legacy_windows=False, _environ={})  # fmt: skip
-        where = Where(cluster=False, serve=None, options=Options())
-        if await demo(where, console=console, lines=False, clock=SimClock(loop)) is not Exit.OK:
+        if await demo(console=console, lines=False, clock=SimClock(loop)) is not Exit.OK:
             raise NotPlayed("the demo did not end as promised: run `make demo` and see why")
         return recorder.sent
 

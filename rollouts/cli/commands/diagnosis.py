@@ -184,10 +184,8 @@ def _leases(seen: ClusterSeen) -> Iterator[Diagnosis]:
                 yield Diagnosis("leader", Level.FAULT, f"{where}: several replicas, and none is elected", fix)
             continue
         logs = f"kubectl logs -n {controller.namespace} deployment/{controller.name}"
-        if "get leases" in seen.refused:
+        if "get leases" in seen.refused or not running:  # that its pods do not run is the fault
             continue
-        if not running:
-            continue  # that its pods do not run is the fault
         if controller.lease is None or not controller.lease.get("spec", {}).get("holderIdentity"):
             yield Diagnosis("leader", Level.FAULT, f"{where}: replicas run, and none has taken the Lease", logs)
             continue

@@ -131,11 +131,10 @@ def _revision(seen: RolloutObjects, word: str) -> Manifest | None:
     number = word.removeprefix("#").removeprefix("v")
     for replica_set in ordered:
         revision = revision_of(replica_set)
-        if word == revision or word in roles_of(revision, status):
-            return replica_set
-        if (word == CURRENT and revision == status.current_revision) or (
-            number.isdecimal() and int(number) == number_of(replica_set)
-        ):
+        names = [revision, *roles_of(revision, status)]
+        if revision == status.current_revision:
+            names.append(CURRENT)
+        if word in names or (number.isdecimal() and int(number) == number_of(replica_set)):
             return replica_set
     return None
 

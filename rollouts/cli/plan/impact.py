@@ -74,16 +74,18 @@ async def read_impacts(
 
     Raises: what `Client` raises. Without the right to list, only the Rollouts of the file are known.
     """
-    session, in_file = reader.session, tuple(rollouts)
+    default, rollouts = reader.session.namespace, tuple(rollouts)
+    by_namespace: dict[str, dict[SourceId, Manifest]] = {}
+    for manifest in reader.manifests:
+        if (source := source_of(manifest)) is not None:
+            by_namespace.setdefault(_namespace(manifest, default), {})[source] = manifest
     impacts = []
-    found = [manifest for manifest in reader.manifests if source_of(manifest) is not None]
-    for namespace in sorted({_namespace(each, session.namespace) for each in found}):
-        named = await _rollouts_of(reader, in_file, namespace)
-        versioned = frozenset(source for each in named for source in each.refs)
+    for namespace, in_file in sorted(by_namespace.items()):
+        named = await _rollouts_of(reader, rollouts, namespace)
+        versioned = frozenset(source for candidate in named for source in candidate.refs)
         here = {
-            source: each
-            for each in found
-            if _namespace(each, session.namespace) == namespace and (source := source_of(each)) is not None
+            source: manifest
+            for source, manifest in in_file.items()
             if source[0] is ConfigKind.CONFIG_MAP or source in versioned
         }
         live = {source: await reader.in_cluster(source[0], namespace, source[1]) for source in here}
@@ -91,9 +93,9 @@ async def read_impacts(
         sources = _Sources(here, live, {kind: key or b"" for kind, key in keys.items()})
         replica_sets = await _listed(reader, REPLICA_SET, namespace) if named else ()
         starts: dict[SourceId, list[str]] = {source: [] for source in here}
-        for each in named:
-            for source in _starting(reader, each, replica_sets, sources, facts=facts):
-                starts[source].append(each.rollout["metadata"]["name"])
+        for candidate in named:
+            for source in _starting(reader, candidate, replica_sets, sources, facts=facts):
+                starts[source].append(candidate.rollout["metadata"]["name"])
         impacts += [_impact(namespace, source, here[source], live[source], starts[source]) for source in sorted(here)]
     return tuple(impacts)
 
@@ -122,13 +124,13 @@ class _Sources(Struct, frozen=True):
 
 async def _rollouts_of(reader: SourceReader, in_file: Iterable[Manifest], namespace: str) -> list[_Named]:
     """The Rollouts of a namespace that name sources, as they will be."""
-    there = {each["metadata"]["name"]: each for each in await _listed(reader, ROLLOUT, namespace)}
-    for each in in_file:
-        name = each["metadata"].get("name")
-        if name in there and _namespace(each, reader.session.namespace) == namespace:
-            there[name] = with_file(each, there[name], namespace=namespace)
+    rollouts = {rollout["metadata"]["name"]: rollout for rollout in await _listed(reader, ROLLOUT, namespace)}
+    for rollout in in_file:
+        name = rollout["metadata"].get("name")
+        if name in rollouts and _namespace(rollout, reader.session.namespace) == namespace:
+            rollouts[name] = with_file(rollout, rollouts[name], namespace=namespace)
     named = []
-    for rollout in there.values():
+    for rollout in rollouts.values():
         try:
             spec = parse_spec(rollout["spec"])
         except SpecInvalid:

@@ -168,7 +168,16 @@ async def _names(parameter: str, values: Mapping[str, str], *, run: bool) -> lis
             if parameter == "namespace":
                 return await _listed(session, NAMESPACE)
             if parameter in _REVISIONS:
-                return await _revisions(session, values.get("name", ""))
+                name = values.get("name", "")
+                if name not in {rollout.word for rollout in await _listed(session, ROLLOUT)}:
+                    return []
+                query = {"labelSelector": f"{NAME}={name_label(name)}"}
+                of_rollout = Collection(kind=REPLICA_SET, namespace=session.namespace, query=query)
+                replica_sets, _ = await list_all(session, of_rollout)
+                newest_first = sorted(replica_sets, key=number_of, reverse=True)
+                return [
+                    Candidate(revision_of(each), f"#{number_of(each)}") for each in newest_first if revision_of(each)
+                ]
             if parameter in ("name", "names", "rollout"):
                 return await _listed(session, ANALYSIS_RUN if run else ROLLOUT)
     except (RolloutsError, TimeoutError):
@@ -179,16 +188,6 @@ async def _names(parameter: str, values: Mapping[str, str], *, run: bool) -> lis
 async def _listed(session: Session, kind: Kind) -> list[Candidate]:
     found, _ = await list_all(session, Collection(kind=kind, namespace=session.namespace if kind.namespaced else None))
     return [Candidate(each["metadata"]["name"], str((each.get("status") or {}).get("phase") or "")) for each in found]
-
-
-async def _revisions(session: Session, name: str) -> list[Candidate]:
-    query = {"labelSelector": f"{NAME}={name_label(name)}"}
-    rollouts = {each.word for each in await _listed(session, ROLLOUT)}
-    if name not in rollouts:
-        return []
-    found, _ = await list_all(session, Collection(kind=REPLICA_SET, namespace=session.namespace, query=query))
-    found_sorted = sorted(found, key=number_of, reverse=True)
-    return [Candidate(revision_of(each), f"#{number_of(each)}") for each in found_sorted if revision_of(each)]
 
 
 _BASH = """\

@@ -130,18 +130,17 @@ def as_text(output: LintOutput, reports: Iterable[FileReport], *, version: str) 
             ]
             return json.dumps(findings, indent=2)
         case LintOutput.GITHUB:
-            return "\n".join(_as_annotation(*each) for each in found)
+            # Source: https://docs.github.com/actions/reference/workflow-commands-for-github-actions, "Setting an error message".
+            lines = []
+            for source, remark in found:
+                command = {ERROR: "error", Severity.NOTE: "notice"}.get(remark.severity, "warning")
+                title = f"{remark.subject}: {remark.rule}" if remark.rule else remark.subject
+                properties = f"file={_escaped(source)},line={remark.line},title={_escaped(title)}"
+                message = remark.message.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+                lines.append(f"::{command} {properties}::{message}")
+            return "\n".join(lines)
         case LintOutput.SARIF:
             return json.dumps(_as_sarif(found, version), indent=2)
-
-
-def _as_annotation(source: str, remark: Remark) -> str:
-    """Source: https://docs.github.com/actions/reference/workflow-commands-for-github-actions, "Setting an error message"."""
-    command = {ERROR: "error", Severity.NOTE: "notice"}.get(remark.severity, "warning")
-    title = f"{remark.subject}: {remark.rule}" if remark.rule else remark.subject
-    properties = f"file={_escaped(source)},line={remark.line},title={_escaped(title)}"
-    message = remark.message.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-    return f"::{command} {properties}::{message}"
 
 
 def _escaped(value: str) -> str:

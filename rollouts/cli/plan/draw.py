@@ -247,16 +247,12 @@ def limit_lines(report: PlanReport) -> Iterator[str]:
         for excess in step.outgrown:
             steps.setdefault(excess, []).append(step)
     for excess, outgrowing in steps.items():
-        yield told(_step_names(outgrowing), excess, several=len(outgrowing) > 1)
+        numbers = [step.what.partition(" ")[0] for step in outgrowing if step.kind is StageKind.STEP]
+        names = [f"step{'s' if numbers[1:] else ''} {with_and(numbers)}"] if numbers else []
+        names += [f'"{step.what}"' for step in outgrowing if step.kind is not StageKind.STEP]
+        yield told(with_and(names), excess, several=len(outgrowing) > 1)
     yield from report.limits.refusals
     yield from report.limits.notes
-
-
-def _step_names(steps: list[PlannedStep]) -> str:
-    """`step 3`, `steps 1 and 3 and "all pods are new"`."""
-    numbers = [step.what.partition(" ")[0] for step in steps if step.kind is StageKind.STEP]
-    parts = [f"step{'s' if numbers[1:] else ''} {with_and(numbers)}"] if numbers else []
-    return with_and([*parts, *(f'"{step.what}"' for step in steps if step.kind is not StageKind.STEP)])
 
 
 def _seconds(seconds: float) -> str:

@@ -117,7 +117,13 @@ def draw_changes(
     """
     parts: list[RenderableType] = [Text(plain(f"{before.title} {marks.arrow} {after.title}"), "bold")]
     for change in changes:
-        parts += [Text(""), Text(plain(_head(change, before, after, marks)), "bold")]
+        if change.before is None:
+            pods_read = f"only in #{after.number or '?'}"
+        elif change.after is None:
+            pods_read = f"only in #{before.number or '?'}"
+        else:
+            pods_read = f" {marks.arrow} ".join(dict.fromkeys((change.before.name, change.after.name)))
+        parts += [Text(""), Text(plain(f"{change.kind} {change.source}: {pods_read}"), "bold")]
         if change.unknown:
             parts.append(Text(plain(f"  {change.unknown}"), "yellow"))
         for key in change.keys:
@@ -125,16 +131,6 @@ def draw_changes(
                 Text(plain(line), DIFF_STYLES.get(line[0], "")) for line in _lines(change.kind, key, marks, full=full)
             ]
     return Group(*parts)
-
-
-def _head(change: SourceChange, before: RevisionConfig, after: RevisionConfig, marks: TerminalMarks) -> str:
-    name = f"{change.kind} {change.source}"
-    if change.before is None:
-        return f"{name}: only in #{after.number or '?'}"
-    if change.after is None:
-        return f"{name}: only in #{before.number or '?'}"
-    names = dict.fromkeys((change.before.name, change.after.name))
-    return f"{name}: {f' {marks.arrow} '.join(names)}"
 
 
 def _lines(kind: ConfigKind, change: KeyChange, marks: TerminalMarks, *, full: bool) -> Iterator[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import lru_cache
 from itertools import islice
 from operator import attrgetter
 from types import UnionType
@@ -236,7 +236,7 @@ def schema_of(of: type, text: str = "") -> Manifest:
 _PLAIN = JsonShape()
 
 
-@cache
+@lru_cache(maxsize=64)  # classes
 def _writing(of: type) -> tuple[tuple[str, Callable[[Any], Any], Any, Callable[[Any], Any] | None, str], ...]:
     """For each field: its name in JSON, "" for the fields of its value; its value; what is left out; its JSON; its section."""
     return tuple(
@@ -253,7 +253,7 @@ def _writing(of: type) -> tuple[tuple[str, Callable[[Any], Any], Any, Callable[[
     )
 
 
-@cache
+@lru_cache(maxsize=64)  # classes
 def _reading(of: type) -> _Reading:
     fields: dict[str, Any] = {}
     declared = [field for field in _fields(of) if isinstance(field, _Field)]
@@ -269,7 +269,7 @@ def _reading(of: type) -> _Reading:
     )
 
 
-@cache
+@lru_cache(maxsize=64)  # classes
 def _fields(of: type) -> tuple[_Field | Derived, ...]:
     """The fields of a class in the order of its JSON."""
     hints = get_type_hints(of, include_extras=True)

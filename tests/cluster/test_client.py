@@ -76,7 +76,7 @@ def refusal(status: int, reason: str = "", **fields: Any) -> Response:
         (refusal(500, "InternalError"), ApiUnavailable),
         (refusal(504, "Timeout"), ApiUnavailable),
         (Response(502, b"<html>bad gateway</html>"), ApiUnavailable),
-        (Response(302, b""), ApiUnavailable),
+        (Response(300, b""), ApiUnavailable),
     ],
 )
 async def test_an_error_is_named_by_its_remedy(answer: Response, error: type[RolloutsError]) -> None:

@@ -67,7 +67,7 @@ cli: ## `rollouts` and `kubectl rollouts` below ~/.local, or PREFIX=/usr/local
 	@case ":$$PATH:" in *":$(PREFIX)/bin:"*) ;; *) echo "$(PREFIX)/bin is not on your PATH: export PATH=\"$(PREFIX)/bin:\$$PATH\"" ;; esac
 
 unit: $(VENV)/dev.stamp ## the quick tests: pure and simulated, no cluster; PYTHON=/path/to/python takes another Python
-	@ROLLOUTS_WORLDS=300 ROLLOUTS_LAWS=10 ROLLOUTS_MORE_WORLDS=100 $(LONG_TURNS) $(BIN)/python -m pytest $(UNIT) $(UNIT_ARGS)
+	@ROLLOUTS_WORLDS=250 ROLLOUTS_LAWS=8 ROLLOUTS_MORE_WORLDS=80 $(LONG_TURNS) $(BIN)/python -m pytest $(UNIT) $(UNIT_ARGS)
 
 test: $(VENV)/dev.stamp ## all tests that this machine can run, and why the others are skipped
 	@$(MAKE) lab || echo "make: no real control plane; its tests will be skipped with the reason" >&2

@@ -80,7 +80,7 @@ def hostile(objects: Objects) -> Iterator[tuple[str, Objects]]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-@settings(max_examples=3, deadline=None, phases=(Phase.generate,), suppress_health_check=tuple(HealthCheck))
+@settings(max_examples=2, deadline=None, phases=(Phase.generate,), suppress_health_check=tuple(HealthCheck))
 @given(data=st.data())
 def test_no_annotation_ends_a_pass(case: Case, data: st.DataObject) -> None:
     """An error that is not Unroutable is a crash of each pass of the Rollout, which says nothing of the annotation."""

@@ -101,6 +101,14 @@ def test_what_could_not_be_read_is_named() -> None:
     )
 
 
+@pytest.mark.parametrize("field", ["weight", "progressedAt", "replicas"])
+def test_a_number_of_a_thousand_digits_is_read_or_named(field: str) -> None:
+    """JSON may hold it, and no float does: an error that nobody expects would end each pass of the Rollout."""
+    read = read_status(f'{{"{field}": {10**1000}}}'.encode())
+
+    assert (read.problems != ()) is (field != "replicas")
+
+
 def test_half_of_an_injection_says_nothing() -> None:
     """What pods sleep is told from the ReplicaSet's note and from status by one codec: neither fills gaps with zeros."""
     read = read_status({"drain": {"preStop": {"containers": ["app"], "seconds": 6}}})

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from rollouts.api.status.scalars import NOTHING, Codec, scalar_codec
-from rollouts.core.model.declared import Entries, Json, Mark, Section, WhenAbsent, WhenUnreadable
+from rollouts.core.model.declared import Entries, Json, Mark, WhenAbsent, WhenUnreadable
 from rollouts.objects import Manifest
 
 _T = TypeVar("_T")
@@ -79,8 +79,7 @@ class _Field(Struct, frozen=True):
     json: str
     codec: Codec
     text: str
-    schema: Mapping[str, Any]
-    section: Section | None
+    declared: Json
     flat: type | None
     needed: bool
     strict: bool
@@ -223,10 +222,14 @@ def schema_of(of: type, text: str = "") -> Manifest:
                 properties[name] = {**inner, "description": field.text or inner["description"]}
         else:
             place = properties
-            if field.section is not None:
-                outer: Manifest = {"description": field.section.text, "properties": {}, "type": "object"}
-                place = properties.setdefault(field.section.name, outer)["properties"]
-            place[field.json] = {**field.codec.schema, "description": field.text, **field.schema}
+            if field.declared.section is not None:
+                outer: Manifest = {"description": field.declared.section.text, "properties": {}, "type": "object"}
+                place = properties.setdefault(field.declared.section.name, outer)["properties"]
+            schema = field.codec.schema
+            if field.codec.of is not None:
+                entry = schema_of(field.codec.of, field.declared.text)
+                schema = entry if field.codec.empty is None else {"items": entry, "type": "array"}
+            place[field.json] = {**schema, "description": field.text, **field.declared.schema}
     paragraph = (inspect.getdoc(of) or "").partition("\n\n")[0].replace("\n", " ")
     required = SHAPES.get(of, _PLAIN).required
     extra: Manifest = {"required": list(required)} if required else {}
@@ -247,7 +250,7 @@ def _writing(of: type) -> tuple[tuple[str, Callable[[Any], Any], Any, Callable[[
             attrgetter(field.name),
             field.left_out,
             field.codec.write,
-            field.section.name if field.section is not None else "",
+            field.declared.section.name if field.declared.section is not None else "",
         )
         for field in _fields(of)
     )
@@ -259,7 +262,7 @@ def _reading(of: type) -> _Reading:
     declared = [field for field in _fields(of) if isinstance(field, _Field)]
     for field in declared:
         if field.flat is None:
-            place = fields if field.section is None else fields.setdefault(field.section.name, {})
+            place = fields if field.declared.section is None else fields.setdefault(field.declared.section.name, {})
             place[field.json] = field
     return _Reading(
         fields=fields,
@@ -291,7 +294,7 @@ def _fields(of: type) -> tuple[_Field | Derived, ...]:
 def _field(name: str, hint: Any, *, required: bool) -> _Field:
     of, marks, optional = _declared(hint)
     json = _first(marks, Json, Json())
-    codec = _codec(of, marks, json)
+    codec = scalar_codec(of, marks) or _codec(of, marks)
     absent = _first(
         marks, WhenAbsent, WhenAbsent(codec.empty if codec.empty is not None or optional else NOTHING)
     ).value
@@ -301,8 +304,7 @@ def _field(name: str, hint: Any, *, required: bool) -> _Field:
         json=json.name or _camel(name.removesuffix("_s") if Mark.TIME in marks else name),
         codec=codec,
         text=_first(marks, str, ""),
-        schema=json.schema,
-        section=json.section,
+        declared=json,
         flat=of if Mark.FLAT in marks else None,
         needed=Mark.NEEDED in marks or (Mark.FLAT in marks and required),
         strict=Mark.STRICT in marks,
@@ -334,15 +336,11 @@ def _camel(name: str) -> str:
     return first + "".join(map(str.capitalize, rest))
 
 
-def _codec(of: Any, marks: list[Any], json: Json) -> Codec:
-    """How a type is written, read and described."""
-    if (scalar := scalar_codec(of, marks)) is not None:
-        return scalar
+def _codec(of: Any, marks: list[Any]) -> Codec:
+    """How an object, or a list of objects, is written and read; its schema is worked out for the CRD alone."""
     if get_origin(of) is not tuple:
-        return Codec("an object", schema_of(of), None, to_json, of)
-    inner = get_args(of)[0]
-    array = {"items": schema_of(inner, json.text), "type": "array"}
+        return Codec("an object", {}, None, to_json, of)
     entries = _first(marks, Entries, Entries())
     return Codec(
-        "a list", array, None, lambda values: list(map(to_json, values)), inner, entries, empty=(), left_out=()
+        "a list", {}, None, lambda values: list(map(to_json, values)), get_args(of)[0], entries, empty=(), left_out=()
     )

@@ -178,9 +178,8 @@ def _replaced(ctx: PassContext, old: list[Pod], pods: tuple[Pod, ...]) -> Contri
     added = () if evicted else _added(ctx, old)
     wait = _wait(ctx, pods_text(len(old)), added=sum(each.restart_surge or 0 for each in added))
     if evicted and ctx.now_s - (ctx.recorded.evicting_since_s or 0.0) > _RECORDED_AGAIN_S:
-        return Contribution(
-            changes=(RecordEvictions(ctx.now_s),), wait=wait
-        )  # alone: a crash must not forget an eviction
+        # Alone: a crash right after an eviction must not leave it without a record that holds.
+        return Contribution(changes=(RecordEvictions(ctx.now_s),), wait=wait)
     evictions = (EvictPod(name=pod.name, uid=pod.uid) for pod in evicted)
     return Contribution(intents=(*added, *evictions), wait=wait, wake_at_s=ctx.now_s + EVICTION_RETRY_S)
 

@@ -225,15 +225,18 @@ def schema_of(of: type, text: str = "") -> Manifest:
             if field.declared.section is not None:
                 outer: Manifest = {"description": field.declared.section.text, "properties": {}, "type": "object"}
                 place = properties.setdefault(field.declared.section.name, outer)["properties"]
-            schema = field.codec.schema
-            if field.codec.of is not None:
-                entry = schema_of(field.codec.of, field.declared.text)
-                schema = entry if field.codec.empty is None else {"items": entry, "type": "array"}
-            place[field.json] = {**schema, "description": field.text, **field.declared.schema}
+            place[field.json] = {**_schema(field), "description": field.text, **field.declared.schema}
     paragraph = (inspect.getdoc(of) or "").partition("\n\n")[0].replace("\n", " ")
     required = SHAPES.get(of, _PLAIN).required
     extra: Manifest = {"required": list(required)} if required else {}
     return {"description": text or paragraph, "properties": properties, **extra, "type": "object"}
+
+
+def _schema(field: _Field) -> Manifest:
+    if field.codec.of is None:
+        return field.codec.schema
+    entry = schema_of(field.codec.of, field.declared.text)
+    return entry if field.codec.empty is None else {"items": entry, "type": "array"}
 
 
 _PLAIN = JsonShape()

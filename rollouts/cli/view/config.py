@@ -13,7 +13,7 @@ from rollouts.core.config.content import content_hash
 from rollouts.core.model.config import ConfigKind, ConfigUse
 from rollouts.manifests.config_copy import config_key_of
 from rollouts.manifests.ownership import config_note_of
-from rollouts.objects import Manifest
+from rollouts.objects import Manifest, mapping
 
 
 class ConfigValues(Struct, frozen=True):
@@ -66,7 +66,7 @@ class SourceChange(Struct, frozen=True, kw_only=True):
 
 def uses_of(replica_set: Manifest) -> tuple[ConfigUse, ...]:
     """What the ReplicaSet's revision has of each source, as its annotation notes; () without a note that can be read."""
-    annotations = _mapping(_mapping(replica_set.get("metadata")).get("annotations"))
+    annotations = mapping(mapping(replica_set.get("metadata")).get("annotations"))
     return config_note_of({name: text for name, text in annotations.items() if isinstance(text, str)}) or ()
 
 
@@ -170,8 +170,4 @@ def _decoded(text: str) -> bytes:
 
 
 def _texts(value: Any) -> dict[str, str]:
-    return {str(key): text for key, text in _mapping(value).items() if isinstance(text, str)}
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
+    return {str(key): text for key, text in mapping(value).items() if isinstance(text, str)}

@@ -38,7 +38,7 @@ from rollouts.core.model.reasons import Reason
 from rollouts.core.model.status import Condition, Phase, RolloutStatus, Traffic, WaitingFor
 from rollouts.core.model.steps import WeightPercent
 from rollouts.manifests.ownership import NAME, REVISION, REVISION_NUMBER, name_label
-from rollouts.objects import Manifest
+from rollouts.objects import Manifest, mapping
 
 EVENTS_SHOWN = 6
 _GOOD_WHEN_FALSE = frozenset(
@@ -76,10 +76,10 @@ class RolloutObjects(Struct, frozen=True, kw_only=True):
 def view_of(seen: RolloutObjects) -> RolloutView:
     """The values that the tree of this Rollout is drawn from."""
     metadata = seen.rollout["metadata"]
-    spec = _mapping(seen.rollout.get("spec"))
+    spec = mapping(seen.rollout.get("spec"))
     status = status_of(seen.rollout)
-    strategy = _mapping(spec.get("strategy"))
-    canary = _mapping(strategy.get("canary"))
+    strategy = mapping(spec.get("strategy"))
+    canary = mapping(strategy.get("canary"))
     kind = "Canary" if "canary" in strategy else "BlueGreen" if "blueGreen" in strategy else ""
     unfinished = status.current_revision != status.stable_revision
     weighted = kind == "Canary" and unfinished and bool(status.stable_revision)  # the first revision is nobody's canary
@@ -151,7 +151,7 @@ def _split_words(percent: WeightPercent, routes: tuple[str, ...]) -> str:
 
 def status_of(rollout: Manifest) -> RolloutStatus:
     """The Rollout's status, with defaults for what is missing or unreadable."""
-    return status_from_wire(_mapping(rollout.get("status")))
+    return status_from_wire(mapping(rollout.get("status")))
 
 
 def step_words(step: Mapping[str, Any]) -> str:
@@ -166,7 +166,7 @@ def step_words(step: Mapping[str, Any]) -> str:
                 return "pause until promoted"
             case "analysis", {"templates": [_, *_] as templates}:
                 return (
-                    f"analysis {', '.join(str(_mapping(template).get('templateName', '?')) for template in templates)}"
+                    f"analysis {', '.join(str(mapping(template).get('templateName', '?')) for template in templates)}"
                 )
             case _, Mapping():
                 return " ".join([word, *(f"{key} {item}" for key, item in value.items() if _is_scalar(item))])
@@ -191,7 +191,7 @@ def event_lines(events: Iterable[Manifest]) -> tuple[EventLine, ...]:
 
 def belongs_to(event: Manifest, rollout: Manifest) -> bool:
     """Whether an Event is about this Rollout, and not about an earlier one of the same name."""
-    regarding = _mapping(event.get("regarding"))
+    regarding = mapping(event.get("regarding"))
     metadata = rollout["metadata"]
     return (
         regarding.get("kind") == "Rollout"
@@ -202,25 +202,25 @@ def belongs_to(event: Manifest, rollout: Manifest) -> bool:
 
 def controlled_by(candidate: Manifest, rollout: Manifest) -> bool:
     """Whether `rollout` is the object's controller, by uid: a label proves nothing, because anybody can set it."""
-    owners = _mapping(candidate.get("metadata")).get("ownerReferences") or ()
+    owners = mapping(candidate.get("metadata")).get("ownerReferences") or ()
     return any(owner.get("controller") and owner.get("uid") == rollout["metadata"]["uid"] for owner in owners)
 
 
 def images_of(replica_set: Manifest) -> tuple[str, ...]:
     """Images of the template's containers, in order."""
-    pod_spec = _mapping(_mapping(_mapping(replica_set.get("spec")).get("template")).get("spec"))
+    pod_spec = mapping(mapping(mapping(replica_set.get("spec")).get("template")).get("spec"))
     return tuple(container.get("image") or "?" for container in pod_spec.get("containers") or ())
 
 
 def number_of(replica_set: Manifest) -> int:
     """The revision's number; 0 when it cannot be read."""
-    text = (_mapping(replica_set.get("metadata")).get("annotations") or {}).get(REVISION_NUMBER, "")
+    text = (mapping(replica_set.get("metadata")).get("annotations") or {}).get(REVISION_NUMBER, "")
     return int(text) if text.isdecimal() else 0
 
 
 def revision_of(thing: Manifest) -> str:
     """The revision label of a ReplicaSet or pod; "" for none."""
-    revision: str = (_mapping(thing.get("metadata")).get("labels") or {}).get(REVISION, "")
+    revision: str = (mapping(thing.get("metadata")).get("labels") or {}).get(REVISION, "")
     return revision
 
 
@@ -253,8 +253,8 @@ def _revisions(seen: RolloutObjects, status: RolloutStatus) -> tuple[RevisionLin
             number=number_of(replica_set),
             roles=roles_of(revision, status),
             images=images_of(replica_set),
-            ready=_mapping(replica_set.get("status")).get("readyReplicas", 0),
-            desired=_mapping(replica_set.get("spec")).get("replicas", 1),
+            ready=mapping(replica_set.get("status")).get("readyReplicas", 0),
+            desired=mapping(replica_set.get("spec")).get("replicas", 1),
             pods=tuple(pod_line(pod) for pod in own),
             leaves_at_s=leaves.get(revision),
             runs=tuple(runs.get(revision, ())),
@@ -270,7 +270,7 @@ def is_run_about(run: Manifest, rollout: Manifest) -> bool:
     """Whether an AnalysisRun is the Rollout's own, or made by hand about it: its label names it, and nobody controls it."""
     if controlled_by(run, rollout):
         return True
-    metadata = _mapping(run.get("metadata"))
+    metadata = mapping(run.get("metadata"))
     owned = any(owner.get("controller") for owner in metadata.get("ownerReferences") or ())
     return not owned and (metadata.get("labels") or {}).get(NAME) == name_label(rollout["metadata"]["name"])
 
@@ -329,7 +329,7 @@ def _live_percent(seen: RolloutObjects, status: RolloutStatus) -> WeightPercent 
     pods, updated = status.available_replicas, status.updated_available_replicas
     if seen.replica_sets:
         counts = {
-            revision_of(replica_set): _mapping(replica_set.get("status")).get("availableReplicas", 0)
+            revision_of(replica_set): mapping(replica_set.get("status")).get("availableReplicas", 0)
             for replica_set in seen.replica_sets
         }
         pods, updated = sum(counts.values()), counts.get(status.current_revision, 0)
@@ -337,12 +337,8 @@ def _live_percent(seen: RolloutObjects, status: RolloutStatus) -> WeightPercent 
 
 
 def _created(thing: Manifest) -> str:
-    created: str = _mapping(thing.get("metadata")).get("creationTimestamp") or ""
+    created: str = mapping(thing.get("metadata")).get("creationTimestamp") or ""
     return created
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _is_scalar(value: Any) -> bool:

@@ -21,7 +21,7 @@ from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, AnalysisPha
 from rollouts.core.placeholders import filled
 from rollouts.manifests.analysis_run import gate_of
 from rollouts.manifests.ownership import NAME, REVISION
-from rollouts.objects import ROLLOUT, Manifest
+from rollouts.objects import ROLLOUT, Manifest, mapping
 
 BY_HAND = "by hand"
 _PODS = re.compile(r"\[(\d{1,9}), (\d{1,9}), (\d{1,9})\]")  # restarts, ready pods, pods: see metrics/pods.py
@@ -131,8 +131,8 @@ def run_line(run: Manifest, *, passed: bool = False, unjudged: bool = False) -> 
     Args:
         passed, unjudged: status of its Rollout says that somebody promoted the revision past its verdict, or without one.
     """
-    metadata, spec, labels = run["metadata"], _mapping(run.get("spec")), _labels(run)
-    status, _ = read_run_status(_mapping(run.get("status")))
+    metadata, spec, labels = run["metadata"], mapping(run.get("spec")), _labels(run)
+    status, _ = read_run_status(mapping(run.get("status")))
     results = {result.name: result for result in status.results}
     return RunLine(
         namespace=metadata.get("namespace", ""),
@@ -192,7 +192,7 @@ def _metric_line(metric: Mapping[str, Any], results: Mapping[str, MetricResult],
     wanted = ""  # how many there are to be, while they are not there yet; a comparison's measurement says that itself
     begun = (result.count or result.error) and not result.phase.over
     if begun and planned.isascii() and planned.isdigit() and int(planned):
-        wanted = "" if "compare" in _mapping(metric.get("provider")) else f" of {int(planned)}"
+        wanted = "" if "compare" in mapping(metric.get("provider")) else f" of {int(planned)}"
     return MetricLine(
         name=name,
         phase=result.phase,
@@ -245,7 +245,7 @@ def condition_text(metric: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
         for each in _mappings(spec.get("args"))
         if isinstance(each.get("value"), str | int)
     }
-    if isinstance(compared := _mapping(metric.get("provider")).get("compare"), Mapping):
+    if isinstance(compared := mapping(metric.get("provider")).get("compare"), Mapping):
         effect, alpha = compared.get("effect", "?"), compared.get("alpha", f"{ALPHA:g}")
         return filled(f"not worse than stable by more than {effect}, alpha {alpha}", values.get)
     if _is_of_pods(metric):
@@ -261,12 +261,12 @@ def condition_text(metric: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
 
 
 def _is_of_pods(metric: Mapping[str, Any]) -> bool:
-    return isinstance(_mapping(metric.get("provider")).get("kubernetes"), Mapping)
+    return isinstance(mapping(metric.get("provider")).get("kubernetes"), Mapping)
 
 
 def _owner(run: Manifest) -> str:
     """Name of the Rollout that controls the run; "" for none."""
-    for owner_reference in _mappings(_mapping(run.get("metadata")).get("ownerReferences")):
+    for owner_reference in _mappings(mapping(run.get("metadata")).get("ownerReferences")):
         of_ours = (
             owner_reference.get("kind") == ROLLOUT.kind and owner_reference.get("apiVersion") == ROLLOUT.api_version
         )
@@ -276,12 +276,8 @@ def _owner(run: Manifest) -> str:
 
 
 def _labels(run: Manifest) -> Mapping[str, str]:
-    labels = _mapping(_mapping(run.get("metadata")).get("labels"))
+    labels = mapping(mapping(run.get("metadata")).get("labels"))
     return {name: value for name, value in labels.items() if isinstance(value, str)}
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _mappings(value: Any) -> Iterator[Mapping[str, Any]]:

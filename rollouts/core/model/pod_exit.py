@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from msgspec import Struct
 
 from rollouts.core.model.declared import Json
+from rollouts.objects import mapping
 
 DEFAULT_GRACE_S = 30  # Kubernetes' default
 
@@ -68,7 +69,7 @@ def injection_fields(injection: Injection) -> dict[str, Any]:
 
 def read_injection(fields: object) -> Injection | None:
     """The injection in the JSON of `injection_fields`; None for anything else. Raises: nothing."""
-    noted = _object(fields)
+    noted = mapping(fields)
     seconds, grace_s, names = noted.get("seconds"), noted.get("graceSeconds"), noted.get("containers")
     if type(seconds) is not int or type(grace_s) is not int or not isinstance(names, list):
         return None
@@ -79,7 +80,7 @@ def read_injection(fields: object) -> Injection | None:
 
 def read_pod_exit(template: Mapping[str, Any]) -> PodExit:
     """How the pods of a template end. The API server refuses what Kubernetes does not accept. Raises: nothing."""
-    spec = _object(template.get("spec"))
+    spec = mapping(template.get("spec"))
     grace_s = spec.get("terminationGracePeriodSeconds")
     containers = spec.get("containers")
     return PodExit(
@@ -89,17 +90,13 @@ def read_pod_exit(template: Mapping[str, Any]) -> PodExit:
 
 
 def _container(container: object) -> ContainerExit:
-    fields = _object(container)
+    fields = mapping(container)
     lifecycle = fields.get("lifecycle")
-    pre_stop = _object(lifecycle).get("preStop")
-    seconds = _object(_object(pre_stop).get("sleep")).get("seconds")
+    pre_stop = mapping(lifecycle).get("preStop")
+    seconds = mapping(mapping(pre_stop).get("sleep")).get("seconds")
     return ContainerExit(
         name=str(fields.get("name", "")),
         has_pre_stop=bool(pre_stop)
         or not isinstance(lifecycle, Mapping | None),  # nothing is added to what is no object
         sleep_s=seconds if type(seconds) is int else None,
     )
-
-
-def _object(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}

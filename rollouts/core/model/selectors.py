@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from rollouts.core.model.revision import REVISION_LABEL
+from rollouts.objects import mapping
 
 
 def template_labels(template: object) -> Mapping[str, Any]:
     """The labels in a pod template; empty when it has none or they cannot be read."""
-    return _mapping(_mapping(_mapping(template).get("metadata")).get("labels"))
+    return mapping(mapping(mapping(template).get("metadata")).get("labels"))
 
 
 def users_selector(selector: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -21,7 +22,3 @@ def users_selector(selector: Mapping[str, Any]) -> Mapping[str, Any]:
 def selects(selector: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
     """Whether a pod with these labels matches every entry; a selector without entries matches any pod."""
     return all(labels.get(key) == value for key, value in selector.items())
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}

@@ -189,6 +189,14 @@ def test_the_records_of_all_steps_have_room() -> None:
     assert len(json.dumps(wire, ensure_ascii=False).encode()) < 500_000
 
 
+def test_an_author_that_cannot_be_read_is_named() -> None:
+    """The command stands without one."""
+    read = read_status({"commands": [{**PROMOTE, "by": 5}]})
+
+    assert [command.by for command in read.status.commands] == [None]
+    assert read.problems == ("status.commands[0].by: cannot be read",)
+
+
 @pytest.mark.parametrize("outcome", ["Refused", "Over", "Whatever", 3])
 def test_only_an_accepted_command_is_carried_out(outcome: object) -> None:
     """Nothing follows from an outcome of a newer controller, or from one that somebody has edited."""

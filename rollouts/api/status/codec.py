@@ -129,11 +129,7 @@ def from_json(of: type, wire: Mapping[str, Any], path: str, problems: list[str])
     values: dict[str, Any] = {**reading.absent}
     _read_fields(reading.fields, wire, path, problems, values)
     for field in reading.flat:
-        try:
-            values[field.name] = from_json(field.flat, wire, path, problems)  # type: ignore[arg-type]
-        except FieldMissing:
-            if field.needed:
-                raise
+        _read_flat(field, wire, path, problems, values)
     for name, json in reading.needed:
         if name not in values:
             raise FieldMissing(json)
@@ -179,6 +175,17 @@ def _read_field(field: _Field, value: Any, path: str, problems: list[str], value
         problems.append(f"{path}.{json}: is not {codec.wanted}")
         if field.unreadable is not NOTHING:
             values[field.name] = field.unreadable
+
+
+def _read_flat(field: _Field, wire: Mapping[str, Any], path: str, problems: list[str], values: dict[str, Any]) -> None:
+    """A value whose fields stand beside the others; one that may be missing is reported only when it is spoilt."""
+    try:
+        values[field.name] = from_json(field.flat, wire, path, problems)  # type: ignore[arg-type]
+    except FieldMissing as missing:
+        if field.needed:
+            raise
+        if wire.get(str(missing)) not in (None, ""):
+            problems.append(f"{path}.{missing}: cannot be read")
 
 
 def _part(of: Any, value: Any, path: str, problems: list[str]) -> Any:

@@ -40,7 +40,7 @@ from rollouts.core.lifecycle.progress import (
     waiting_for,
 )
 from rollouts.core.lifecycle.update import start_update
-from rollouts.core.model.changes import RecordCommands, apply
+from rollouts.core.model.changes import apply, record_commands
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
     AskPods,
@@ -167,7 +167,7 @@ def begun_on_record(seen: Snapshot) -> RolloutStatus:
 
 
 def _with_commands(seen: Snapshot, status: RolloutStatus, reading: Reading) -> RolloutStatus:
-    recorded = apply(status, (RecordCommands(reading.commands),))
+    recorded = apply(status, (record_commands(reading.commands),))
     return with_command_problems(recorded, generation=seen.rollout.generation, now_s=seen.now_s)
 
 
@@ -183,7 +183,7 @@ def _begin(seen: Snapshot, published: RolloutStatus, *, target: str) -> _Begun:
     status = apply(seen.status, started.changes)
     reading = read_named(seen, status, target=target, gates_of=gates_of)
     if reading.commands != status.commands:
-        status = apply(status, (RecordCommands(reading.commands),))
+        status = apply(status, (record_commands(reading.commands),))
     ctx = context_of(seen if status.evicting_since_s is None else without_evicted(seen, status), status)
     return _Begun(ctx=ctx, published=published, reading=reading, notices=started.notices)
 
@@ -208,8 +208,8 @@ def _recorded_first(seen: Snapshot, shown: Reading, published: RolloutStatus) ->
     Commands that this template ends are over from now on, whatever template the next pass sees. If a ReplicaSet grows for an
     abort, a note on it is the record of the abort: a write of status would compete with the pods that start.
     """
-    commands, outlived = close_commands(seen, apply(seen.status, (RecordCommands(shown.commands),)))
-    ctx = context_of(seen, apply(seen.status, (RecordCommands(commands),)))
+    commands, outlived = close_commands(seen, apply(seen.status, (record_commands(shown.commands),)))
+    ctx = context_of(seen, apply(seen.status, (record_commands(commands),)))
     next_one = first_one_way(ctx)
     grows = _stable_grows(_after(ctx, next_one)) if next_one is not None else ()
     if grows and commands == shown.commands and (note := _abort_note(ctx.status, shown)) is not None:
@@ -302,7 +302,7 @@ def _concluded(begun: _Begun, done: PassContext, plan: Contribution) -> Decision
         plan: the intents, the wait and the Events of the pass; its changes are in `done`.
     """
     commands, outlived = close_commands(done.seen, done.status)
-    recorded = done if commands == done.status.commands else done.recording((RecordCommands(commands),))
+    recorded = done if commands == done.status.commands else done.recording((record_commands(commands),))
     status, before = concluded(recorded, plan.wait), done.recorded
     shows_more = bool(status.commands) and _shows(status) != _shows(before)
     removals: tuple[Intent, ...] = ()

@@ -15,14 +15,14 @@ from rollouts.core.lifecycle.analyses import believed_run
 from rollouts.core.lifecycle.commands import abort_asked, is_declared, retry_asked, rollback_target
 from rollouts.core.model.analysis import AnalysisPhase, AnalysisRecord, OnFailure
 from rollouts.core.model.changes import (
-    AbortUpdate,
-    DeclareAbort,
-    GoForward,
-    RecordAnalysis,
-    Retry,
-    SetCanaryWeight,
     StatusChange,
-    StepBack,
+    begin_step,
+    declare_abort,
+    go_forward,
+    record_abort,
+    record_analysis,
+    retry_update,
+    set_canary_weight,
 )
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import Notice
@@ -77,7 +77,7 @@ def _abort_declared(ctx: PassContext) -> Contribution | None:
     abort = ctx.status.abort
     if abort is None or abort.declared or not _is_declared_now(ctx):
         return None
-    return Contribution(changes=(DeclareAbort(abort),))
+    return Contribution(changes=(declare_abort(abort),))
 
 
 def _declared_abort_ends(ctx: PassContext) -> Contribution | None:
@@ -85,7 +85,7 @@ def _declared_abort_ends(ctx: PassContext) -> Contribution | None:
     if abort is None or not abort.declared or _is_declared_now(ctx):
         return None
     notice = Notice(Reason.ROLLOUT_RETRY, f"the abort of revision {abort.revision} was taken back")
-    return Contribution(changes=(Retry(ctx.status.attempt + 1, ctx.now_s),), notices=(notice,))
+    return Contribution(changes=(retry_update(ctx.status.attempt + 1, ctx.now_s),), notices=(notice,))
 
 
 def _retry(ctx: PassContext) -> Contribution | None:
@@ -96,7 +96,7 @@ def _retry(ctx: PassContext) -> Contribution | None:
     if retry is None or retry.step is None:
         return None
     notice = Notice(Reason.ROLLOUT_RETRY, f"attempt {retry.step} of revision {retry.revision}{retry.by_whom}")
-    return Contribution(changes=(Retry(retry.step, ctx.now_s),), notices=(notice,))
+    return Contribution(changes=(retry_update(retry.step, ctx.now_s),), notices=(notice,))
 
 
 def _verdict(ctx: PassContext) -> Contribution | None:
@@ -116,11 +116,11 @@ def _fresh_verdict(ctx: PassContext) -> Contribution | None:
         said = f"{said}: {run.message}" if run.message else said
         if run.phase is AnalysisPhase.FAILED and analysis.on_failure is OnFailure.ABORT:
             aborts = abort_update(ctx, Reason.ANALYSIS_FAILED, said, declared=False)
-            return replace(aborts, changes=(RecordAnalysis(judged), *aborts.changes))
+            return replace(aborts, changes=(record_analysis(judged), *aborts.changes))
         if run.phase is AnalysisPhase.FAILED and analysis.on_failure is OnFailure.STEP_BACK:
             return _stepped_back(ctx, judged, said)
         reason = Reason.ANALYSIS_INCONCLUSIVE if run.phase.bad else Reason.ANALYSIS_SUCCESSFUL
-        return Contribution(changes=(RecordAnalysis(judged),), notices=(Notice(reason, said, warning=run.phase.bad),))
+        return Contribution(changes=(record_analysis(judged),), notices=(Notice(reason, said, warning=run.phase.bad),))
     return None
 
 
@@ -129,10 +129,10 @@ def _stepped_back(ctx: PassContext, record: AnalysisRecord, said: str) -> Contri
     strategy = ctx.spec.strategy
     assert isinstance(strategy, Canary)  # noqa: S101 - a blue-green update has no weights: its spec is refused
     lower = one_weight_back(strategy, ctx.status)
-    judged = RecordAnalysis(replace(record, back_to_percent=lower.weight_percent))
+    judged = record_analysis(replace(record, back_to_percent=lower.weight_percent))
     said = f"{said}; the weight goes back to {float(lower.weight_percent):g} %"
     notice = Notice(Reason.ANALYSIS_FAILED, said, warning=True)
-    return Contribution(changes=(judged, StepBack(lower.step_index, ctx.now_s)), notices=(notice,))
+    return Contribution(changes=(judged, begin_step(lower.step_index, ctx.now_s)), notices=(notice,))
 
 
 def _verdict_passed(ctx: PassContext) -> Contribution | None:
@@ -145,8 +145,8 @@ def _verdict_passed(ctx: PassContext) -> Contribution | None:
     if gate is None or record is None or not ctx.promoted_past(gate.promoted_as):
         return None
     if record.back_to_percent is not None and not ctx.promoted_full:
-        return Contribution(changes=(GoForward(ctx.status.attempt + 1, ctx.now_s),))
-    return Contribution(changes=(RecordAnalysis(replace(record, passed=True)),))
+        return Contribution(changes=(go_forward(ctx.status.attempt + 1, ctx.now_s),))
+    return Contribution(changes=(record_analysis(replace(record, passed=True)),))
 
 
 def _went_unjudged(ctx: PassContext) -> Contribution | None:
@@ -156,7 +156,7 @@ def _went_unjudged(ctx: PassContext) -> Contribution | None:
         if not (command.unjudged and command.promotes(ctx.status)) or record is None or record.settled:
             continue
         said = f"passed without a verdict{command.by_whom}"
-        return Contribution(changes=(RecordAnalysis(replace(record, passed=True, message=said, at_s=ctx.now_s)),))
+        return Contribution(changes=(record_analysis(replace(record, passed=True, message=said, at_s=ctx.now_s)),))
     return None
 
 
@@ -184,11 +184,11 @@ def abort_update(ctx: PassContext, reason: Reason, message: str, *, declared: bo
     """
     status, strategy = ctx.status, ctx.spec.strategy
     changes: tuple[StatusChange, ...] = (
-        AbortUpdate(Abort(status.current_revision, ctx.now_s, reason, message, declared)),
+        record_abort(Abort(status.current_revision, ctx.now_s, reason, message, declared)),
     )
     if strategy.by_ratio:
         # By ratio, nothing follows from the recorded weight, so the weight needs no write of its own.
-        changes = (*changes, SetCanaryWeight(0))
+        changes = (*changes, set_canary_weight(0))
     elif strategy.abort_scale_down_delay_s > 0:
         at_s = ctx.now_s + strategy.abort_scale_down_delay_s
         changes = (*changes, *keep_pods_until(status, revision=status.current_revision, at_s=at_s))

@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait, earliest
-from rollouts.core.model.changes import RecordCutovers, StatusChange
+from rollouts.core.model.changes import StatusChange, record_cutovers
 from rollouts.core.model.drain import DrainMode, OnTimeout
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskDrained
@@ -63,7 +63,7 @@ def begin_cutovers(ctx: PassContext, departures: Iterable[Departure]) -> tuple[S
     before = after = ctx.status.cutovers
     for each in departures:
         after = _with_departure(ctx, after, each)
-    return () if after == before else (RecordCutovers(after),)
+    return () if after == before else (record_cutovers(after),)
 
 
 def _with_departure(ctx: PassContext, before: tuple[Cutover, ...], departure: Departure) -> tuple[Cutover, ...]:
@@ -86,7 +86,7 @@ def settle_cutovers(ctx: PassContext) -> tuple[StatusChange, ...]:
         return ()
     now = [_as_of_now(ctx, each) for each in before if not (_is_open(ctx, each) and _came_to_nothing(ctx, each))]
     after = tuple(each for each in now if each is now[-1] or _is_open(ctx, each) or _may_reach(ctx, each))
-    return () if after == before else (RecordCutovers(after),)
+    return () if after == before else (record_cutovers(after),)
 
 
 def begun_again(ctx: PassContext) -> frozenset[ServiceRef]:

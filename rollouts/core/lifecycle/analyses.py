@@ -25,7 +25,7 @@ from rollouts.core.model.analysis import (
     RunDraft,
     RunSeen,
 )
-from rollouts.core.model.changes import RecordAnalysis, StatusChange
+from rollouts.core.model.changes import StatusChange, record_analysis
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import CreateAnalysisRun, DeleteAnalysisRun, Intent, TerminateAnalysisRun
 from rollouts.core.model.reasons import Reason
@@ -131,7 +131,7 @@ def _waiting(ctx: PassContext, gate: AnalysisGate, run: RunSeen) -> Guard:
 
 def _first_seen(ctx: PassContext, gate: AnalysisGate, known: AnalysisRecord, run: RunSeen) -> Guard:
     """Records which run it is. It counts from the next pass on, which sees that on record."""
-    return Guard(gate=gate, wait=_waiting(ctx, gate, run).wait, changes=(RecordAnalysis(known),))
+    return Guard(gate=gate, wait=_waiting(ctx, gate, run).wait, changes=(record_analysis(known),))
 
 
 def _distrusting(ctx: PassContext, gate: AnalysisGate, run: RunSeen, why: str) -> Guard:
@@ -247,7 +247,7 @@ def _beginning(ctx: PassContext, gate: AnalysisGate, *, number: int, begins: boo
     return Guard(
         gate=gate,
         wait=Wait(Reason.ANALYSIS_RUNNING, f"{place}: waiting for AnalysisRun {name}"),
-        changes=() if is_noted else (RecordAnalysis(record),),
+        changes=() if is_noted else (record_analysis(record),),
         intents=(create,),
     )
 

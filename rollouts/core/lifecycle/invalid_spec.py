@@ -10,7 +10,7 @@ from __future__ import annotations
 from rollouts.core.context.pass_context import context_of
 from rollouts.core.lifecycle.commands import Reading, read_without_spec
 from rollouts.core.lifecycle.progress import counted
-from rollouts.core.model.changes import RecordCommands, apply
+from rollouts.core.model.changes import apply, record_commands
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.rollout import BlueGreen, Canary, RolloutSpec
 from rollouts.core.model.snapshot import Snapshot
@@ -39,7 +39,7 @@ def counted_and_answered(seen: Snapshot, *, all_seen: bool) -> tuple[RolloutStat
         all_seen: every ReplicaSet can be seen; else the counts stay as they are.
     """
     reading = read_without_spec(seen)
-    status = apply(seen.status, (RecordCommands(reading.commands),)) if reading.fresh else seen.status
+    status = apply(seen.status, (record_commands(reading.commands),)) if reading.fresh else seen.status
     if not all_seen:
         return status, reading
     now = counted(context_of(seen, status))

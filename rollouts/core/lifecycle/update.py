@@ -7,13 +7,13 @@ from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.drain_numbers import drain_numbers
 from rollouts.core.drain.pre_stop import injection
 from rollouts.core.model.changes import (
-    KeepStepsDone,
-    Promote,
-    RecoverRevisions,
-    StartSteps,
-    StartUpdate,
     StatusChange,
     apply,
+    begin_update,
+    keep_steps_done,
+    promote,
+    recover_revisions,
+    restart_steps,
 )
 from rollouts.core.model.intents import Notice
 from rollouts.core.model.reasons import Reason
@@ -34,11 +34,11 @@ def start_update(seen: Snapshot, *, target: str) -> Contribution:
         return Contribution(changes=recovered)
     # A finished update stays at the end of the new steps, and so does the first one: there is nothing that steps could protect.
     if status.stable_revision in ("", status.current_revision):
-        return Contribution(changes=(*recovered, KeepStepsDone(spec.strategy_hash, spec.strategy.step_count)))
-    return Contribution(changes=(*recovered, StartSteps(spec.strategy_hash, seen.now_s)))
+        return Contribution(changes=(*recovered, keep_steps_done(spec.strategy_hash, spec.strategy.step_count)))
+    return Contribution(changes=(*recovered, restart_steps(spec.strategy_hash, seen.now_s)))
 
 
-def promotion(seen: Snapshot, status: RolloutStatus) -> Promote:
+def promotion(seen: Snapshot, status: RolloutStatus) -> StatusChange:
     """The current revision becomes the stable one, and its update goes into the history."""
     again = any(
         entry.revision == status.current_revision and entry.outcome is Outcome.PROMOTED for entry in status.history
@@ -46,7 +46,7 @@ def promotion(seen: Snapshot, status: RolloutStatus) -> Promote:
     outcome = Outcome.ROLLED_BACK if again else Outcome.PROMOTED
     ended = _entry(status, now_s=seen.now_s, outcome=outcome)
     spec = seen.rollout.spec
-    return Promote(spec.strategy.step_count, seen.now_s, ended, spec.history_limit)
+    return promote(spec.strategy.step_count, seen.now_s, ended, spec.history_limit)
 
 
 def _recovery(seen: Snapshot, *, target: str) -> tuple[StatusChange, ...]:
@@ -59,12 +59,12 @@ def _recovery(seen: Snapshot, *, target: str) -> tuple[StatusChange, ...]:
     ]
     if not status.current_revision:
         stable = _serving_revision(seen, serving, target=target)
-        return (RecoverRevisions(stable, stable, seen.now_s),) if stable else ()
+        return (recover_revisions(stable, stable, seen.now_s),) if stable else ()
     # The stable one was unreadable or removed by hand, if there is a history.
     revisions = {replica_set.revision for replica_set in serving}
     promoted_before = (entry.revision for entry in reversed(status.history) if entry.outcome in WAS_STABLE)
     stable = next((revision for revision in promoted_before if revision in revisions), "")
-    return (RecoverRevisions(stable, status.current_revision, seen.now_s),) if stable else ()
+    return (recover_revisions(stable, status.current_revision, seen.now_s),) if stable else ()
 
 
 def _serving_revision(seen: Snapshot, serving: list[ReplicaSet], *, target: str) -> str:
@@ -103,16 +103,14 @@ def _start(seen: Snapshot, status: RolloutStatus, *, target: str) -> Contributio
     notices.append(Notice(Reason.ROLLOUT_UPDATED, f"rolling out revision {number} ({target}){about}"))
     if skip and not first:
         notices.append(Notice(Reason.SKIP_STEPS, f"revision {target} was stable before: its steps are skipped"))
-    start = StartUpdate(
+    start = begin_update(
+        spec,
         revision=target,
         revision_number=number,
-        strategy_hash=spec.strategy_hash,
-        step_index=spec.strategy.step_count if skip else 0,
-        gate_passed=skip,
+        skipped=skip,
         injection=injected,
         at_s=seen.now_s,
         ended=ended,
-        history_limit=spec.history_limit,
     )
     return Contribution(changes=(start,), notices=tuple(notices))
 

@@ -1,4 +1,4 @@
-"""What a pass records in `.status`: a closed union of changes, and the one place that applies them.
+"""What a pass records in `.status`: the changes, each a function by name, and the one place that applies them.
 
 A rule returns changes and never rewrites a status itself. Counts, conditions and the current wait are computed at the end of the
 pass (`core/lifecycle/conditions.py`).
@@ -6,14 +6,13 @@ pass (`core/lifecycle/conditions.py`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TypeAlias
-
-from msgspec import Struct
 
 from rollouts.core.model.analysis import AnalysisRecord
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.pod_exit import Injection
+from rollouts.core.model.rollout import RolloutSpec
 from rollouts.core.model.status import (
     Abort,
     Command,
@@ -33,371 +32,208 @@ from rollouts.core.model.traffic import RouteName
 _ABOUT_UPDATES = frozenset({Verb.PROMOTE, Verb.ABORT, Verb.RETRY, Verb.ROLLBACK})
 _AUTHORS_MAX = 8
 
+StatusChange: TypeAlias = Callable[[RolloutStatus], RolloutStatus]
+"""Gives the status after the change; the status that it gets has the changes of the pass that stand before it."""
 
-class RecoverRevisions(Struct, frozen=True):
+
+def apply(status: RolloutStatus, changes: Iterable[StatusChange]) -> RolloutStatus:
+    """The status after the changes, in their order; the same object when there are none."""
+    for change in changes:
+        status = change(status)
+    return status
+
+
+# --- the update
+
+
+def recover_revisions(stable_revision: str, current_revision: str, at_s: float) -> StatusChange:
     """Revisions that status lacks, found in the cluster or in the history. Whether pods were just evicted is lost with them."""
-
-    stable_revision: str
-    current_revision: str
-    at_s: float
-
-    def on(self, status: RolloutStatus) -> RolloutStatus:
-        """The status after this change."""
-        return replace(
-            status,
-            stable_revision=self.stable_revision,
-            current_revision=self.current_revision,
-            evicting_since_s=self.at_s,
-        )
+    return lambda status: replace(
+        status, stable_revision=stable_revision, current_revision=current_revision, evicting_since_s=at_s
+    )
 
 
-class StartUpdate(Struct, frozen=True, kw_only=True):
+def begin_update(
+    spec: RolloutSpec,
+    *,
+    revision: str,
+    revision_number: int,
+    skipped: bool,
+    injection: Injection | None,
+    at_s: float,
+    ended: HistoryEntry | None,
+) -> StatusChange:
     """Starts the update to another revision.
 
     Args:
-        step_index: 0, or the number of steps when they are skipped.
-        gate_passed: blue-green: there is nothing to preview.
-        injection: what is added to its pod template; None for nothing.
-        ended: the history entry of the unfinished update that it replaces; None when there is none.
-        history_limit: how many entries the history keeps, at least 3.
+        skipped: all steps, and the gate of a blue-green update.
+        ended: the history entry of the unfinished update that it replaces.
     """
-
-    revision: str
-    revision_number: int
-    strategy_hash: str
-    step_index: int
-    gate_passed: bool
-    injection: Injection | None
-    at_s: float
-    ended: HistoryEntry | None
-    history_limit: int
-
-    def on(self, status: RolloutStatus) -> RolloutStatus:
-        """The status after this change."""
-        return replace(
-            _at_first_step(status, at_s=self.at_s),
-            current_revision=self.revision,
-            revision_number=self.revision_number,
-            strategy_hash=self.strategy_hash,
-            step_index=self.step_index,
-            gate_passed=self.gate_passed,
-            attempt=0,
-            authors=tuple(
-                Given(each.verb, each.by)
-                for each in status.commands
-                if each.by is not None and each.verb is Verb.ROLLBACK and each.holds and each.target == self.revision
-            ),
-            injection=self.injection,
-            history=status.history if self.ended is None else _with_entry(status, self.ended, limit=self.history_limit),
-        )
+    return lambda status: replace(
+        _at_first_step(status, at_s=at_s),
+        current_revision=revision,
+        revision_number=revision_number,
+        strategy_hash=spec.strategy_hash,
+        step_index=spec.strategy.step_count if skipped else 0,
+        gate_passed=skipped,
+        attempt=0,
+        authors=tuple(
+            Given(command.verb, command.by)
+            for command in status.commands
+            if command.by is not None and command.verb is Verb.ROLLBACK and command.holds and command.target == revision
+        ),
+        injection=injection,
+        history=status.history if ended is None else _with_entry(status, ended, limit=spec.history_limit),
+    )
 
 
-class StartSteps(Struct, frozen=True):
+def restart_steps(strategy_hash: str, at_s: float) -> StatusChange:
     """Starts the update again at the first step of a changed list of steps."""
-
-    strategy_hash: str
-    at_s: float
-
-    def on(self, status: RolloutStatus) -> RolloutStatus:
-        """The status after this change."""
-        return replace(_at_first_step(status, at_s=self.at_s), strategy_hash=self.strategy_hash)
+    return lambda status: replace(_at_first_step(status, at_s=at_s), strategy_hash=strategy_hash)
 
 
-class KeepStepsDone(Struct, frozen=True):
+def keep_steps_done(strategy_hash: str, step_count: int) -> StatusChange:
     """Keeps a finished update finished although the list of steps has changed."""
-
-    strategy_hash: str
-    step_count: int
-
-    def on(self, status: RolloutStatus) -> RolloutStatus:
-        """The status after this change."""
-        return replace(status, strategy_hash=self.strategy_hash, step_index=self.step_count, gate_passed=True)
+    return lambda status: replace(status, strategy_hash=strategy_hash, step_index=step_count, gate_passed=True)
 
 
-class Retry(Struct, frozen=True):
+def retry_update(attempt: int, at_s: float) -> StatusChange:
     """Tries the current revision again from its first step."""
-
-    attempt: int
-    at_s: float
-
-    def on(self, status: RolloutStatus) -> RolloutStatus:
-        """The status after this change."""
-        return replace(_at_first_step(status, at_s=self.at_s), attempt=self.attempt)
+    return lambda status: replace(_at_first_step(status, at_s=at_s), attempt=attempt)
 
 
-class AbortUpdate(Struct, frozen=True):
+def record_abort(abort: Abort) -> StatusChange:
     """Aborts the current revision; its steps start over when it is tried again."""
-
-    abort: Abort
-
-    def on(self, status: RolloutStatus) -> RolloutStatus:
-        """The status after this change."""
-        return replace(
-            status,
-            abort=self.abort,
-            authors=_with_authors(status, status.commands),
-            step_index=0,
-            step_started_at_s=None,
-            gate_started_at_s=None,
-            gate_passed=False,
-            progressed_at_s=self.abort.at_s,
-        )
+    return lambda status: replace(
+        status,
+        abort=abort,
+        authors=_with_authors(status, status.commands),
+        step_index=0,
+        step_started_at_s=None,
+        gate_started_at_s=None,
+        gate_passed=False,
+        progressed_at_s=abort.at_s,
+    )
 
 
-class DeclareAbort(Struct, frozen=True):
+def declare_abort(abort: Abort) -> StatusChange:
     """Makes an existing abort last as long as its annotation."""
-
-    abort: Abort
-
-    def on(self, status: RolloutStatus) -> RolloutStatus:
-        """The status after this change."""
-        return replace(status, abort=replace(self.abort, declared=True))
+    return lambda status: replace(status, abort=replace(abort, declared=True))
 
 
-class SkipSteps(Struct, frozen=True):
-    """Skips all steps because somebody promoted the update past them; the state after the last step must still be reached."""
-
-    step_count: int
-    at_s: float
-
-    def on(self, status: RolloutStatus) -> RolloutStatus:
-        """The status after this change."""
-        return replace(status, step_index=self.step_count, step_started_at_s=self.at_s)
-
-
-class CompleteStep(Struct, frozen=True):
-    """The previous step is done, and step `step_index` begins."""
-
-    step_index: int
-    at_s: float
-
-    def on(self, status: RolloutStatus) -> RolloutStatus:
-        """The status after this change."""
-        return replace(status, step_index=self.step_index, step_started_at_s=self.at_s, progressed_at_s=self.at_s)
-
-
-class SetCanaryWeight(Struct, frozen=True):
-    """Sets the share of traffic, or of pods, that the canary should have now; None for a strategy without one."""
-
-    weight_percent: WeightPercent | None
-
-    def on(self, status: RolloutStatus) -> RolloutStatus:
-        """The status after this change."""
-        return replace(status, weight_percent=self.weight_percent)
-
-
-class RecordGate(Struct, frozen=True):
-    """Blue-green: records when the preview reached its gate, and whether it passed."""
-
-    started_at_s: float | None
-    passed: bool
-
-    def on(self, status: RolloutStatus) -> RolloutStatus:
-        """The status after this change."""
-        return replace(status, gate_started_at_s=self.started_at_s, gate_passed=self.passed)
-
-
-class RecordSelected(Struct, frozen=True):
-    """Blue-green: records the revisions that the Services' selectors name."""
-
-    active_revision: str
-    preview_revision: str
-
-    def on(self, status: RolloutStatus) -> RolloutStatus:
-        """The status after this change."""
-        return replace(status, active_revision=self.active_revision, preview_revision=self.preview_revision)
-
-
-class Promote(Struct, frozen=True):
+def promote(step_count: int, at_s: float, ended: HistoryEntry, history_limit: int) -> StatusChange:
     """Makes the current revision the stable one.
 
     Args:
         ended: the history entry of the update.
         history_limit: how many entries the history keeps, at least 3.
     """
-
-    step_count: int
-    at_s: float
-    ended: HistoryEntry
-    history_limit: int
-
-    def on(self, status: RolloutStatus) -> RolloutStatus:
-        """The status after this change."""
-        return replace(
-            status,
-            stable_revision=status.current_revision,
-            step_index=self.step_count,
-            finished_at_s=self.at_s,
-            progressed_at_s=self.at_s,
-            history=_with_entry(status, self.ended, limit=self.history_limit),
-            commands=tuple(each for each in status.commands if not (each.verb is Verb.PROMOTE and each.taken_off)),
-            authors=(),
-        )
+    return lambda status: replace(
+        status,
+        stable_revision=status.current_revision,
+        step_index=step_count,
+        finished_at_s=at_s,
+        progressed_at_s=at_s,
+        history=_with_entry(status, ended, limit=history_limit),
+        commands=tuple([each for each in status.commands if not (each.verb is Verb.PROMOTE and each.taken_off)]),
+        authors=(),
+    )
 
 
-class ExchangeRoles(Struct, frozen=True):
-    """`pingPong`: the two Services exchange roles, so the traffic of the former canary Service is that of the stable one now."""
-
-    def on(self, status: RolloutStatus) -> RolloutStatus:
-        """The status after this change."""
-        traffic = status.traffic
-        if traffic is not None:
-            traffic = Traffic(
-                desired_percent=0, seen_at_s=traffic.seen_at_s, observed_percent=0, verified_by=traffic.verified_by
-            )
-        return replace(status, traffic=traffic, pong_is_stable=not status.pong_is_stable)
-
-
-class RecordCommands(Struct, frozen=True):
+def record_commands(commands: tuple[Command, ...]) -> StatusChange:
     """Records the judged commands."""
-
-    commands: tuple[Command, ...]
-
-    def on(self, status: RolloutStatus) -> RolloutStatus:
-        """The status after this change."""
-        return replace(status, commands=self.commands, authors=_with_authors(status, self.commands))
+    return lambda status: replace(status, commands=commands, authors=_with_authors(status, commands))
 
 
-class RecordCutovers(Struct, frozen=True):
-    """Records the present state of the cutovers."""
-
-    cutovers: tuple[Cutover, ...]
-
-    def on(self, status: RolloutStatus) -> RolloutStatus:
-        """The status after this change."""
-        return replace(status, cutovers=self.cutovers)
+# --- its steps, gates and analyses
 
 
-class RecordScaleDowns(Struct, frozen=True):
-    """Records the old revisions that keep their pods for a while."""
-
-    scale_downs: tuple[ScaleDown, ...]
-
-    def on(self, status: RolloutStatus) -> RolloutStatus:
-        """The status after this change."""
-        return replace(status, scale_downs=self.scale_downs)
+def skip_steps(step_count: int, at_s: float) -> StatusChange:
+    """Skips all steps because somebody promoted the update past them; the state after the last step must still be reached."""
+    return lambda status: replace(status, step_index=step_count, step_started_at_s=at_s)
 
 
-class RecordTraffic(Struct, frozen=True):
-    """Records which split is wanted and which was found live; None without routers."""
-
-    traffic: Traffic | None
-
-    def on(self, status: RolloutStatus) -> RolloutStatus:
-        """The status after this change."""
-        return replace(status, traffic=self.traffic)
+def begin_step(step_index: int, at_s: float) -> StatusChange:
+    """Begins a step: the one before is done, or a verdict takes the weight back, and a promotion past it does this step again."""
+    return lambda status: replace(status, step_index=step_index, step_started_at_s=at_s, progressed_at_s=at_s)
 
 
-class RecordReleased(Struct, frozen=True):
-    """Records routes that the spec no longer names and that may still send requests to the canary Service."""
-
-    given_back: tuple[GivenBack, ...]
-
-    def on(self, status: RolloutStatus) -> RolloutStatus:
-        """The status after this change."""
-        return replace(status, given_back=self.given_back)
-
-
-class RecordElsewhere(Struct, frozen=True):
-    """Records the routes in other namespaces that this Rollout manages or is about to manage."""
-
-    elsewhere: tuple[RouteName, ...]
-
-    def on(self, status: RolloutStatus) -> RolloutStatus:
-        """The status after this change."""
-        return replace(status, elsewhere=self.elsewhere)
-
-
-class RecordEvictions(Struct, frozen=True):
-    """Records that pods may be evicted from now on, before the first is; None: every ReplicaSet has counted those that were."""
-
-    since_s: float | None
-
-    def on(self, status: RolloutStatus) -> RolloutStatus:
-        """The status after this change."""
-        return replace(status, evicting_since_s=self.since_s)
-
-
-class RecordRestart(Struct, frozen=True):
-    """Records that pods older than `older_than_s` have been replaced, and that every ReplicaSet has counted the evicted ones."""
-
-    older_than_s: float
-    at_s: float
-
-    def on(self, status: RolloutStatus) -> RolloutStatus:
-        """The status after this change."""
-        return replace(status, restarted_at_s=self.older_than_s, evicting_since_s=None, progressed_at_s=self.at_s)
-
-
-class RecordAnalysis(Struct, frozen=True):
-    """Records the latest run of a gate, its verdict, or that somebody promoted the revision past it."""
-
-    record: AnalysisRecord
-
-    def on(self, status: RolloutStatus) -> RolloutStatus:
-        """The status after this change."""
-        others = tuple([each for each in status.analyses if each.gate != self.record.gate])
-        return replace(status, analyses=(*others, self.record))
-
-
-class StepBack(Struct, frozen=True):
-    """Goes back to the step that is done again once somebody promotes the revision past the verdict that has taken it back."""
-
-    step_index: int
-    at_s: float
-
-    def on(self, status: RolloutStatus) -> RolloutStatus:
-        """The status after this change."""
-        return replace(status, step_index=self.step_index, step_started_at_s=self.at_s, progressed_at_s=self.at_s)
-
-
-class GoForward(Struct, frozen=True):
+def go_forward(attempt: int, at_s: float) -> StatusChange:
     """Tries the step again to which a verdict has gone back: in a new attempt, so all evidence is measured again."""
+    return lambda status: replace(status, attempt=attempt, step_started_at_s=at_s, progressed_at_s=at_s, analyses=())
 
-    attempt: int
-    at_s: float
 
-    def on(self, status: RolloutStatus) -> RolloutStatus:
-        """The status after this change."""
-        return replace(
-            status, attempt=self.attempt, step_started_at_s=self.at_s, progressed_at_s=self.at_s, analyses=()
+def record_analysis(record: AnalysisRecord) -> StatusChange:
+    """Records the latest run of a gate, its verdict, or that somebody promoted the revision past it."""
+    return lambda status: replace(
+        status, analyses=(*[each for each in status.analyses if each.gate != record.gate], record)
+    )
+
+
+def record_gate(started_at_s: float | None, *, passed: bool) -> StatusChange:
+    """Blue-green: records when the preview reached its gate, and whether it passed."""
+    return lambda status: replace(status, gate_started_at_s=started_at_s, gate_passed=passed)
+
+
+def record_selected(active_revision: str, preview_revision: str) -> StatusChange:
+    """Blue-green: records the revisions that the Services' selectors name."""
+    return lambda status: replace(status, active_revision=active_revision, preview_revision=preview_revision)
+
+
+# --- traffic
+
+
+def set_canary_weight(weight_percent: WeightPercent | None) -> StatusChange:
+    """Sets the share of traffic, or of pods, that the canary should have now; None for a strategy without one."""
+    return lambda status: replace(status, weight_percent=weight_percent)
+
+
+def exchange_roles(status: RolloutStatus) -> RolloutStatus:
+    """`pingPong`: the two Services exchange roles, so the traffic of the former canary Service is that of the stable one now."""
+    traffic = status.traffic
+    if traffic is not None:
+        traffic = Traffic(
+            desired_percent=0, seen_at_s=traffic.seen_at_s, observed_percent=0, verified_by=traffic.verified_by
         )
+    return replace(status, traffic=traffic, pong_is_stable=not status.pong_is_stable)
 
 
-StatusChange: TypeAlias = (
-    RecoverRevisions
-    | StartUpdate
-    | StartSteps
-    | KeepStepsDone
-    | Retry
-    | AbortUpdate
-    | DeclareAbort
-    | SkipSteps
-    | CompleteStep
-    | SetCanaryWeight
-    | RecordGate
-    | RecordSelected
-    | Promote
-    | ExchangeRoles
-    | RecordCommands
-    | RecordCutovers
-    | RecordScaleDowns
-    | RecordTraffic
-    | RecordReleased
-    | RecordElsewhere
-    | RecordEvictions
-    | RecordRestart
-    | RecordAnalysis
-    | StepBack
-    | GoForward
-)
+def record_traffic(traffic: Traffic | None) -> StatusChange:
+    """Records which split is wanted and which was found live; None without routers."""
+    return lambda status: replace(status, traffic=traffic)
 
 
-def apply(status: RolloutStatus, changes: Iterable[StatusChange]) -> RolloutStatus:
-    """The status after the changes, in their order; the same object when there are none."""
-    for change in changes:
-        status = change.on(status)
-    return status
+def record_released(given_back: tuple[GivenBack, ...]) -> StatusChange:
+    """Records routes that the spec no longer names and that may still send requests to the canary Service."""
+    return lambda status: replace(status, given_back=given_back)
+
+
+def record_routes_elsewhere(elsewhere: tuple[RouteName, ...]) -> StatusChange:
+    """Records the routes in other namespaces that this Rollout manages or is about to manage."""
+    return lambda status: replace(status, elsewhere=elsewhere)
+
+
+# --- pods that go
+
+
+def record_cutovers(cutovers: tuple[Cutover, ...]) -> StatusChange:
+    """Records the present state of the cutovers."""
+    return lambda status: replace(status, cutovers=cutovers)
+
+
+def record_scale_downs(scale_downs: tuple[ScaleDown, ...]) -> StatusChange:
+    """Records the old revisions that keep their pods for a while."""
+    return lambda status: replace(status, scale_downs=scale_downs)
+
+
+def record_evictions(since_s: float | None) -> StatusChange:
+    """Records that pods may be evicted from now on, before the first is; None: every ReplicaSet has counted those that were."""
+    return lambda status: replace(status, evicting_since_s=since_s)
+
+
+def record_restart(older_than_s: float, at_s: float) -> StatusChange:
+    """Records that pods older than `older_than_s` have been replaced, and that every ReplicaSet has counted the evicted ones."""
+    return lambda status: replace(status, restarted_at_s=older_than_s, evicting_since_s=None, progressed_at_s=at_s)
 
 
 def _at_first_step(status: RolloutStatus, *, at_s: float) -> RolloutStatus:

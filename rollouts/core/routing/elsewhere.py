@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec.structs import astuple
 
 from rollouts.core.context.pass_context import PassContext
-from rollouts.core.model.changes import RecordElsewhere, StatusChange
+from rollouts.core.model.changes import StatusChange, record_routes_elsewhere
 from rollouts.core.model.traffic import RouteAbsent, RouteName, RouteSeen
 
 
@@ -30,7 +30,7 @@ def record_elsewhere(ctx: PassContext) -> tuple[StatusChange, ...]:
         usable = isinstance(each, RouteSeen) and each.named and each.split is not None
         if usable and is_elsewhere(ctx, each.route) and each.route not in before:
             more.add(each.route)
-    return (RecordElsewhere(tuple(sorted({*before, *more}, key=astuple))),) if more else ()
+    return (record_routes_elsewhere(tuple(sorted({*before, *more}, key=astuple))),) if more else ()
 
 
 def forget_elsewhere(ctx: PassContext) -> tuple[StatusChange, ...]:
@@ -44,4 +44,4 @@ def forget_elsewhere(ctx: PassContext) -> tuple[StatusChange, ...]:
         if isinstance(each, RouteAbsent) or (isinstance(each, RouteSeen) and each.managed_by != ours)
     }
     kept = tuple([each for each in ctx.status.elsewhere if each not in gone])
-    return () if kept == ctx.status.elsewhere else (RecordElsewhere(kept),)
+    return () if kept == ctx.status.elsewhere else (record_routes_elsewhere(kept),)

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait, earliest
-from rollouts.core.model.changes import RecordTraffic, StatusChange
+from rollouts.core.model.changes import StatusChange, record_traffic
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskFeatures, AskRoute, Intent, MakeRoute, Notice, SetTraffic
 from rollouts.core.model.reasons import Reason
@@ -89,7 +89,7 @@ def route_traffic(
         stable, canary: what the two Services need, and which revisions they select.
     """
     if not ctx.routed:
-        return Routing(changes=() if ctx.status.traffic is None else (RecordTraffic(None),), arrived=True)
+        return Routing(changes=() if ctx.status.traffic is None else (record_traffic(None),), arrived=True)
     want = _wanted(ctx, strategy, asked, stable=stable)
     ready = _once_ready(ctx, want, canary=canary)
     split = _within_capacity(ctx, strategy, ready)
@@ -278,7 +278,7 @@ def _record(
     traffic = _recorded(ctx, split, said_at_s=ctx.now_s if said and (timed or live) else None)
     if live:
         traffic = _observed(traffic, outcomes)
-    return () if ctx.status.traffic == traffic else (RecordTraffic(traffic),)
+    return () if ctx.status.traffic == traffic else (record_traffic(traffic),)
 
 
 def _observed(traffic: Traffic, outcomes: Iterable[RouteVerification]) -> Traffic:

@@ -18,7 +18,7 @@ from collections import Counter
 from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait, earliest, pods_text
-from rollouts.core.model.changes import RecordEvictions, RecordRestart
+from rollouts.core.model.changes import record_evictions, record_restart
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskPods, EvictPod, Notice, PatchReplicaSet
 from rollouts.core.model.reasons import Reason
@@ -127,7 +127,7 @@ def plan_restart(ctx: PassContext) -> Contribution:
     pods = ctx.seen.pods
     if ctx.recorded.evicting_since_s is None:  # the record comes before the first eviction
         asked = (AskPods(),) if pods is None else ()
-        return Contribution(changes=(RecordEvictions(ctx.now_s),), intents=asked, wait=_wait(ctx, "pods"))
+        return Contribution(changes=(record_evictions(ctx.now_s),), intents=asked, wait=_wait(ctx, "pods"))
     if pods is None or ctx.now_s - pods.at_s >= PODS_FRESH_S:
         return Contribution(intents=(AskPods(),), wait=_wait(ctx, "pods"))
     old = _old(ctx, pods.pods, due_s=due_s)
@@ -135,7 +135,7 @@ def plan_restart(ctx: PassContext) -> Contribution:
         if not _all_counted(ctx):
             return Contribution(wait=_wait(ctx, "pods"))
         notice = Notice(Reason.ROLLOUT_RESTARTED, "all pods older than the restart time have been replaced")
-        return Contribution(changes=(RecordRestart(due_s, ctx.now_s),), notices=(notice,))
+        return Contribution(changes=(record_restart(due_s, ctx.now_s),), notices=(notice,))
     refused = ctx.seen.eviction_refused
     if refused is not None and ctx.now_s - refused.at_s < EVICTION_RETRY_S:
         refusal = Wait(Reason.DISRUPTION_BUDGET, f"eviction of pod {refused.pod} was refused: {refused.message}")
@@ -148,7 +148,7 @@ def settle_evictions(ctx: PassContext) -> Contribution:
     pods = ctx.seen.pods
     if pods is None or _all_counted(ctx):
         over = restart_due_s(ctx) is None
-        return Contribution(changes=(RecordEvictions(None),)) if over else Contribution()
+        return Contribution(changes=(record_evictions(None),)) if over else Contribution()
     if not any(each.overcounted or (not each.counted and _is_content(each)) for each in ctx.seen.replica_sets):
         return Contribution()  # a ReplicaSet that is not content changes, and that brings the next pass
     again_s = pods.at_s + PODS_AGAIN_S
@@ -179,7 +179,7 @@ def _replaced(ctx: PassContext, old: list[Pod], pods: tuple[Pod, ...]) -> Contri
     wait = _wait(ctx, pods_text(len(old)), added=sum(each.restart_surge or 0 for each in added))
     if evicted and ctx.now_s - (ctx.recorded.evicting_since_s or 0.0) > _RECORDED_AGAIN_S:
         # Alone: a crash right after an eviction must not leave it without a record that holds.
-        return Contribution(changes=(RecordEvictions(ctx.now_s),), wait=wait)
+        return Contribution(changes=(record_evictions(ctx.now_s),), wait=wait)
     evictions = (EvictPod(name=pod.name, uid=pod.uid) for pod in evicted)
     return Contribution(intents=(*added, *evictions), wait=wait, wake_at_s=ctx.now_s + EVICTION_RETRY_S)
 

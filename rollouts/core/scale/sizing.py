@@ -8,7 +8,7 @@ from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait, earliest, pods_text
 from rollouts.core.drain.cutover import draining, draining_wait, next_drained_s
 from rollouts.core.drain.pre_stop import injection
-from rollouts.core.model.changes import RecordScaleDowns, StatusChange
+from rollouts.core.model.changes import StatusChange, record_scale_downs
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import CreateReplicaSet, Intent, PatchReplicaSet
 from rollouts.core.model.reasons import Reason
@@ -175,7 +175,7 @@ def keep_pods_until(status: RolloutStatus, *, revision: str, at_s: float) -> tup
     """Lets `revision` keep its pods until `at_s`; an existing deadline of the revision stays."""
     if not revision or any(each.revision == revision for each in status.scale_downs):
         return ()
-    return (RecordScaleDowns((*status.scale_downs, ScaleDown(revision, at_s))),)
+    return (record_scale_downs((*status.scale_downs, ScaleDown(revision, at_s))),)
 
 
 def drained_s(ctx: PassContext, revision: str, *, no_sooner_than_s: float) -> float:
@@ -193,7 +193,7 @@ def settle_scale_downs(ctx: PassContext) -> tuple[StatusChange, ...]:
         return ()
     in_use = {ctx.status.stable_revision} | (set() if ctx.aborted else {ctx.status.current_revision})
     kept = tuple(each for each in ctx.status.scale_downs if each.revision in ctx.revisions_with_pods - in_use)
-    return () if kept == ctx.status.scale_downs else (RecordScaleDowns(kept),)
+    return () if kept == ctx.status.scale_downs else (record_scale_downs(kept),)
 
 
 def next_scale_down_s(ctx: PassContext) -> float | None:

@@ -14,7 +14,7 @@ from rollouts.core.drain.cutover import Departure
 from rollouts.core.lifecycle.analyses import Guard, guarded
 from rollouts.core.lifecycle.preview import is_previewed, preview_hint
 from rollouts.core.lifecycle.update import promotion
-from rollouts.core.model.changes import RecordGate, RecordSelected, RecordTraffic, SetCanaryWeight, StatusChange
+from rollouts.core.model.changes import StatusChange, record_gate, record_selected, record_traffic, set_canary_weight
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen
@@ -47,7 +47,7 @@ class BlueGreenRules(Struct, frozen=True):
 
     def opening(self, ctx: PassContext) -> tuple[StatusChange, ...]:
         """Records the gate, and removes the traffic record of an earlier canary strategy, whose routes are released."""
-        traffic = () if ctx.status.traffic is None else (RecordTraffic(None),)
+        traffic = () if ctx.status.traffic is None else (record_traffic(None),)
         return traffic if self.held is not None else (*traffic, *_gate(ctx, self.strategy))
 
     def services(self, ctx: PassContext) -> tuple[ServiceSwitch, ...]:
@@ -73,8 +73,8 @@ class BlueGreenRules(Struct, frozen=True):
         """Records the revisions that both Services select; removes the weight of an earlier canary strategy."""
         status, preview = ctx.status, services[0].selects if len(services) > 1 else ""
         selected = (services[-1].selects or status.active_revision, preview or status.preview_revision)
-        seen = () if selected == (status.active_revision, status.preview_revision) else (RecordSelected(*selected),)
-        return (*seen, *(() if status.weight_percent is None else (SetCanaryWeight(None),)))
+        seen = () if selected == (status.active_revision, status.preview_revision) else (record_selected(*selected),)
+        return (*seen, *(() if status.weight_percent is None else (set_canary_weight(None),)))
 
     def trusted(self, ctx: PassContext, services: tuple[ServiceSwitch, ...]) -> tuple[ServiceSwitch, ...]:
         """All switches, unchanged."""
@@ -167,15 +167,15 @@ def _gate(ctx: PassContext, strategy: BlueGreen) -> tuple[StatusChange, ...]:
     if ctx.aborted or ctx.paused or status.gate_passed:
         return ()
     if _fast(ctx):
-        return (RecordGate(status.gate_started_at_s, passed=True),)
+        return (record_gate(status.gate_started_at_s, passed=True),)
     if not _available(ctx, _wanted_new(ctx, strategy)):
         return ()
-    started = RecordGate(status.gate_started_at_s if status.gate_started_at_s is not None else ctx.now_s, passed=False)
-    begun = ctx.recording((started,))
+    started_at_s = status.gate_started_at_s if status.gate_started_at_s is not None else ctx.now_s
+    begun = ctx.recording((record_gate(started_at_s, passed=False),))
     passed = is_judged(ctx, PRE_PROMOTION) and _opens(begun, strategy) and _autoscaling_wait(begun) is None
-    if not passed and started.started_at_s == status.gate_started_at_s:
+    if not passed and started_at_s == status.gate_started_at_s:
         return ()
-    return (RecordGate(started.started_at_s, passed=passed),)
+    return (record_gate(started_at_s, passed=passed),)
 
 
 def _autoscaling_wait(ctx: PassContext) -> Wait | None:

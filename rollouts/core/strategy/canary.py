@@ -19,7 +19,7 @@ from rollouts.core.drain.cutover import Departure, begin_cutovers, draining
 from rollouts.core.lifecycle.analyses import Guard, guarded
 from rollouts.core.lifecycle.update import promotion
 from rollouts.core.model.analysis import AnalysisGate, AnalysisKind
-from rollouts.core.model.changes import CompleteStep, ExchangeRoles, SetCanaryWeight, SkipSteps, StatusChange
+from rollouts.core.model.changes import StatusChange, begin_step, exchange_roles, set_canary_weight, skip_steps
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import Notice, SwitchService
 from rollouts.core.model.reasons import Reason
@@ -74,7 +74,7 @@ class CanaryRules(Struct, frozen=True, kw_only=True):
     def alone(self, ctx: PassContext) -> tuple[StatusChange, ...]:
         """Skips all steps when somebody promoted the revision past them; not while it is aborted or paused."""
         skips = ctx.promoted_full and not self.step.at_end and not ctx.aborted and not ctx.paused
-        return (SkipSteps(len(self.strategy.steps), ctx.now_s),) if skips else ()
+        return (skip_steps(len(self.strategy.steps), ctx.now_s),) if skips else ()
 
     def opening(self, ctx: PassContext) -> tuple[StatusChange, ...]:
         """The gates of a canary are steps, and `complete` records those."""
@@ -345,7 +345,7 @@ def _gets_requests(ctx: PassContext, strategy: Canary) -> bool:
 def _stepped(ctx: PassContext, rules: CanaryRules, plan: Contribution) -> Contribution:
     """The plan, with the current step recorded as done and the wait of the next step."""
     strategy, index, steps = rules.strategy, ctx.status.step_index, len(rules.strategy.steps)
-    done = (*plan.changes, CompleteStep(index + 1, ctx.now_s))
+    done = (*plan.changes, begin_step(index + 1, ctx.now_s))
     next_step = ctx.recording(done)
     done = (*done, *_weight_change(next_step, asked_weight(next_step, strategy)))
     pause = pause_at(strategy, index + 1)
@@ -361,7 +361,7 @@ def _stepped(ctx: PassContext, rules: CanaryRules, plan: Contribution) -> Contri
 
 
 def _weight_change(ctx: PassContext, weight_percent: WeightPercent) -> tuple[StatusChange, ...]:
-    return () if ctx.status.weight_percent == weight_percent else (SetCanaryWeight(weight_percent),)
+    return () if ctx.status.weight_percent == weight_percent else (set_canary_weight(weight_percent),)
 
 
 def _promotion(ctx: PassContext, strategy: Canary, plan: Contribution) -> Contribution:
@@ -369,7 +369,7 @@ def _promotion(ctx: PassContext, strategy: Canary, plan: Contribution) -> Contri
     old, routing = ctx.status.stable_revision, strategy.traffic_routing
     promote: tuple[StatusChange, ...] = (promotion(ctx.seen, ctx.status),)
     if exchanges_roles(ctx, strategy):
-        promote = (*promote, ExchangeRoles())
+        promote = (*promote, exchange_roles)
     after = ctx.recording(promote)
     drains: tuple[StatusChange, ...] = ()
     if routing is not None and strategy.stable_service:
@@ -379,4 +379,4 @@ def _promotion(ctx: PassContext, strategy: Canary, plan: Contribution) -> Contri
         delayed_s = ctx.now_s + strategy.scale_down_delay_s
         at_s = drained_s(after.recording(drains), old, no_sooner_than_s=delayed_s)
         kept = keep_pods_until(after.status, revision=old, at_s=at_s)
-    return promoted(ctx, (*plan.changes, *promote, *drains, *kept, SetCanaryWeight(100)))
+    return promoted(ctx, (*plan.changes, *promote, *drains, *kept, set_canary_weight(100)))

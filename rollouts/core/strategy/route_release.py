@@ -19,7 +19,7 @@ from msgspec import Struct
 from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait, earliest, pods_text
-from rollouts.core.model.changes import RecordReleased, RecordTraffic, StatusChange
+from rollouts.core.model.changes import StatusChange, record_released, record_traffic
 from rollouts.core.model.drain import DrainMode
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskRoute, Intent, ReleaseRoute
@@ -55,7 +55,7 @@ def release_routes(ctx: PassContext) -> Contribution:
     changes: list[StatusChange] = [*forget_elsewhere(ctx)]
     parts = _parts(ctx)
     if not ctx.routed and ctx.status.traffic is not None:
-        changes.append(RecordTraffic(None))
+        changes.append(record_traffic(None))
         percent = _known_percent(ctx)
         if percent is not None and all(part.entry is None for part in parts):  # it goes by a route that was not seen
             entry = GivenBack(route=None, percent=percent, settle_s=LATEST_S)
@@ -63,7 +63,7 @@ def release_routes(ctx: PassContext) -> Contribution:
             parts.append(_Part(entry, wait=wait))
     entries = tuple([part.entry for part in parts if part.entry is not None])
     if entries != ctx.status.given_back:
-        changes.append(RecordReleased(entries))
+        changes.append(record_released(entries))
     waits = [part.wait for part in parts if part.wait is not None]
     return Contribution(
         changes=tuple(changes),

@@ -21,7 +21,6 @@ from rollouts.core.drain import cutover
 from rollouts.core.lifecycle import analyses, housekeeping
 from rollouts.core.model import changes
 from rollouts.core.model.analysis import AnalysisPhase
-from rollouts.core.model.changes import CompleteStep, RecordAnalysis
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskPods, Decision
 from rollouts.core.model.reasons import Reason
@@ -90,11 +89,9 @@ def _stable_follows_the_wish(right: Any) -> Any:
 
 def _two_steps(done: Any, ctx: PassContext, rules: Any, plan: Any) -> Any:
     last = len(rules.strategy.steps)
-    changes = [
-        replace(each, step_index=min(each.step_index + 1, last)) if isinstance(each, CompleteStep) else each
-        for each in done.changes
-    ]
-    return replace(done, changes=tuple(changes))
+    after = changes.apply(ctx.status, done.changes)
+    further = changes.begin_step(min(after.step_index + 1, last), ctx.now_s)
+    return done if after.step_index == ctx.status.step_index else replace(done, changes=(*done.changes, further))
 
 
 def _no_wake(decision: Decision, *_: Any) -> Decision:
@@ -143,7 +140,8 @@ def _everything_over_succeeded(run: Any, *_: Any) -> Any:
 
 def _verdict_and_more(on_record: bool, ctx: PassContext, one_way: Any) -> bool:
     """What follows from a verdict is done in the pass that records it."""
-    return on_record or any(isinstance(each, RecordAnalysis) for each in one_way.changes)
+    recorded = changes.apply(ctx.status, one_way.changes).analyses
+    return on_record or any(record not in ctx.status.analyses for record in recorded)
 
 
 def _none_is_kept(right: Any) -> Any:

@@ -2,12 +2,11 @@
 
 Callers add what they need. The forecast adds virtual time and controllers that react at once. The random worlds of the tests add
 the API server's refusals and versions, and pods with their clocks. An Ask changes nothing here; callers add its answer.
-
-Each `…_after` function takes the object that the intent writes, for models that store their objects in another way.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, TypeAlias, TypeVar, assert_never
 
 from rollouts.core.model.analysis import RunSeen
@@ -50,9 +49,9 @@ from rollouts.core.model.revision import replica_set_name
 from rollouts.core.model.rollout import Rollout
 from rollouts.core.model.snapshot import Pod, ReplicaSet, ServiceSeen, Snapshot
 from rollouts.core.model.status import Verb
-from rollouts.core.model.traffic import RouteSeen
+from rollouts.core.model.traffic import Route, RouteName, RouteSeen
 
-_OfReplicaSets: TypeAlias = CreateReplicaSet | AdoptReplicaSet | PatchReplicaSet | DeleteReplicaSet
+_OfRuns: TypeAlias = CreateAnalysisRun | TerminateAnalysisRun | DeleteAnalysisRun
 _OfCopies: TypeAlias = CreateConfigCopy | DeleteConfigCopy | AdoptConfigCopy | ReleaseConfigCopy
 _OfRoutes: TypeAlias = SetTraffic | MakeRoute | ReleaseRoute
 _Stored = TypeVar("_Stored", Rollout, ReplicaSet, ServiceSeen, RouteSeen)
@@ -61,121 +60,58 @@ _Stored = TypeVar("_Stored", Rollout, ReplicaSet, ServiceSeen, RouteSeen)
 def after(seen: Snapshot, intent: Intent) -> Snapshot:
     """The Snapshot once `intent` is carried out. Objects that were not seen stay unseen, and status does not change."""
     match intent:
-        case CreateReplicaSet() | AdoptReplicaSet() | PatchReplicaSet() | DeleteReplicaSet():
-            return _with_replica_sets(seen, intent)
-        case SwitchService(name=name) | ReleaseService(name=name):
-            service = seen.services.get(name)
-            if not isinstance(service, ServiceSeen):
-                return seen
-            return replace(seen, services={**seen.services, name: service_after(service, intent, by=seen.rollout)})
+        case CreateReplicaSet():
+            return replace(seen, replica_sets=(*seen.replica_sets, _created(seen, intent)))
+        case AdoptReplicaSet(uid=uid):  # its fields are not known here: the next Snapshot shows it as a ReplicaSet
+            return replace(seen, orphans=tuple([orphan for orphan in seen.orphans if orphan.uid != uid]))
+        case PatchReplicaSet(uid=uid):
+            sets = [_patched(each, intent) if each.uid == uid else each for each in seen.replica_sets]
+            return replace(seen, replica_sets=tuple(sets))
+        case DeleteReplicaSet(uid=uid):
+            return replace(seen, replica_sets=tuple([each for each in seen.replica_sets if each.uid != uid]))
+        case SwitchService() | ReleaseService():
+            return _with_service(seen, intent)
         case SetTraffic() | MakeRoute() | ReleaseRoute():
-            return _with_routes(seen, intent)
+            return replace(seen, routes=_routes_after(seen, intent))
         case PatchPod() | EvictPod():
-            return _with_pods(seen, intent)
+            if seen.pods is None:
+                return seen
+            pods = [_pod_after(pod, intent) if pod.uid == intent.uid else pod for pod in seen.pods.pods]
+            return replace(seen, pods=replace(seen.pods, pods=tuple(pods)))
         case RemoveAnnotation():
-            return replace(seen, rollout=rollout_after(seen.rollout, intent))
+            return replace(seen, rollout=_rollout_after(seen.rollout, intent))
         case CreateAnalysisRun() | TerminateAnalysisRun() | DeleteAnalysisRun():
-            return replace(seen, runs=runs_after(seen.runs, intent, now_s=seen.now_s))
+            return replace(seen, runs=_runs_after(seen, intent))
         case CreateConfigCopy() | DeleteConfigCopy() | AdoptConfigCopy() | ReleaseConfigCopy():
-            return replace(seen, copies=copies_after(seen.copies, intent, by=seen.rollout, now_s=seen.now_s))
-        case AskConfig() | AskSecretCopy():
+            return replace(seen, copies=_copies_after(seen, intent))
+        case AskConfig() | AskSecretCopy() | AskAutoscaling() | AskDrained():
             return seen
-        case AskService() | AskPods() | AskRoute() | AskFeatures() | AskLive() | AskDrained() | AskAutoscaling():
+        case AskService() | AskPods() | AskRoute() | AskFeatures() | AskLive():
             return seen
         case never:
             assert_never(never)
 
 
-def runs_after(
-    runs: tuple[RunSeen, ...], intent: CreateAnalysisRun | TerminateAnalysisRun | DeleteAnalysisRun, *, now_s: float
-) -> tuple[RunSeen, ...]:
-    """The runs once `intent` is carried out; a run that exists already stays as it is."""
-    match intent:
-        case CreateAnalysisRun(name=name):
-            if any(each.name == name for each in runs):
-                return runs
-            made = RunSeen(
-                name=name,
-                uid=f"uid-of-{name}",
-                resource_version="1",
-                gate=intent.gate,
-                revision=intent.revision,
-                created_at_s=now_s,
-                spec_hash=intent.draft.spec_hash,
-            )
-            return (*runs, made)
-        case TerminateAnalysisRun(uid=uid):
-            return tuple([replace(each, terminate=True) if each.uid == uid else each for each in runs])
-        case DeleteAnalysisRun(uid=uid):
-            return tuple([each for each in runs if each.uid != uid])
-
-
-def copies_after(copies: tuple[CopySeen, ...], intent: _OfCopies, *, by: Rollout, now_s: float) -> tuple[CopySeen, ...]:
-    """The copies once `intent` is carried out; a copy that exists already gets an owner and stays as it is else.
-
-    One of a Secret is seen by nobody.
-    """
-    match intent:
-        case CreateConfigCopy(owner=CopyOwner()):
-            return copies
-        case CreateConfigCopy(use=use):
-            owned = not by.spec.config_versioning.retain
-            if any((each.kind, each.name) == (use.kind, use.copy) for each in copies):
-                return tuple(
-                    [
-                        _owned(each, owned=owned) if (each.kind, each.name) == (use.kind, use.copy) else each
-                        for each in copies
-                    ]
-                )
-            made = CopySeen(
-                kind=use.kind,
-                name=use.copy,
-                uid=f"uid-of-{use.copy}",
-                resource_version="1",
-                source=use.source,
-                content=use.content,
-                created_at_s=now_s,
-                owned=owned,
-                owners=1 if owned else 0,
-                owner_index=0 if owned else -1,
-            )
-            return (*copies, made)
-        case DeleteConfigCopy(uid=uid):
-            return tuple([each for each in copies if each.uid != uid])
-        case AdoptConfigCopy(uid=uid) | ReleaseConfigCopy(uid=uid):
-            adopts = isinstance(intent, AdoptConfigCopy)
-            return tuple([_owned(each, owned=adopts) if each.uid == uid else each for each in copies])
-
-
-def _owned(copy: CopySeen, *, owned: bool) -> CopySeen:
-    """The copy with the Rollout as its last owner, or without it."""
-    if copy.owned is owned:
-        return copy
-    if owned:
-        return replace(copy, owned=True, owners=copy.owners + 1, owner_index=copy.owners)
-    return replace(copy, owned=False, owners=copy.owners - 1, owner_index=-1)
-
-
-def replica_set_made(intent: CreateReplicaSet, *, by: Rollout, now_s: float) -> ReplicaSet:
+def _created(seen: Snapshot, intent: CreateReplicaSet) -> ReplicaSet:
     """The new ReplicaSet, before its controller has observed it."""
-    name = replica_set_name(rollout=by.name, revision=intent.revision)
+    name = replica_set_name(rollout=seen.rollout.name, revision=intent.revision)
     return ReplicaSet(
         name=name,
         uid=f"new-{name}",
         resource_version="1",
         revision=intent.revision,
         number=intent.number,
-        created_at_s=now_s,
+        created_at_s=seen.now_s,
         spec_replicas=intent.replicas,
         observed=False,
-        min_ready_s=by.spec.min_ready_s,
+        min_ready_s=seen.rollout.spec.min_ready_s,
         pod_metadata=intent.pod_metadata,
         injection=intent.injection,
         config=intent.config,
     )
 
 
-def replica_set_after(found: ReplicaSet, intent: PatchReplicaSet) -> ReplicaSet:
+def _patched(found: ReplicaSet, intent: PatchReplicaSet) -> ReplicaSet:
     """The patched ReplicaSet. Its counts are the old ones; a new spec, unlike an annotation, is still to be observed."""
     names = ("restart_surge", "abort_note", "min_ready_s", "number", "pod_metadata", "pods_carry_metadata", "config")
     given: dict[str, Any] = {name: value for name in names if (value := getattr(intent, name)) is not None}
@@ -188,87 +124,121 @@ def replica_set_after(found: ReplicaSet, intent: PatchReplicaSet) -> ReplicaSet:
     return _written(found, replace(patched, observed=found.observed and same_spec))
 
 
-def service_after(found: ServiceSeen, intent: SwitchService | ReleaseService, *, by: Rollout) -> ServiceSeen:
-    """The Service with its new selector and our marks, or without both; its EndpointSlices are the old ones."""
+def _with_service(seen: Snapshot, intent: SwitchService | ReleaseService) -> Snapshot:
+    """With a new selector and our marks, or without both; the EndpointSlices are the old ones."""
+    service = seen.services.get(intent.name)
+    if not isinstance(service, ServiceSeen):
+        return seen
     match intent:
         case SwitchService(revision=revision):
-            return _written(found, replace(found, revision=revision, managed_by=by.name, watched=True))
+            now = replace(service, revision=revision, managed_by=seen.rollout.name, watched=True)
         case ReleaseService():
-            return _written(found, replace(found, revision="", managed_by="", watched=False))
+            now = replace(service, revision="", managed_by="", watched=False)
+        case never:
+            assert_never(never)
+    return replace(seen, services={**seen.services, intent.name: _written(service, now)})
+
+
+def _routes_after(seen: Snapshot, intent: _OfRoutes) -> Mapping[RouteName, Route]:
+    """The routes. A new one is not accepted yet; the last answer of a data plane is about the earlier version of its route."""
+    name, manager, found = intent.route, seen.rollout.name, seen.routes.get(intent.route)
+    match intent:
+        case MakeRoute(split=split):
+            uid = f"new-{name.name}"
+            made = RouteSeen(route=name, uid=uid, resource_version="1", split=split, managed_by=manager, features=None)
+            return {**seen.routes, name: made}
+        case SetTraffic(split=split):
+            if not isinstance(found, RouteSeen):
+                return seen.routes
+            return {**seen.routes, name: _written(found, replace(found, split=split, managed_by=manager, anew=""))}
+        case ReleaseRoute():  # neither named by the spec nor managed any longer: a Snapshot does not show it
+            return {other: route for other, route in seen.routes.items() if other != name}
         case never:
             assert_never(never)
 
 
-def route_made(intent: MakeRoute, *, by: Rollout) -> RouteSeen:
-    """The new route: not accepted yet, and the features of its gateways are not known yet."""
-    uid = f"new-{intent.route.name}"
-    return RouteSeen(
-        route=intent.route, uid=uid, resource_version="1", split=intent.split, managed_by=by.name, features=None
-    )
-
-
-def route_after(found: RouteSeen, intent: SetTraffic, *, by: Rollout) -> RouteSeen:
-    """The route with its new split and our marks; the last answer of its data plane is about the earlier version."""
-    return _written(found, replace(found, split=intent.split, managed_by=by.name, anew=""))
-
-
-def pod_after(found: Pod, intent: PatchPod | EvictPod) -> Pod:
-    """The pod with its new metadata, or being deleted."""
+def _pod_after(pod: Pod, intent: PatchPod | EvictPod) -> Pod:
     match intent:
         case PatchPod(metadata=given, removed=removed):
-            labels = {key: value for key, value in found.labels.items() if key not in removed.labels}
-            annotations = {key: value for key, value in found.annotations.items() if key not in removed.annotations}
-            return replace(found, labels={**labels, **given.labels}, annotations={**annotations, **given.annotations})
+            labels = {key: value for key, value in pod.labels.items() if key not in removed.labels}
+            annotations = {key: value for key, value in pod.annotations.items() if key not in removed.annotations}
+            return replace(pod, labels={**labels, **given.labels}, annotations={**annotations, **given.annotations})
         case EvictPod():
-            return replace(found, deleting=True)
+            return replace(pod, deleting=True)
         case never:
             assert_never(never)
 
 
-def rollout_after(found: Rollout, intent: RemoveAnnotation) -> Rollout:
-    """The Rollout without that annotation and the note of who gave it, and without what was read from it."""
+def _rollout_after(rollout: Rollout, intent: RemoveAnnotation) -> Rollout:
+    """Without that annotation and the note of who gave it, and without what was read from it."""
     gone = (intent.verb, f"{intent.verb}{NOTE_SUFFIX}")
-    left = {name: value for name, value in found.annotations.items() if name not in gone}
-    asked_at_s = None if intent.verb is Verb.RESTART else found.restart_asked_at_s
-    return _written(found, replace(found, annotations=left, restart_asked_at_s=asked_at_s))
+    left = {name: value for name, value in rollout.annotations.items() if name not in gone}
+    asked_at_s = None if intent.verb is Verb.RESTART else rollout.restart_asked_at_s
+    return _written(rollout, replace(rollout, annotations=left, restart_asked_at_s=asked_at_s))
 
 
-def _with_replica_sets(seen: Snapshot, intent: _OfReplicaSets) -> Snapshot:
+def _runs_after(seen: Snapshot, intent: _OfRuns) -> tuple[RunSeen, ...]:
+    """A run that exists already stays as it is."""
+    runs = seen.runs
     match intent:
-        case CreateReplicaSet():
-            made = replica_set_made(intent, by=seen.rollout, now_s=seen.now_s)
-            return replace(seen, replica_sets=(*seen.replica_sets, made))
-        case AdoptReplicaSet(uid=uid):  # its fields are not known here: the next Snapshot shows it as a ReplicaSet
-            return replace(seen, orphans=tuple(each for each in seen.orphans if each.uid != uid))
-        case PatchReplicaSet(uid=uid):
-            sets = (replica_set_after(each, intent) if each.uid == uid else each for each in seen.replica_sets)
-            return replace(seen, replica_sets=tuple(sets))
-        case DeleteReplicaSet(uid=uid):
-            return replace(seen, replica_sets=tuple(each for each in seen.replica_sets if each.uid != uid))
-        case never:
-            assert_never(never)
+        case CreateAnalysisRun(name=name):
+            if any(run.name == name for run in runs):
+                return runs
+            made = RunSeen(
+                name=name,
+                uid=f"uid-of-{name}",
+                resource_version="1",
+                gate=intent.gate,
+                revision=intent.revision,
+                created_at_s=seen.now_s,
+                spec_hash=intent.draft.spec_hash,
+            )
+            return (*runs, made)
+        case TerminateAnalysisRun(uid=uid):
+            return tuple([replace(run, terminate=True) if run.uid == uid else run for run in runs])
+        case DeleteAnalysisRun(uid=uid):
+            return tuple([run for run in runs if run.uid != uid])
 
 
-def _with_routes(seen: Snapshot, intent: _OfRoutes) -> Snapshot:
-    found = seen.routes.get(intent.route)
+def _copies_after(seen: Snapshot, intent: _OfCopies) -> tuple[CopySeen, ...]:
+    """A copy that exists already gets an owner and stays as it is else. One of a Secret is seen by nobody."""
+    copies = seen.copies
     match intent:
-        case MakeRoute():
-            return replace(seen, routes={**seen.routes, intent.route: route_made(intent, by=seen.rollout)})
-        case SetTraffic() if isinstance(found, RouteSeen):
-            return replace(seen, routes={**seen.routes, intent.route: route_after(found, intent, by=seen.rollout)})
-        case SetTraffic():
-            return seen
-        case ReleaseRoute():  # neither named by the spec nor managed any longer: a Snapshot does not show it
-            return replace(seen, routes={name: each for name, each in seen.routes.items() if name != intent.route})
-        case never:
-            assert_never(never)
+        case CreateConfigCopy(owner=CopyOwner()):
+            return copies
+        case CreateConfigCopy(use=use):
+            owned = not seen.rollout.spec.config_versioning.retain
+            made = CopySeen(
+                kind=use.kind,
+                name=use.copy,
+                uid=f"uid-of-{use.copy}",
+                resource_version="1",
+                source=use.source,
+                content=use.content,
+                created_at_s=seen.now_s,
+                owned=owned,
+                owners=1 if owned else 0,
+                owner_index=0 if owned else -1,
+            )
+            existing = next((copy for copy in copies if (copy.kind, copy.name) == (made.kind, made.name)), None)
+            return (*copies, made) if existing is None else _with_owner(copies, existing.uid, owned=owned)
+        case DeleteConfigCopy(uid=uid):
+            return tuple([copy for copy in copies if copy.uid != uid])
+        case AdoptConfigCopy(uid=uid) | ReleaseConfigCopy(uid=uid):
+            return _with_owner(copies, uid, owned=isinstance(intent, AdoptConfigCopy))
 
 
-def _with_pods(seen: Snapshot, intent: PatchPod | EvictPod) -> Snapshot:
-    if seen.pods is None:
-        return seen
-    pods = tuple(pod_after(each, intent) if each.uid == intent.uid else each for each in seen.pods.pods)
-    return replace(seen, pods=replace(seen.pods, pods=pods))
+def _with_owner(copies: tuple[CopySeen, ...], uid: str, *, owned: bool) -> tuple[CopySeen, ...]:
+    """The copies with the Rollout as the last owner of one of them, or without it."""
+    changed = []
+    for copy in copies:
+        if copy.uid != uid or copy.owned is owned:
+            changed.append(copy)
+        elif owned:
+            changed.append(replace(copy, owned=True, owners=copy.owners + 1, owner_index=copy.owners))
+        else:
+            changed.append(replace(copy, owned=False, owners=copy.owners - 1, owner_index=-1))
+    return tuple(changed)
 
 
 def _written(before: _Stored, now: _Stored) -> _Stored:

@@ -11,26 +11,22 @@ are declared states instead of commands and hold whenever their revision comes: 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from msgspec import Struct
 
 from rollouts.core.context.waits import earliest
-from rollouts.core.lifecycle.verdicts import NOW, Asked, Gates, GatesOf, Verdict, judge, recorded_as
-from rollouts.core.model.analysis import AnalysisRecord
+from rollouts.core.lifecycle.verbs import NOW, RULES, Asked, Gates, GatesOf, Verdict, judge, recorded_as
 from rollouts.core.model.author import Author, AuthorKind
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import Intent, Notice, RemoveAnnotation
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Rollout
 from rollouts.core.model.snapshot import Snapshot
-from rollouts.core.model.status import Command, Refusal, RolloutStatus, Verb, analysis_of
+from rollouts.core.model.status import Command, Refusal, RolloutStatus, Verb
 
 REMOVED_AFTER_S = 0.25
 """How long a recorded `true` may stay on the Rollout: carrying it out goes first, and nothing waits for its removal."""
-_ORDER = (Verb.ABORT, Verb.RETRY, Verb.ROLLBACK, Verb.PROMOTE, Verb.PAUSE, Verb.RESTART)
-
-_TOLD_WHEN_DONE = frozenset({Verb.ABORT, Verb.RETRY})  # their Event comes with the abort and the new attempt
 
 
 class Reading(Struct, frozen=True):
@@ -45,14 +41,14 @@ class Reading(Struct, frozen=True):
     fresh: tuple[Command, ...] = ()
 
     def notices(self, seen: Snapshot) -> tuple[Notice, ...]:
-        """One Event for each fresh command."""
-        return tuple(
-            [
-                _notice(seen, command)
-                for command in self.fresh
-                if command.refusal is not None or command.verb not in _TOLD_WHEN_DONE
-            ]
-        )
+        """One Event for each fresh command, unless its Event comes when it is carried out."""
+        notices = [
+            _refusal_notice(command, command.refusal)
+            if command.refusal is not None
+            else RULES[command.verb].event(command, seen)
+            for command in self.fresh
+        ]
+        return tuple([notice for notice in notices if notice is not None])
 
 
 def with_noted_abort(seen: Snapshot) -> Snapshot:
@@ -90,16 +86,9 @@ def read_shown(seen: Snapshot, *, target: str, gates_of: GatesOf) -> Reading:
     Args:
         target: the revision that the Rollout is about; not the one in status when a new template came since.
     """
-    fresh = []
-    for verb, value in _asked(seen):
-        if not _is_about_shown(verb, value) or _standing(seen.status.commands, verb, value) is not None:
-            continue
-        gates = gates_of(seen.rollout.spec.strategy, seen.status)
-        verdict = judge(verb, Asked(value, seen, seen.status, target, gates))
-        fresh.append(_judged(seen, verb, value, verdict, target))
-    if not fresh:
-        return Reading(seen.status.commands)
-    return Reading(_with_fresh(seen.status.commands, tuple(fresh)), tuple(fresh))
+    status = seen.status
+    asked = [(verb, value) for verb, value in _asked(seen) if _is_about_shown(verb, value)]
+    return _read(seen, status, status.commands, asked, target=target, about=target, gates_of=gates_of)
 
 
 def read_named(seen: Snapshot, status: RolloutStatus, *, target: str, gates_of: GatesOf) -> Reading:
@@ -114,14 +103,8 @@ def read_named(seen: Snapshot, status: RolloutStatus, *, target: str, gates_of: 
         return Reading(())
     records = [_kept(seen, command, values.get(command.verb, ""), status) for command in status.commands]
     kept = tuple([command for command in records if command is not None])
-    fresh = []
-    for verb, value in values.items():
-        if _is_about_shown(verb, value) or _standing(kept, verb, value) is not None:
-            continue
-        gates = gates_of(seen.rollout.spec.strategy, status)
-        verdict = judge(verb, Asked(value, seen, status, target, gates))
-        fresh.append(_judged(seen, verb, value, verdict, status.current_revision))
-    return Reading(_with_fresh(kept, tuple(fresh)), tuple(fresh))
+    asked = [(verb, value) for verb, value in values.items() if not _is_about_shown(verb, value)]
+    return _read(seen, status, kept, asked, target=target, about=status.current_revision, gates_of=gates_of)
 
 
 def read_without_spec(seen: Snapshot) -> Reading:
@@ -130,19 +113,8 @@ def read_without_spec(seen: Snapshot) -> Reading:
     Args:
         seen: with `spec_on_record`.
     """
-    status, fresh = seen.status, []
-    for verb, value in _asked(seen):
-        if _standing(status.commands, verb, value) is not None:
-            continue
-        if verb in (Verb.PROMOTE, Verb.ROLLBACK):
-            later = "the command is judged when it is repaired"
-            helps = "repair it, and then give the command again" if value == NOW else later
-            verdict: Verdict = Refusal(Reason.INVALID_SPEC, f"the spec cannot be carried out: {helps}")
-        else:
-            gates = Gates(at=None, ahead=None)
-            verdict = judge(verb, Asked(value, seen, status, status.current_revision, gates))
-        fresh.append(_judged(seen, verb, value, verdict, status.current_revision))
-    return Reading(_with_fresh(status.commands, tuple(fresh)), tuple(fresh))
+    status, revision = seen.status, seen.status.current_revision
+    return _read(seen, status, status.commands, _asked(seen), target=revision, about=revision, gates_of=None)
 
 
 def close_commands(seen: Snapshot, status: RolloutStatus) -> tuple[tuple[Command, ...], tuple[Notice, ...]]:
@@ -152,20 +124,16 @@ def close_commands(seen: Snapshot, status: RolloutStatus) -> tuple[tuple[Command
     """
     if not status.commands:
         return (), ()
-    commands, notices = [], []
+    commands, notices = [], list[Notice]()
     for command in status.commands:
         after = command
-        if command.holds and _is_over(seen, status, command):
-            after = replace(command, over=True)
-            if not _was_done(status, command):
-                why = f"the update to revision {command.revision} has moved on"
-                if (record := _verdict_came_first(status, command)) is not None:
-                    why = f"the {record.gate} analysis has ended {record.phase}"
-                after = replace(command, refusal=Refusal(Reason.COMMAND_INVALID, f"it came too late: {why}"))
-                notices.append(_notice(seen, after))
+        if command.holds and (why := RULES[command.verb].ended(command, seen, status)) is not None:
+            refusal = Refusal(Reason.COMMAND_INVALID, f"it came too late: {why}") if why else None
+            after = replace(command, over=True, refusal=refusal)
+            notices += [] if refusal is None else [_refusal_notice(after, refusal)]
         commands.append(after)
-    said = set(_outlived(seen.status, seen.status.commands))
-    outlived = (message for message in _outlived(status, commands) if message not in said)
+    before = set(_outlived(seen.status, seen.status.commands))
+    outlived = (message for message in _outlived(status, commands) if message not in before)
     notices += [Notice(Reason.COMMAND_INVALID, message, warning=True) for message in outlived]
     return tuple(commands), tuple(notices)
 
@@ -226,7 +194,8 @@ def retry_asked(status: RolloutStatus) -> Command | None:
     if not status.may_be_retried:
         return None
     retries = (command for command in status.commands if command.verb is Verb.RETRY and command.holds)
-    return next((command for command in retries if not _is_past_attempt(status, command)), None)
+    about_this = (retry for retry in retries if retry.revision == status.current_revision)
+    return next((retry for retry in about_this if (retry.step or 0) > status.attempt), None)
 
 
 def is_declared(command: Command) -> bool:
@@ -244,20 +213,11 @@ def problems_of(status: RolloutStatus) -> tuple[tuple[Reason, str], ...]:
     return (*refused, *((Reason.COMMAND_INVALID, message) for message in _outlived(status, status.commands)))
 
 
-def _judged(seen: Snapshot, verb: Verb, value: str, verdict: Verdict, about: str) -> Command:
-    by = seen.rollout.annotated_by.get(verb)
-    match verdict:
-        case Command():
-            return replace(verdict, by=by)
-        case Refusal():
-            return Command(verb, value, about, seen.now_s, refusal=verdict, by=by)
-
-
 def _asked(seen: Snapshot) -> list[tuple[Verb, str]]:
     annotations = seen.rollout.annotations
     if not annotations:
         return []
-    values = [(verb, recorded_as(annotations[verb])) for verb in _ORDER if verb in annotations]
+    values = [(verb, recorded_as(annotations[verb])) for verb in RULES if verb in annotations]
     return [(verb, value) for verb, value in values if value and not (verb is Verb.PAUSE and value == "false")]
 
 
@@ -265,108 +225,73 @@ def _is_about_shown(verb: Verb, value: str) -> bool:
     return verb is Verb.ROLLBACK or (value == NOW and verb is not Verb.PAUSE)
 
 
-def _standing(commands: Iterable[Command], verb: Verb, value: str) -> Command | None:
-    """The record of an annotation that is still set."""
-    return next(
-        (command for command in commands if (command.verb, command.value) == (verb, value) and not command.taken_off),
-        None,
-    )
+def _read(
+    seen: Snapshot,
+    status: RolloutStatus,
+    kept: tuple[Command, ...],
+    asked: Iterable[tuple[Verb, str]],
+    *,
+    target: str,
+    about: str,
+    gates_of: GatesOf | None,
+) -> Reading:
+    """Judges the annotations that are not among the records.
+
+    Args:
+        about: the revision that the record of a refusal names.
+        gates_of: None while the spec cannot be carried out.
+    """
+    fresh: list[Command] = []
+    for verb, value in asked:
+        if any((old.verb, old.value) == (verb, value) and not old.taken_off for old in kept):
+            continue
+        if gates_of is None and verb in (Verb.PROMOTE, Verb.ROLLBACK):
+            verdict: Verdict = _while_invalid(value)
+        else:
+            gates = Gates() if gates_of is None else gates_of(seen.rollout.spec.strategy, status)
+            verdict = judge(Asked(verb, value, seen, status, target, gates))
+        if isinstance(verdict, Refusal):
+            verdict = Command(verb, value, about, seen.now_s, refusal=verdict)
+        fresh.append(replace(verdict, by=seen.rollout.annotated_by.get(verb)))
+    return Reading(_with_fresh(kept, fresh), tuple(fresh))
+
+
+def _while_invalid(value: str) -> Refusal:
+    later = "the command is judged when it is repaired"
+    helps = "repair it, and then give the command again" if value == NOW else later
+    return Refusal(Reason.INVALID_SPEC, f"the spec cannot be carried out: {helps}")
 
 
 def _kept(seen: Snapshot, command: Command, value: str, status: RolloutStatus) -> Command | None:
-    """The record while its annotation, now `value`, is set; the record of a removed `true` while it has a meaning."""
-    if command.value != NOW and command.refusal is not None and command.refusal.reason is Reason.INVALID_SPEC:
+    """The record while its annotation, now `value`, is set; the record of a removed `true` while it has a meaning.
+
+    An abort that was refused for an unknown revision is accepted once that revision is the current one.
+    """
+    refused = command.refusal.reason if command.refusal is not None else None
+    if command.value != NOW and refused is Reason.INVALID_SPEC:
         return None  # it is judged now; a `true` was about what nobody knows now
     if command.value == value and not command.taken_off:
-        return _of_revision_that_came(command, status)
-    if command.value != NOW or command.verb is Verb.PAUSE:
+        came = refused is Reason.UNKNOWN_REVISION and command.verb is Verb.ABORT and value == status.current_revision
+        return replace(command, revision=value, refusal=None) if came else command
+    if command.value != NOW or not RULES[command.verb].is_remembered(command, seen, status):
         return None
-    if not command.taken_off:
-        command = replace(command, taken_off=True)
-    finished = status.current_revision == status.stable_revision
-    if command.verb is Verb.PROMOTE and command.refusal is None and (command.over or finished):
-        return None
-    unfinished_restart = command.verb is Verb.RESTART and command.holds
-    about = command.revision in (seen.rollout.spec.revision, status.current_revision)
-    return command if about or unfinished_restart else None
+    return command if command.taken_off else replace(command, taken_off=True)
 
 
-def _of_revision_that_came(command: Command, status: RolloutStatus) -> Command:
-    """The record; an abort that was refused for an unknown revision is accepted once that revision is the current one."""
-    unknown = command.refusal is not None and command.refusal.reason is Reason.UNKNOWN_REVISION
-    if unknown and command.verb is Verb.ABORT and command.value == status.current_revision:
-        return replace(command, revision=command.value, refusal=None)
-    return command
-
-
-def _with_fresh(commands: tuple[Command, ...], fresh: tuple[Command, ...]) -> tuple[Command, ...]:
+def _with_fresh(commands: tuple[Command, ...], fresh: Collection[Command]) -> tuple[Command, ...]:
+    """Fresh commands drop refusals whose annotation is gone, and commands that they replace."""
     if not fresh:
         return commands
-    kept = tuple(old for old in commands if not any(_replaces(command, old) for command in fresh))
+    kept = []
+    for old in commands:
+        if old.refusal is not None:
+            replaced = old.taken_off
+        else:
+            rivals = (new for new in fresh if new.refusal is None and new.verb is old.verb)
+            replaced = any(RULES[old.verb].replaces(new, old) for new in rivals)
+        if not replaced:
+            kept.append(old)
     return (*kept, *fresh)
-
-
-def _replaces(fresh: Command, old: Command) -> bool:
-    """Whether a fresh command drops an old record: a refusal whose annotation is gone, or a command that it replaces."""
-    if old.refusal is not None:
-        return old.taken_off
-    if fresh.refusal is not None or fresh.verb is not old.verb:
-        return False
-    match old.verb:
-        case Verb.PROMOTE:
-            return fresh.passes == old.passes
-        case Verb.ABORT | Verb.RETRY:
-            return not old.holds
-        case Verb.ROLLBACK | Verb.RESTART | Verb.PAUSE:
-            return True
-
-
-def _is_over(seen: Snapshot, status: RolloutStatus, command: Command) -> bool:
-    """Whether the command can have no effect any more. A declared abort, a pause and a restart at a named time never end."""
-    match command.verb:
-        case Verb.PROMOTE:
-            if command.gate is None:
-                return not command.is_for(status)
-            record = analysis_of(status, command.gate)  # a promotion past an analysis, or its verdict, passes it once
-            passed = record is None or (record.settled if command.unjudged else not record.held)
-            return passed or not command.is_for(status)
-        case Verb.ABORT:
-            unfinished = command.revision == status.current_revision != status.stable_revision
-            return not is_declared(command) and (status.abort is not None or not unfinished)
-        case Verb.RETRY:
-            return not status.may_be_retried or _is_past_attempt(status, command)
-        case Verb.ROLLBACK:
-            return command.revision != seen.rollout.spec.revision
-        case Verb.RESTART:
-            done_s = status.restarted_at_s
-            return not is_declared(command) and done_s is not None and done_s >= command.at_s
-        case Verb.PAUSE:
-            return False
-
-
-def _verdict_came_first(status: RolloutStatus, command: Command) -> AnalysisRecord | None:
-    """The verdict that holds the update although a promotion was to pass its analysis without one."""
-    if not command.unjudged or command.gate is None or not command.is_for(status):
-        return None
-    record = analysis_of(status, command.gate)
-    return record if record is not None and record.held else None
-
-
-def _is_past_attempt(status: RolloutStatus, command: Command) -> bool:
-    return command.revision != status.current_revision or (command.step or 0) <= status.attempt
-
-
-def _was_done(status: RolloutStatus, command: Command) -> bool:
-    """Whether a command that is over was carried out; of aborts, retries and promotions without a verdict it may not be."""
-    match command.verb:
-        case Verb.ABORT:
-            return status.abort is not None and status.abort.revision == command.revision
-        case Verb.RETRY:
-            return command.revision == status.current_revision and (command.step or 0) <= status.attempt
-        case Verb.PROMOTE:
-            return _verdict_came_first(status, command) is None
-        case Verb.ROLLBACK | Verb.RESTART | Verb.PAUSE:
-            return True
 
 
 def _outlived(status: RolloutStatus, commands: Iterable[Command]) -> Iterable[str]:
@@ -390,33 +315,5 @@ def _outlived(status: RolloutStatus, commands: Iterable[Command]) -> Iterable[st
         )
 
 
-# --- Events
-
-
-def _notice(seen: Snapshot, command: Command) -> Notice:
-    by = command.by_whom
-    if command.refusal is not None:
-        return Notice(command.refusal.reason, f"{command.verb}: {command.refusal.message}{by}", warning=True)
-    match command.verb:
-        case Verb.PROMOTE:
-            what = "every step" if command.step is None else f"step {command.step}"
-            if command.gate is not None:
-                what = f"the verdict of the {command.gate} analysis"
-            if command.unjudged:
-                what = f"the {command.gate} analysis without a verdict"
-            paused = seen.rollout.spec.paused or seen.rollout.annotations.get(Verb.PAUSE) == NOW
-            held = "; the Rollout stays paused until somebody resumes it" if paused else ""
-            return Notice(Reason.PROMOTED, f"revision {command.revision} may pass {what}{held}{by}")
-        case Verb.ROLLBACK:
-            message = f"rolling back from revision {command.revision} to {command.target}{by}"
-            if command.target == command.revision:
-                message = f"rolling forward to revision {command.revision} again{by}"
-            return Notice(Reason.ROLLOUT_UPDATED, message)
-        case Verb.PAUSE:
-            return Notice(Reason.ROLLOUT_PAUSED, f"paused by annotation{by}")
-        case Verb.RESTART:
-            return Notice(Reason.RESTARTING, f"pods older than the restart time are being replaced{by}")
-        case Verb.RETRY:
-            return Notice(Reason.ROLLOUT_RETRY, f"attempt {command.step} of revision {command.revision}{by}")
-        case Verb.ABORT:
-            return Notice(Reason.ROLLOUT_ABORTED, f"revision {command.revision} is aborted{by}", warning=True)
+def _refusal_notice(command: Command, refusal: Refusal) -> Notice:
+    return Notice(refusal.reason, f"{command.verb}: {refusal.message}{command.by_whom}", warning=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from rollouts.core.context.pass_context import PassContext
-from rollouts.core.lifecycle.verdicts import Gates
+from rollouts.core.lifecycle.verbs import Gates
 from rollouts.core.model.rollout import BlueGreen, Canary, Strategy
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.strategy import blue_green, canary, canary_steps

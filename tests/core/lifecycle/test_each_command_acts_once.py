@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rollouts.core.lifecycle.commands import REMOVED_AFTER_S, remove_annotations
-from rollouts.core.lifecycle.verdicts import NOW
+from rollouts.core.lifecycle.verbs import NOW
 from rollouts.core.model.author import Author, AuthorKind
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import RemoveAnnotation

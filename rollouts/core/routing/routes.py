@@ -354,7 +354,7 @@ def _absent(ctx: PassContext, route: RouteAbsent, split: Split) -> RouteVerifica
         wait = Wait(Reason.TRAFFIC_SWITCHING, f"creating {route.route}")
         return RouteVerification(intents=(MakeRoute(route.route, made),), notices=(notice,), wait=wait)
     wait = _missing(route)
-    again_s = ask_again_s(ctx, wait, asked_at_s=route.at_s)
+    again_s = ask_again_s(ctx, wait.reason, asked_at_s=route.at_s)
     if ctx.now_s >= again_s:
         return RouteVerification(intents=(AskRoute(route.route),), wait=wait)
     return RouteVerification(wait=wait, wake_at_s=again_s)

@@ -58,28 +58,64 @@ def switch_to(ctx: PassContext, name: ServiceRef, target: ReplicaSet | None, *, 
     A Service that is not managed yet changes only when all of the target's pods are available: until then its own selector
     finds at least as many.
     """
-    match ctx.seen.services.get(name, ServiceUnasked(name)):
-        case ServiceUnasked():
-            return ServiceSwitch(intents=(AskService(name),), wait=_reading(name))
-        case ServiceAbsent() as absent:
-            return _absent(ctx, absent)
-        case ServiceSeen() as service:
-            return _switch_seen(ctx, service, target, at_least=at_least)
-        case never:
-            assert_never(never)
+    service, unusable = ctx.seen.services.get(name, ServiceUnasked(name)), not_usable(ctx, name)
+    if isinstance(service, ServiceUnasked):
+        return ServiceSwitch(intents=(AskService(name),), wait=unusable)
+    if isinstance(service, ServiceAbsent):
+        again_s = ask_again_s(ctx, Reason.SERVICE_NOT_FOUND, asked_at_s=service.at_s)
+        if ctx.now_s >= again_s:
+            return ServiceSwitch(intents=(AskService(name),), wait=unusable)
+        return ServiceSwitch(wait=unusable, wake_at_s=again_s)
+    selects = service.revision
+    if unusable is not None:
+        # No event comes for a Service that is not watched, so it is read again once the answer is too old.
+        wake_at_s = None if service.watched else ctx.now_s + ASK_MOST_S
+        return ServiceSwitch(wait=unusable, selects=selects, wake_at_s=wake_at_s)
+    if target is None:
+        return ServiceSwitch(selects=selects)
+    managed = service.managed_by == ctx.seen.rollout.name and service.watched
+    if managed and selects == target.revision:
+        return _confirmation(service, target, at_least=at_least)
+    shown, needed = display_name(name), at_least if managed else max(at_least, target.spec_replicas)
+    if target.staying_available < needed:
+        pods = pods_wait(target.revision, wanted=needed, available=target.staying_available)
+        wait = Wait(Reason.PODS_NOT_AVAILABLE, f"{pods.message}; then {shown} will select them")
+        return ServiceSwitch(wait=wait, selects=selects)
+    version, revision = service.resource_version, target.revision
+    notice = Notice(Reason.SWITCH_SERVICE, f"{shown} selects revision {revision}")
+    return ServiceSwitch(
+        intents=(SwitchService(name=name, uid=service.uid, resource_version=version, revision=revision),),
+        notices=(notice,) if selects else (),
+        wait=Wait(Reason.SERVICE_SWITCHING, f"making {shown} select revision {revision}"),
+        selects=selects,
+    )
 
 
 def not_usable(ctx: PassContext, name: ServiceRef) -> Wait | None:
     """Why no Service of that name can be used now: it is not read yet, missing, or another one than the spec needs."""
-    match ctx.seen.services.get(name, ServiceUnasked(name)):
-        case ServiceUnasked():
-            return _reading(name)
-        case ServiceAbsent() as absent:
-            return _missing(absent)
-        case ServiceSeen() as service:
-            return _unusable(ctx, service)
-        case never:
-            assert_never(never)
+    service = ctx.seen.services.get(name, ServiceUnasked(name))
+    if isinstance(service, ServiceUnasked):
+        return Wait(Reason.SERVICE_SWITCHING, f"reading {display_name(name)}")
+    if isinstance(service, ServiceAbsent):
+        missing = f"{display_name(name)} does not exist: create it, or remove it from the strategy"
+        return Wait(Reason.SERVICE_NOT_FOUND, service.message or missing)
+    owner = service.managed_by
+    if owner and owner != ctx.seen.rollout.name:
+        message = f"{display_name(name)} belongs to Rollout {owner}: name another one in the strategy"
+    elif service.problem:
+        return Wait(Reason.SERVICE_NOT_USABLE, f"{display_name(name)}: {service.problem}")
+    elif service.traits.type == "ExternalName":
+        message = (
+            f"{display_name(name)} is of type ExternalName, a name outside the cluster that has no pods: "
+            "give it a selector and type ClusterIP, or name another Service in the strategy"
+        )
+    elif not service.has_selector or not service.selects_template:
+        message = (
+            f"the selector of {display_name(name)} does not match the labels of spec.template: change one of the two"
+        )
+    else:
+        return None
+    return Wait(Reason.SERVICE_NOT_USABLE, message, spec_is_wrong=True)
 
 
 def read_before_pods_leave(ctx: PassContext) -> tuple[AskService, ...]:
@@ -87,71 +123,27 @@ def read_before_pods_leave(ctx: PassContext) -> tuple[AskService, ...]:
 
     One that is missing, or whose selector finds no pods, has no watch. Somebody may have made or mended it since.
     """
-    return tuple([AskService(name) for name in ctx.named_services if _may_have_changed(ctx, name)])
+    asked = []
+    for name in ctx.named_services:
+        match ctx.seen.services.get(name, ServiceUnasked(name)):
+            case ServiceUnasked():
+                asked.append(AskService(name))
+            case ServiceAbsent(at_s=at_s) | ServiceSeen(read_at_s=at_s):
+                too_old = at_s is not None and ctx.now_s - at_s > STILL_TRUE_S
+                asked += [AskService(name)] if too_old and not_usable(ctx, name) is not None else []
+            case never:
+                assert_never(never)
+    return tuple(asked)
 
 
-def _may_have_changed(ctx: PassContext, name: ServiceRef) -> bool:
-    match ctx.seen.services.get(name, ServiceUnasked(name)):
-        case ServiceUnasked():
-            return True
-        case ServiceAbsent(at_s=at_s):
-            return ctx.now_s - at_s > STILL_TRUE_S
-        case ServiceSeen(read_at_s=at_s) as service:
-            return at_s is not None and ctx.now_s - at_s > STILL_TRUE_S and _unusable(ctx, service) is not None
-        case never:
-            assert_never(never)
+def ask_again_s(ctx: PassContext, reason: Reason, *, asked_at_s: float) -> float:
+    """When to read again an object that was missing at `asked_at_s`: soon at first, then less often; no watch reports it.
 
-
-def _reading(name: ServiceRef) -> Wait:
-    return Wait(Reason.SERVICE_SWITCHING, f"reading {display_name(name)}")
-
-
-def _missing(absent: ServiceAbsent) -> Wait:
-    helps = "create it, or remove it from the strategy"
-    return Wait(Reason.SERVICE_NOT_FOUND, absent.message or f"{display_name(absent.name)} does not exist: {helps}")
-
-
-def _absent(ctx: PassContext, absent: ServiceAbsent) -> ServiceSwitch:
-    wait = _missing(absent)
-    again_s = ask_again_s(ctx, wait, asked_at_s=absent.at_s)
-    if ctx.now_s >= again_s:
-        return ServiceSwitch(wait=wait, intents=(AskService(absent.name),))
-    return ServiceSwitch(wait=wait, wake_at_s=again_s)
-
-
-def ask_again_s(ctx: PassContext, wait: Wait, *, asked_at_s: float) -> float:
-    """When to read again an object that was missing at `asked_at_s`: soon at first, then less often; no watch reports it."""
-    since_s = ctx.waiting_since_s(wait.reason, default_s=asked_at_s)
+    Args:
+        reason: that of the wait for it.
+    """
+    since_s = ctx.waiting_since_s(reason, default_s=asked_at_s)
     return asked_at_s + min(ASK_MOST_S, max(ASK_FIRST_S, asked_at_s - since_s))
-
-
-def _switch_seen(ctx: PassContext, service: ServiceSeen, target: ReplicaSet | None, *, at_least: int) -> ServiceSwitch:
-    if wait := _unusable(ctx, service):
-        # No event comes for a Service that is not watched, so it is read again once the answer is too old.
-        return ServiceSwitch(
-            wait=wait, selects=service.revision, wake_at_s=None if service.watched else ctx.now_s + ASK_MOST_S
-        )
-    if target is None:
-        return ServiceSwitch(selects=service.revision)
-    managed = service.managed_by == ctx.seen.rollout.name and service.watched
-    if managed and service.revision == target.revision:
-        return _confirmation(service, target, at_least=at_least)
-    needed = at_least if managed else max(at_least, target.spec_replicas)
-    if target.staying_available < needed:
-        pods = pods_wait(target.revision, wanted=needed, available=target.staying_available)
-        message = f"{pods.message}; then {display_name(service.name)} will select them"
-        return ServiceSwitch(wait=Wait(Reason.PODS_NOT_AVAILABLE, message), selects=service.revision)
-    intent = SwitchService(
-        name=service.name, uid=service.uid, resource_version=service.resource_version, revision=target.revision
-    )
-    notice = Notice(Reason.SWITCH_SERVICE, f"{display_name(service.name)} selects revision {target.revision}")
-    message = f"making {display_name(service.name)} select revision {target.revision}"
-    return ServiceSwitch(
-        intents=(intent,),
-        notices=(notice,) if service.revision else (),
-        wait=Wait(Reason.SERVICE_SWITCHING, message),
-        selects=service.revision,
-    )
 
 
 def _confirmation(service: ServiceSeen, target: ReplicaSet, *, at_least: int) -> ServiceSwitch:
@@ -163,37 +155,10 @@ def _confirmation(service: ServiceSeen, target: ReplicaSet, *, at_least: int) ->
         message = f"waiting for the EndpointSlices of {display_name(service.name)} {wanted}; {shows}"
         return ServiceSwitch(wait=Wait(Reason.SERVICE_SWITCHING, message), selects=service.revision)
     if target.staying_available < at_least:
-        wait = pods_wait(target.revision, wanted=at_least, available=target.staying_available)
-        return ServiceSwitch(
-            wait=replace(wait, message=f"{wait.message}; {display_name(service.name)} needs them"),
-            selects=service.revision,
-        )
+        pods = pods_wait(target.revision, wanted=at_least, available=target.staying_available)
+        wait = replace(pods, message=f"{pods.message}; {display_name(service.name)} needs them")
+        return ServiceSwitch(wait=wait, selects=service.revision)
     return ServiceSwitch(confirmed=True, selects=service.revision)
-
-
-def _unusable(ctx: PassContext, service: ServiceSeen) -> Wait | None:
-    owner = service.managed_by
-    if owner and owner != ctx.seen.rollout.name:
-        message = f"{display_name(service.name)} belongs to Rollout {owner}: name another one in the strategy"
-        return Wait(Reason.SERVICE_NOT_USABLE, message, spec_is_wrong=True)
-    if service.problem:
-        return Wait(Reason.SERVICE_NOT_USABLE, f"{display_name(service.name)}: {service.problem}")
-    if service.traits.type == "ExternalName":
-        message = (
-            f"{display_name(service.name)} is of type ExternalName, a name outside the cluster that has no pods: "
-            "give it a selector and type ClusterIP, or name another Service in the strategy"
-        )
-        return Wait(Reason.SERVICE_NOT_USABLE, message, spec_is_wrong=True)
-    if not service.has_selector or not service.selects_template:
-        name = display_name(service.name)
-        message = f"the selector of {name} does not match the labels of spec.template: change one of the two"
-        return Wait(Reason.SERVICE_NOT_USABLE, message, spec_is_wrong=True)
-    return None
-
-
-def is_subset(name: ServiceRef) -> bool:
-    """Whether the name is one of a subset of a DestinationRule."""
-    return isinstance(name, SubsetName)
 
 
 def display_name(name: ServiceRef) -> str:
@@ -205,22 +170,24 @@ def one_at_a_time(
     stable: ServiceSwitch, canary: ServiceSwitch, *, names: tuple[ServiceRef, ServiceRef]
 ) -> ServiceSwitch:
     """`canary`, without its write if the stable one writes the same DestinationRule: a second write would be of an old view."""
-    if not stable.intents:
+    if not any(isinstance(intent, SwitchService) for intent in stable.intents):
         return canary
-    of_one_rule = len({each.rule for each in names if isinstance(each, SubsetName)}) == 1
-    if of_one_rule and any(isinstance(each, SwitchService) for each in stable.intents):
-        return replace(canary, intents=(), notices=())
-    return canary
+    of_one_rule = len({name.rule for name in names if isinstance(name, SubsetName)}) == 1
+    return replace(canary, intents=(), notices=()) if of_one_rule else canary
 
 
 def releases(ctx: PassContext) -> tuple[ReleaseService, ...]:
     """Releases Services that are managed although the spec no longer names them: else they would select one revision forever."""
-    found = []
-    for service in ctx.services_seen.values():
-        name, ours = service.name, service.managed_by == ctx.seen.rollout.name
-        if ours and name not in ctx.named_services and not isinstance(name, SubsetName):
-            found.append(ReleaseService(name=name, uid=service.uid, resource_version=service.resource_version))
-    return tuple(found)
+    ours = ctx.seen.rollout.name
+    return tuple(
+        [
+            ReleaseService(name=service.name, uid=service.uid, resource_version=service.resource_version)
+            for service in ctx.services_seen.values()
+            if service.managed_by == ours
+            and service.name not in ctx.named_services
+            and not isinstance(service.name, SubsetName)
+        ]
+    )
 
 
 def selected_revision(ctx: PassContext, name: ServiceRef | None) -> str:
@@ -234,5 +201,5 @@ def no_worse(ctx: PassContext, name: ServiceRef, target: ReplicaSet | None, *, e
     service = ctx.services_seen.get(name)
     if service is None or target is None or service.revision == target.revision:
         return 0
-    pods = [each.staying_available for each in ctx.seen.replica_sets if each.revision == service.revision]
+    pods = [other.staying_available for other in ctx.seen.replica_sets if other.revision == service.revision]
     return min(enough, sum(pods))

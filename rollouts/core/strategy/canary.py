@@ -24,7 +24,7 @@ from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import Notice, SwitchService
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary
-from rollouts.core.model.service_ref import ServiceRef
+from rollouts.core.model.service_ref import ServiceRef, SubsetName
 from rollouts.core.model.snapshot import ServiceSeen
 from rollouts.core.model.steps import (
     Analyze,
@@ -44,7 +44,6 @@ from rollouts.core.routing.services import (
     NEEDS_A_PERSON,
     ServiceSwitch,
     display_name,
-    is_subset,
     no_worse,
     one_at_a_time,
     selected_revision,
@@ -282,7 +281,7 @@ def _once_proxies_know(
     name = strategy.stable_service
     if not name or ctx.stable is None or not ctx.status.cutovers:
         return services
-    if not is_subset(name) or not services[0].confirmed:
+    if not isinstance(name, SubsetName) or not services[0].confirmed:
         return services
     to = (name, services[0].selects)
     changes = [cutover for cutover in ctx.status.cutovers if (cutover.service, cutover.to_revision) == to]

@@ -18,7 +18,6 @@ from rollouts.core.config.target import as_its_sources_say
 from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext, context_of
 from rollouts.core.context.waits import Wait, earliest
-from rollouts.core.lifecycle.adoption import adoptions
 from rollouts.core.lifecycle.commands import (
     Reading,
     close_commands,
@@ -30,6 +29,7 @@ from rollouts.core.lifecycle.commands import (
 )
 from rollouts.core.lifecycle.conditions import WARNED, concluded, with_command_problems, with_invalid_spec
 from rollouts.core.lifecycle.config_copies import config_questions
+from rollouts.core.lifecycle.housekeeping import adoptions
 from rollouts.core.lifecycle.invalid_spec import counted_and_answered
 from rollouts.core.lifecycle.progress import (
     can_abort,

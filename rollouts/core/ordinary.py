@@ -22,7 +22,6 @@ from rollouts.core.lifecycle.config_copies import (
     surplus_copies,
     with_copies,
 )
-from rollouts.core.lifecycle.forged_copies import copy_checks, without_unusable_copies
 from rollouts.core.lifecycle.housekeeping import (
     merged_patches,
     metadata_intents,
@@ -31,7 +30,7 @@ from rollouts.core.lifecycle.housekeeping import (
     surplus,
     with_pod_problems,
 )
-from rollouts.core.lifecycle.lost_copies import copy_questions, lost_copies
+from rollouts.core.lifecycle.lost_copies import copy_checks, copy_questions, lost_copies, without_unusable_copies
 from rollouts.core.lifecycle.progress import still_wanted
 from rollouts.core.model.changes import StatusChange
 from rollouts.core.model.frozen import replace

@@ -16,12 +16,11 @@ from rollouts.core.advice.weight_findings import HELPS, service_without_weight, 
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import CONFIG_HOLDS, PAUSES, Wait, pods_text
 from rollouts.core.drain.pre_stop import cut_short, unsafe
-from rollouts.core.lifecycle.adoption import not_adopted
 from rollouts.core.lifecycle.autoscaling_record import with_autoscaling
 from rollouts.core.lifecycle.commands import problems_of
-from rollouts.core.lifecycle.config_copies import with_hold
-from rollouts.core.lifecycle.forged_copies import forged_copies
-from rollouts.core.lifecycle.lost_copies import gone_copies
+from rollouts.core.lifecycle.config_copies import AT_REST, with_hold
+from rollouts.core.lifecycle.housekeeping import not_adopted
+from rollouts.core.lifecycle.lost_copies import forged_copies, gone_copies
 from rollouts.core.lifecycle.preview import preview_fact
 from rollouts.core.lifecycle.progress import counted, needs_a_person, overdue, progressed_at_s, stalled, waiting_for
 from rollouts.core.model.drain import DrainMode, ProxyMode
@@ -39,6 +38,20 @@ WARNED = frozenset(
 )
 """Conditions that get a Warning Event when they begin and when their message changes."""
 
+_IN_PHASE = {
+    Phase.HEALTHY: {"Ready": True, "Progressing": True},
+    Phase.PROGRESSING: {"Ready": False, "Reconciling": True, "Progressing": True},
+    Phase.PAUSED: {"Ready": False, "Paused": True, "Progressing": True},
+    Phase.ABORTED: {"Ready": False, "Stalled": True, "Aborted": True, "Progressing": False},
+    Phase.ROLLED_BACK: {"Ready": False, "Stalled": True, "Progressing": False},
+    Phase.DEGRADED: {"Ready": False, "Stalled": True, "Progressing": False},
+}
+"""The conditions that follow from each phase, and whether they hold."""
+_OF_ITS_OWN = {
+    (Phase.HEALTHY, "Progressing"): Reason.ROLLOUT_COMPLETED,
+    (Phase.PAUSED, "Progressing"): Reason.ROLLOUT_PAUSED,
+}
+"""Reasons that differ from that of the other conditions of a phase."""
 
 Fact: TypeAlias = tuple[str, bool, Reason, str]
 """A condition's type, whether it holds, its reason and its message."""
@@ -52,9 +65,8 @@ def concluded(ctx: PassContext, wait: Wait | None) -> RolloutStatus:
     held, told, generation = wait, wait, ctx.seen.rollout.generation
     if (plan := ctx.seen.config) is not None:
         held = with_hold(ctx, wait)
-        if (
-            plan.hold is not None and not plan.hold.message
-        ):  # a read that was just asked for will say what this generation means
+        if plan.hold is not None and not plan.hold.message:
+            # a read that was just asked for will say what this generation means
             generation = ctx.recorded.observed_generation
         told = wait if wait is not None and held is not None and held.reason is wait.reason else held
     moved_at_s = progressed_at_s(ctx, status, held)
@@ -93,15 +105,10 @@ def with_command_problems(status: RolloutStatus, *, generation: int, now_s: floa
 
 def with_invalid_spec(status: RolloutStatus, *, message: str, generation: int, now_s: float) -> RolloutStatus:
     """The status of a Rollout whose spec cannot be carried out; what it remembers of the update does not change."""
-    reason = Reason.INVALID_SPEC
-    facts: list[Fact] = [
-        ("Ready", False, reason, message),
-        ("Stalled", True, reason, message),
-        ("InvalidSpec", True, reason, message),
-    ]
-    kept = [condition for condition in status.conditions if condition.type in ("Available", "Aborted", "Paused")]
-    facts += _command_facts(status)
+    reason, kinds = Reason.INVALID_SPEC, {"Ready": False, "Stalled": True, "InvalidSpec": True}
+    facts = [*((kind, holds, reason, message) for kind, holds in kinds.items()), *_command_facts(status)]
     conditions = _dated(facts, status.conditions, now_s=now_s, generation=generation)
+    kept = [condition for condition in status.conditions if condition.type in ("Available", "Aborted", "Paused")]
     before = status.waiting_for
     since_s = before.since_s if before is not None and before.reason is reason else now_s
     return replace(
@@ -132,8 +139,7 @@ def _phase(ctx: PassContext, status: RolloutStatus, waiting: WaitingFor | None, 
         return Phase.PAUSED
     if overdue(ctx, waiting, progressed_at_s=progressed_at_s) or stalled(ctx, waiting):
         return Phase.DEGRADED
-    at_rest = (Reason.SCALE_DOWN_DELAY, Reason.DRAINING, Reason.ROLLED_BACK)
-    if _finished(status) and (waiting is None or waiting.reason in at_rest):
+    if _finished(status) and (waiting is None or waiting.reason in AT_REST):
         return Phase.ROLLED_BACK if ctx.rolled_back else Phase.HEALTHY
     return Phase.PROGRESSING
 
@@ -165,52 +171,32 @@ def _conditions(
 
 
 def _phase_facts(ctx: PassContext, status: RolloutStatus, phase: Phase, wait: Wait | None) -> list[Fact]:
-    """The conditions that follow from the phase: Ready, Reconciling, Stalled, Progressing, Paused, Aborted, InvalidSpec."""
-    message = wait.message if wait else phase
-    reason = wait.reason if wait else Reason.HEALTHY
-    facts: list[Fact] = []
+    """The conditions that follow from the phase."""
+    revision = status.current_revision
+    message, reason = (wait.message, wait.reason) if wait is not None else (phase.value, Reason.HEALTHY)
     match phase:
         case Phase.HEALTHY:
-            done = f"revision {status.current_revision} is rolled out"
-            facts += [("Ready", True, Reason.HEALTHY, done), ("Progressing", True, Reason.ROLLOUT_COMPLETED, done)]
+            message, reason = f"revision {revision} is rolled out", Reason.HEALTHY
         case Phase.PROGRESSING:
-            going = f"revision {status.current_revision} is being rolled out"
-            if wait is not None and reason in CONFIG_HOLDS:
-                going = message
-            facts += [
-                ("Ready", False, Reason.ROLLOUT_UPDATED, going),
-                ("Reconciling", True, Reason.ROLLOUT_UPDATED, going),
-                ("Progressing", True, Reason.ROLLOUT_UPDATED, going),
-            ]
+            if reason not in CONFIG_HOLDS:
+                message = f"revision {revision} is being rolled out"
+            reason = Reason.ROLLOUT_UPDATED
         case Phase.PAUSED:
             if reason is Reason.PAUSED_BY_USER:  # `waitingFor` has the rest, which changes with every pod
                 message = ctx.paused_because
-            facts += [
-                ("Ready", False, reason, message),
-                ("Paused", True, reason, message),
-                ("Progressing", True, Reason.ROLLOUT_PAUSED, message),
-            ]
         case Phase.ABORTED:
             if status.abort is not None:
                 message = _held_back(ctx, status.abort)
-            kinds = {"Ready": False, "Stalled": True, "Aborted": True, "Progressing": False}
-            facts += [(kind, holds, Reason.ROLLOUT_ABORTED, message) for kind, holds in kinds.items()]
+            reason = Reason.ROLLOUT_ABORTED
         case Phase.ROLLED_BACK:
-            facts += [
-                (kind, kind == "Stalled", Reason.ROLLED_BACK, _rolled_back(ctx))
-                for kind in ("Ready", "Stalled", "Progressing")
-            ]
+            message, reason = _rolled_back(ctx), Reason.ROLLED_BACK
         case Phase.DEGRADED:
-            facts += _degraded(ctx, wait, reason, message)
-    return facts
-
-
-def _degraded(ctx: PassContext, wait: Wait | None, reason: Reason, message: str) -> list[Fact]:
-    if not needs_a_person(reason):
-        message = f"no progress for {ctx.spec.progress_deadline_s:g} s: {message}"
-        reason = Reason.PROGRESS_DEADLINE_EXCEEDED
-    facts: list[Fact] = [(kind, kind == "Stalled", reason, message) for kind in ("Ready", "Stalled", "Progressing")]
-    if wait is not None and wait.spec_is_wrong:
+            if not needs_a_person(reason):
+                message = f"no progress for {ctx.spec.progress_deadline_s:g} s: {message}"
+                reason = Reason.PROGRESS_DEADLINE_EXCEEDED
+    kinds = _IN_PHASE[phase].items()
+    facts: list[Fact] = [(kind, holds, _OF_ITS_OWN.get((phase, kind), reason), message) for kind, holds in kinds]
+    if phase is Phase.DEGRADED and wait is not None and wait.spec_is_wrong:
         facts.append(("InvalidSpec", True, reason, message))
     return facts
 
@@ -281,13 +267,13 @@ def _traffic_facts(ctx: PassContext) -> list[Fact]:
         if service.name in ctx.named_services:
             for finding in trait_findings(service.traits, relation=Relation.MANAGED):
                 by_finding.setdefault(finding, []).append(str(service.name))
-    if not by_finding:
-        return facts
-    sentences = (
+    sentences = [
         f"Service {' and '.join(sorted(names))}: {finding.path}: {finding.what}; {finding.fix}"
         for finding, names in by_finding.items()
-    )
-    return [*facts, ("ServiceUnsafe", True, Reason.SERVICE_UNSAFE, ". ".join(sentences))]
+    ]
+    if sentences:
+        facts.append(("ServiceUnsafe", True, Reason.SERVICE_UNSAFE, ". ".join(sentences)))
+    return facts
 
 
 def _dated(facts: list[Fact], before: tuple[Condition, ...], *, now_s: float, generation: int) -> tuple[Condition, ...]:

@@ -17,13 +17,7 @@ from rollouts.core.config.lost import uses_of
 from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait
-from rollouts.core.model.config import (
-    ConfigHold,
-    ConfigKind,
-    ConfigUse,
-    SourceKnown,
-    SourceUnread,
-)
+from rollouts.core.model.config import ConfigHold, ConfigKind, ConfigUse, SourceKnown, SourceUnread
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
     AdoptConfigCopy,
@@ -50,8 +44,8 @@ PODS_SEEN_S = 10.0
 STRANGERS_AGAIN_S = 60.0
 """How long after a list with a pod of no known ReplicaSet the pods are listed again."""
 
-
-_AT_REST = {Reason.SCALE_DOWN_DELAY, Reason.DRAINING, Reason.ROLLED_BACK}
+AT_REST = {Reason.SCALE_DOWN_DELAY, Reason.DRAINING, Reason.ROLLED_BACK}
+"""Waits of a Rollout whose update is over."""
 
 
 def with_hold(ctx: PassContext, wait: Wait | None) -> Wait | None:
@@ -61,7 +55,7 @@ def with_hold(ctx: PassContext, wait: Wait | None) -> Wait | None:
         return wait
     if wait is None or wait.reason is hold.reason:
         return _wait_of(hold)
-    if wait.reason in _AT_REST:
+    if wait.reason in AT_REST:
         return replace(_wait_of(hold), message=f"{hold.message}; {wait.message}")
     return replace(wait, message=f"{wait.message}; {hold.message}")
 
@@ -128,19 +122,16 @@ def baseline_note(ctx: PassContext) -> tuple[PatchReplicaSet, ...]:
 
 def surplus_copies(ctx: PassContext) -> Contribution:
     """Deletes copies that no ReplicaSet and no target names, once no pod of a lost ReplicaSet may read them."""
-    named = _named(ctx)
-    if named is None:
+    if (named := _named(ctx)) is None:
         return Contribution()
     unnamed = [
         copy
         for copy in ctx.seen.copies
         if not copy.deleting and not copy.problem and (copy.kind, copy.name) not in named
     ]
-    if not unnamed:
-        return Contribution()
     due = [copy for copy in unnamed if copy.created_at_s + KEPT_S <= ctx.now_s]
     if not due:
-        return Contribution(wake_at_s=min(copy.created_at_s for copy in unnamed) + KEPT_S)
+        return Contribution(wake_at_s=min([copy.created_at_s + KEPT_S for copy in unnamed], default=None))
     # A pod that has lost its ReplicaSet may still read a copy.
     pods, known = ctx.seen.pods, {replica_set.revision for replica_set in ctx.seen.replica_sets}
     if pods is None:
@@ -212,8 +203,11 @@ def _with_secrets(ctx: PassContext, step: Contribution, lacking: Mapping[str, Re
         intents += done
         wait = why or wait
     patched = {intent.uid for intent in step.intents if isinstance(intent, PatchReplicaSet)}
+    # The live ones are needed although they do not grow now: a source may change before they have pods.
+    live = (ctx.stable,) if ctx.aborted else (ctx.new, ctx.stable)
     for uid, replica_set in lacking.items():
-        if uid not in patched and _is_needed(ctx, replica_set) and _why_not(ctx, replica_set) is None:
+        needed = uid not in patched and (replica_set.spec_replicas > 0 or replica_set in live)
+        if needed and _why_not(ctx, replica_set) is None:
             patch = PatchReplicaSet(name=replica_set.name, uid=uid, revision=replica_set.revision)
             intents += _with_copies(replica_set, patch)
     made = [intent.use for intent in intents if isinstance(intent, CreateConfigCopy) and intent.owner is not None]
@@ -269,11 +263,3 @@ def _why_not(ctx: PassContext, replica_set: ReplicaSet) -> Wait | None:
         message = f"{use.kind} {use.source} has changed before revision {replica_set.revision} had a copy of it"
         return Wait(Reason.CONFIG_COPY_MISSING, f"{message}; give it that content again, or go on to another revision")
     return None
-
-
-def _is_needed(ctx: PassContext, replica_set: ReplicaSet) -> bool:
-    """Whether its copies are made although it does not grow now: it has pods, or its source may change before it has."""
-    if replica_set.spec_replicas > 0:
-        return True
-    is_new = ctx.new is not None and replica_set.uid == ctx.new.uid and not ctx.aborted
-    return is_new or (ctx.stable is not None and replica_set.uid == ctx.stable.uid)

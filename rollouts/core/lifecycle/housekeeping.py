@@ -1,4 +1,5 @@
-"""Work beside the steps: deletes old ReplicaSets beyond the limit, sets ephemeral metadata, finds out why pods are not ready."""
+"""Work beside the steps: adopts ReplicaSets, deletes old ones beyond the limit, sets ephemeral metadata, finds out why pods are
+not ready."""
 
 from __future__ import annotations
 
@@ -7,15 +8,50 @@ from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait
 from rollouts.core.lifecycle.commands import rollback_target
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import AskPods, DeleteReplicaSet, Intent, PatchPod, PatchReplicaSet
+from rollouts.core.model.intents import (
+    AdoptReplicaSet,
+    AskPods,
+    DeleteReplicaSet,
+    Intent,
+    PatchPod,
+    PatchReplicaSet,
+)
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import PodMetadata
-from rollouts.core.model.snapshot import PodsSeen, ReplicaSet
+from rollouts.core.model.snapshot import PodsSeen, ReplicaSet, Snapshot
 from rollouts.core.model.status import stable_before
 from rollouts.core.scale.restarts import PODS_FRESH_S
 from rollouts.core.scale.sizing import role_metadata
 
 TROUBLE_AFTER_S = 30.0  # how long pods may be late before the controller lists them
+
+
+def adoptions(seen: Snapshot) -> tuple[AdoptReplicaSet, ...]:
+    """The ReplicaSets that nobody controls and the Rollout adopts; the others are left alone and reported.
+
+    Nothing else is decided before: a view without them shows fewer pods and revisions than exist. `kubectl delete
+    --cascade=orphan` leaves such ReplicaSets, and their pods go on serving. Without adoption, a Rollout that is applied
+    again would create all its pods a second time. Deployments adopt the same way (pkg/controller/controller_ref_manager.go).
+    """
+    return tuple(
+        AdoptReplicaSet(
+            name=orphan.name, uid=orphan.uid, resource_version=orphan.resource_version, has_owners=orphan.has_owners
+        )
+        for orphan in seen.orphans
+        if not orphan.problem
+    )
+
+
+def not_adopted(seen: Snapshot) -> str:
+    """Message about ReplicaSets under the Rollout's name that are not adopted: why, and what to do; "" when there are none."""
+    return ". ".join(
+        [
+            f"ReplicaSet {orphan.name} has the label rollouts.dev/name of this Rollout and no controller, but "
+            f"{orphan.problem}: the Rollout does not adopt it; delete it, or remove the label"
+            for orphan in seen.orphans
+            if orphan.problem
+        ]
+    )
 
 
 def surplus(ctx: PassContext) -> tuple[DeleteReplicaSet, ...]:

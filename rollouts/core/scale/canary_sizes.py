@@ -5,7 +5,7 @@ This module only computes sizes: it waits for nothing, writes nothing and rememb
 
 from __future__ import annotations
 
-from typing import TypeAlias, assert_never
+from typing import TypeAlias
 
 from msgspec import Struct
 
@@ -16,18 +16,7 @@ from rollouts.core.model.frozen import replace
 from rollouts.core.model.limits import ceil_percent
 from rollouts.core.model.rollout import Canary
 from rollouts.core.model.snapshot import ReplicaSet
-from rollouts.core.model.steps import (
-    Analyze,
-    MatchTrafficWeight,
-    Pause,
-    PauseUntilPromoted,
-    SetCanaryReplicas,
-    SetCanaryScalePercent,
-    SetHeaderRoute,
-    SetMirrorRoute,
-    SetWeight,
-    WeightPercent,
-)
+from rollouts.core.model.steps import MatchTrafficWeight, SetCanaryReplicas, SetCanaryScalePercent, WeightPercent
 from rollouts.core.model.traffic import Split
 from rollouts.core.routing.routes import exchanges_roles
 from rollouts.core.routing.services import selected_revision
@@ -72,16 +61,21 @@ def canary_sizes(ctx: PassContext, strategy: Canary, demand: Demand) -> Sizes:
     if ctx.spec.replicas == 0:
         return no_pods(ctx)
     sizes = _ratio_sizes(ctx, strategy, demand) if ctx.by_ratio else _routed_sizes(ctx, strategy, demand)
-    leaving: list[_Side] = [(each, each.staying_available) for each in ctx.older]
-    sides = [*leaving, (ctx.new, ctx.new_available), (ctx.stable, ctx.stable_available)]
-    asked = [*sizes.older, sizes.new, sizes.stable]
-    floored = asked if ctx.by_ratio else _within_floor(ctx, sides, asked)  # `canary_pass` keeps the floor by itself
+    sides: list[_Side] = [(replica_set, replica_set.staying_available) for replica_set in ctx.older]
+    sides += [(ctx.new, ctx.new_available), (ctx.stable, ctx.stable_available)]
+    asked = floored = [*sizes.older, sizes.new, sizes.stable]
+    if not ctx.by_ratio:  # `canary_pass` keeps the floor by itself
+        # `replicas` − `maxUnavailable` pods stay available; pods of older revisions leave first. A revision that was superseded
+        # at a large weight shrinks only as the stable one grows (argo-rollouts issue 3372).
+        spare, floored = sum([pods for _, pods in sides]) - ctx.promised, []
+        for (_, pods), size in zip(sides, asked, strict=True):
+            floored.append(max(size, pods - max(spare, 0)))
+            spare -= max(0, pods - floored[-1])
     kept = _while_shown(ctx, sides, floored)
     if kept != asked:
         *older, new, stable = kept
         sizes = replace(sizes, older=tuple(older), new=new, stable=stable)
-    holding = demand.holding
-    if not holding or sizes.stable > 1 or not _keeps_stable_service(ctx, strategy):
+    if not demand.holding or sizes.stable > 1 or not _keeps_stable_service(ctx, strategy):
         return sizes
     # A step to 100 leaves the last stable pod to the stable Service, which switches after the last step, or (`pingPong`) changes
     # its role with the promotion. The step does not wait for this pod to leave.
@@ -95,8 +89,7 @@ def no_pods(ctx: PassContext) -> Sizes:
 
 
 def _ratio_sizes(ctx: PassContext, strategy: Canary, demand: Demand) -> Sizes:
-    replicas, weight_percent = ctx.spec.replicas, demand.weight_percent
-    surge, _ = ctx.limits
+    replicas, weight_percent, (surge, _) = ctx.spec.replicas, demand.weight_percent, ctx.limits
     new_spec = ctx.new.spec_replicas if ctx.new else 0
     after = canary_pass(
         replicas=replicas,
@@ -105,30 +98,20 @@ def _ratio_sizes(ctx: PassContext, strategy: Canary, demand: Demand) -> Sizes:
         max_unavailable=strategy.max_unavailable,
         canary=_size(ctx.new),
         stable=_size(ctx.stable) if ctx.stable else None,
-        older=[_size(each) for each in ctx.older],
+        older=[_size(replica_set) for replica_set in ctx.older],
     )
-    wanted_new, wanted_stable = replicas, 0
-    if ctx.stable is not None:
-        pair = target_pair(replicas=replicas, weight_percent=weight_percent, surge=surge)
-        wanted_new, wanted_stable = pair.canary, pair.stable
-    new, stable = after.canary, after.stable
-    if ctx.stable is not None:
-        stable = max(stable, _least_stable(ctx, ctx.stable, demand))
-        if demand.holding:
-            new = max(min(new, replicas + surge - stable), min(new, new_spec))
-    return Sizes(new=new, stable=stable, older=after.older, wanted_new=wanted_new, wanted_stable=wanted_stable)
-
-
-def _least_stable(ctx: PassContext, stable: ReplicaSet, demand: Demand) -> int:
-    """The fewest stable pods to keep while somebody pauses the steps, while `lacking`, or while `holding`."""
-    replicas, (surge, _) = ctx.spec.replicas, ctx.limits
-    least = 0
+    if ctx.stable is None:
+        return Sizes(new=after.canary, stable=after.stable, older=after.older, wanted_new=replicas, wanted_stable=0)
+    new, least, stable_spec = after.canary, 0, ctx.stable.spec_replicas
     if ctx.paused or demand.lacking:  # the autoscaler may act, but no step goes further
-        new_spec = ctx.new.spec_replicas if ctx.new else 0
-        least = stable.spec_replicas - max(0, stable.spec_replicas + new_spec - replicas - surge)
+        least = stable_spec - max(0, stable_spec + new_spec - replicas - surge)
     if demand.holding and replicas + surge > 1:
-        least = max(least, stable.spec_replicas if draining(ctx, stable.revision) else min(1, stable.spec_replicas))
-    return least
+        least = max(least, stable_spec if draining(ctx, ctx.stable.revision) else min(1, stable_spec))
+    stable = max(after.stable, least)
+    if demand.holding:
+        new = max(min(new, replicas + surge - stable), min(new, new_spec))
+    pair = target_pair(replicas=replicas, weight_percent=weight_percent, surge=surge)
+    return Sizes(new=new, stable=stable, older=after.older, wanted_new=pair.canary, wanted_stable=pair.stable)
 
 
 def _routed_sizes(ctx: PassContext, strategy: Canary, demand: Demand) -> Sizes:
@@ -137,10 +120,9 @@ def _routed_sizes(ctx: PassContext, strategy: Canary, demand: Demand) -> Sizes:
     if ctx.stable is None:
         return Sizes(new=replicas, stable=0, older=older, wanted_new=replicas, wanted_stable=0)
     wanted_new = _aborted_canary(ctx, strategy) if ctx.aborted else demand.canary_replicas
-    wanted_stable = _wanted_stable(ctx, strategy, ctx.stable, demand)
+    stable = wanted_stable = _wanted_stable(ctx, strategy, ctx.stable, demand)
     new_is_there = ctx.new is not None and ctx.new_available >= wanted_new
     blocked = ctx.paused or demand.lacking or not (ctx.aborted or new_is_there)
-    stable = wanted_stable
     if stable < ctx.stable.spec_replicas and blocked:
         stable = max(stable, min(ctx.stable.spec_replicas, replicas))
     if demand.holding and stable == 0:
@@ -179,10 +161,11 @@ def _wanted_stable(ctx: PassContext, strategy: Canary, stable: ReplicaSet, deman
 
 def _aborted_canary(ctx: PassContext, strategy: Canary) -> int:
     """Pods that an aborted revision keeps: all until stable is complete, then all for its delay; a delay of 0 never ends."""
-    keep = ctx.stable_available < ctx.spec.replicas or strategy.abort_scale_down_delay_s == 0
     if ctx.new is None:
         return 0
-    return ctx.new.spec_replicas if keep else kept_size(ctx, ctx.new, limit=None)
+    if ctx.stable_available < ctx.spec.replicas or strategy.abort_scale_down_delay_s == 0:
+        return ctx.new.spec_replicas
+    return kept_size(ctx, ctx.new, limit=None)
 
 
 def _for_traffic(ctx: PassContext, strategy: Canary, canary_traffic: EffectiveWeight) -> int:
@@ -192,20 +175,6 @@ def _for_traffic(ctx: PassContext, strategy: Canary, canary_traffic: EffectiveWe
     by_stable = selected_revision(ctx, strategy.stable_service) == ctx.status.current_revision
     most_percent = max(canary_traffic.most_percent, 100 - canary_traffic.least_percent if by_stable else 0)
     return min(ctx.new.spec_replicas, ceil_percent(ctx.spec.replicas, most_percent))
-
-
-def _within_floor(ctx: PassContext, sides: list[_Side], sizes: list[int]) -> list[int]:
-    """`sizes`, raised so that `replicas` − `maxUnavailable` pods stay available; pods of older revisions leave first.
-
-    A revision that was superseded at a large weight shrinks only as the stable one grows (argo-rollouts issue 3372).
-    """
-    spare, after = -ctx.promised, []
-    for _, pods in sides:
-        spare += pods
-    for (_, pods), size in zip(sides, sizes, strict=True):
-        after.append(max(size, pods - max(spare, 0)))
-        spare -= max(0, pods - after[-1])
-    return after
 
 
 def _while_shown(ctx: PassContext, sides: list[_Side], sizes: list[int]) -> list[int]:
@@ -223,18 +192,12 @@ def _while_shown(ctx: PassContext, sides: list[_Side], sizes: list[int]) -> list
 def _pinned(ctx: PassContext, strategy: Canary) -> SetCanaryReplicas | SetCanaryScalePercent | None:
     """The latest `setCanaryScale` so far; None without one, if that is `matchTrafficWeight`, and after the last step."""
     index = ctx.status.step_index
-    if index >= len(strategy.steps):
-        return None
-    for step in reversed(strategy.steps[: index + 1]):
-        match step:
-            case SetCanaryReplicas() | SetCanaryScalePercent():
-                return step
-            case MatchTrafficWeight():
-                return None
-            case SetWeight() | Pause() | PauseUntilPromoted() | SetHeaderRoute() | SetMirrorRoute() | Analyze():
-                continue
-            case _:
-                assert_never(step)
+    steps = strategy.steps[: index + 1] if index < len(strategy.steps) else ()
+    for step in reversed(steps):
+        if isinstance(step, SetCanaryReplicas | SetCanaryScalePercent):
+            return step
+        if isinstance(step, MatchTrafficWeight):
+            return None
     return None
 
 

@@ -59,6 +59,14 @@ def target_pair(*, replicas: int, weight_percent: WeightPercent, surge: int) -> 
     """
     if replicas == 0:
         return Pair(0, 0)
+    # Splits to compare, (canary, total), in the order in which equally good ones win.
+    down, up = replicas * weight_percent // 100, ceil_percent(replicas, weight_percent)
+    may_be_empty = weight_percent in (0, 100) or (replicas == 1 and surge == 0)
+    splits = [(up, replicas)] if up < replicas or may_be_empty else []
+    splits += [(down, replicas)] if down > 0 or may_be_empty else []
+    if surge > 0:
+        splits.append((up, replicas + 1))
+        splits += [(down, replicas + 1)] if down > 0 or may_be_empty else []
     common = replicas * (replicas + 1)  # makes errors in shares of N and of N + 1 comparable without fractions
 
     def error(split: tuple[int, int]) -> WeightPercent:
@@ -66,7 +74,7 @@ def target_pair(*, replicas: int, weight_percent: WeightPercent, surge: int) -> 
         off = 100 * canary - weight_percent * total
         return max(off, -off) * (common // total)
 
-    canary, total = min(_splits(replicas=replicas, weight_percent=weight_percent, surge=surge), key=error)
+    canary, total = min(splits, key=error)
     return Pair(canary, total - canary)
 
 
@@ -97,16 +105,35 @@ def canary_pass(
     kept = stable or Size(0, 0)
     ceiling, floor = replicas + surge, replicas - unavailable
 
-    grown = _grown(canary, kept, target=target, room=ceiling - sum(size.spec for size in (canary, kept, *older)))
-    before = tuple(size.spec for size in older)
-    available = sum(size.staying_available for size in (canary, kept, *older))
-    after = _older_after(older, spare=available - floor)
-    moved = after != before or grown != Pair(canary.spec, kept.spec)
-    if any(before) and moved:
-        return CanaryPass(grown.canary, grown.stable, after)
+    # Both sides grow; stable first, as it serves most of the traffic.
+    room = ceiling - sum(size.spec for size in (canary, kept, *older))
+    to_stable = max(0, min(target.stable - kept.spec, room))
+    to_canary = max(0, min(target.canary - canary.spec, room - to_stable))
+    grown = Pair(canary.spec + to_canary, kept.spec + to_stable)
+    # Old revisions lose their unavailable pods and, oldest first, the available ones that can be spared.
+    spare = sum(size.staying_available for size in (canary, kept, *older)) - floor
+    after = []
+    for size in older:
+        taken = max(0, min(size.staying_available, spare))
+        spare -= taken
+        after.append(size.staying_available - taken)
+    before = [size.spec for size in older]
+    if any(before) and (after != before or grown != Pair(canary.spec, kept.spec)):
+        return CanaryPass(grown.canary, grown.stable, tuple(after))
     held = sum(after)  # nothing changed, so all these pods are available and the floor needs every one of them
-    pair = _shrunk(canary, kept, grown=grown, target=target, floor=floor - held, ceiling=ceiling - held)
-    return CanaryPass(pair.canary, pair.stable, after)
+    floor, ceiling = floor - held, ceiling - held
+    # Stable gives up pods while the canary grows, else the canary does.
+    if target.canary >= canary.spec:
+        to = target.stable
+        stable_size, canary_size = _drained(
+            kept, canary, grown=(grown.stable, grown.canary), target=to, floor=floor, ceiling=ceiling
+        )
+    else:
+        to = target.canary
+        canary_size, stable_size = _drained(
+            canary, kept, grown=(grown.canary, grown.stable), target=to, floor=floor, ceiling=ceiling
+        )
+    return CanaryPass(canary_size, stable_size, tuple(after))
 
 
 def routed_canary_replicas(
@@ -148,11 +175,6 @@ def routed_stable_replicas(
     return ceil_percent(replicas, 100 - min(weight_percent, recorded_weight_percent))
 
 
-def threshold_met(*, desired: int, available: int, threshold: ProgressThreshold | None) -> bool:
-    """Whether enough of `desired` pods are available to go on."""
-    return available >= least_met(desired=desired, threshold=threshold)
-
-
 def least_met(*, desired: int, threshold: ProgressThreshold | None) -> int:
     """The fewest available pods of `desired` that are enough to go on: all of them, or `replicaProgressThreshold`'s part.
 
@@ -175,77 +197,25 @@ def at_desired(*, desired: int, spec: int, available: int, threshold: ProgressTh
     """
     if spec != desired:
         return False
-    if threshold is None or _amount(threshold.value) < 0:
+    least = None if threshold is None else threshold.value
+    if least is None or (least.value if isinstance(least, Percent) else least) < 0:
         return available == desired
-    return threshold_met(desired=desired, available=available, threshold=threshold)
-
-
-def _splits(*, replicas: int, weight_percent: WeightPercent, surge: int) -> list[tuple[int, int]]:
-    """Splits to compare, (canary, total), in the order in which equally good ones win; never empty."""
-    down, up = replicas * weight_percent // 100, ceil_percent(replicas, weight_percent)
-    may_be_empty = weight_percent in (0, 100) or (replicas == 1 and surge == 0)
-    splits = []
-    if up < replicas or may_be_empty:
-        splits.append((up, replicas))
-    if down > 0 or may_be_empty:
-        splits.append((down, replicas))
-    if surge > 0:
-        splits.append((up, replicas + 1))
-        if down > 0 or may_be_empty:
-            splits.append((down, replicas + 1))
-    return splits
-
-
-def _grown(canary: Size, stable: Size, *, target: Pair, room: int) -> Pair:
-    """Both sides grown towards their targets by at most `room` pods in total; stable first, as it serves most of the traffic."""
-    to_stable = max(0, min(target.stable - stable.spec, room))
-    to_canary = max(0, min(target.canary - canary.spec, room - to_stable))
-    return Pair(canary.spec + to_canary, stable.spec + to_stable)
-
-
-def _older_after(older: Sequence[Size], *, spare: int) -> tuple[int, ...]:
-    """Old revisions without their unavailable pods and, oldest first, without `spare` available ones."""
-    after = []
-    for size in older:
-        taken = max(0, min(size.staying_available, spare))
-        spare -= taken
-        after.append(size.staying_available - taken)
-    return tuple(after)
-
-
-def _shrunk(canary: Size, stable: Size, *, grown: Pair, target: Pair, floor: int, ceiling: int) -> Pair:
-    """The pair after the shrinking side gave up the pods that it can: stable while the canary grows, else the canary."""
-    if target.canary >= canary.spec:
-        drained, other = _drained(
-            stable,
-            canary,
-            grown_draining=grown.stable,
-            grown_other=grown.canary,
-            target=target.stable,
-            floor=floor,
-            ceiling=ceiling,
-        )
-        return Pair(other, drained)
-    drained, other = _drained(
-        canary,
-        stable,
-        grown_draining=grown.canary,
-        grown_other=grown.stable,
-        target=target.canary,
-        floor=floor,
-        ceiling=ceiling,
-    )
-    return Pair(drained, other)
+    return available >= least_met(desired=desired, threshold=threshold)
 
 
 def _drained(
-    draining: Size, other: Size, *, grown_draining: int, grown_other: int, target: int, floor: int, ceiling: int
+    draining: Size, other: Size, *, grown: tuple[int, int], target: int, floor: int, ceiling: int
 ) -> tuple[int, int]:
     """(draining side, other side) after this pass.
 
     The draining side counts by its spec, not by its available pods: its unavailable pods go first, and this frees the room that
     the other side needs to grow.
+
+    Args:
+        grown: the two sides after they grew.
+        target: of the draining side.
     """
+    grown_draining, grown_other = grown
     spare = draining.spec + other.staying_available - floor
     if spare <= 0:
         return grown_draining, grown_other
@@ -260,7 +230,3 @@ def _drained(
     needed = max(0, floor - min(draining.staying_available, after) - min(other.staying_available, cut))
     other_after = cut + min(lost, needed)
     return max(0, min(after, ceiling - other_after)), other_after
-
-
-def _amount(limit: IntOrPercent) -> int:
-    return limit.value if isinstance(limit, Percent) else limit

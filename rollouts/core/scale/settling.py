@@ -11,9 +11,6 @@ from msgspec import Struct
 from rollouts.core.context.waits import pods_text
 from rollouts.core.model.autoscaling import AutoscalerSeen
 
-_RATE_LIMITS = ("ScaleUpLimit", "ScaleDownLimit")
-_ABOUT_TO_GROW = "ScaleUpStabilized"
-
 
 class Unsettled(Struct, frozen=True):
     """Why an autoscaler has not settled.
@@ -54,11 +51,14 @@ def unsettled(seen: AutoscalerSeen, *, now_s: float, replicas: int | None = None
     if seen.desired != seen.current or (replicas is not None and seen.desired != replicas):
         pods = seen.current if replicas is None or seen.desired == replicas else replicas
         return Unsettled(f"{pods_text(pods or 0)}, it wants {seen.desired}")
-    if (beyond := _beyond_bound(seen)) is not None:
-        return beyond
-    if seen.scaling_limited.status and seen.scaling_limited.reason in _RATE_LIMITS:
+    wanted = seen.desired or 0
+    if wanted > seen.max_replicas:
+        return Unsettled(f"{pods_text(wanted)}, its maximum is {seen.max_replicas}")
+    if wanted < seen.min_replicas:
+        return Unsettled(f"{pods_text(wanted)}, its minimum is {seen.min_replicas}")
+    if seen.scaling_limited.status and seen.scaling_limited.reason in ("ScaleUpLimit", "ScaleDownLimit"):
         return Unsettled("it scales as fast as its behavior allows")
-    if seen.able_to_scale.reason == _ABOUT_TO_GROW:
+    if seen.able_to_scale.reason == "ScaleUpStabilized":
         return Unsettled(f"it will add pods when its window of {seen.stabilization_up_s} s is over")
     window_s = max(seen.stabilization_up_s, seen.stabilization_down_s)
     if seen.last_scale_at_s is None or now_s >= seen.last_scale_at_s + window_s:
@@ -74,16 +74,6 @@ def is_settled(seen: AutoscalerSeen, *, now_s: float, replicas: int | None = Non
 def headroom_percent(*, pods: int, most: int) -> int:
     """How far `pods` are from the maximum, in whole per cent of the maximum, rounded down; 0 beyond it."""
     return max(0, 100 * (most - pods) // most) if most > 0 else 0
-
-
-def _beyond_bound(seen: AutoscalerSeen) -> Unsettled | None:
-    """Why it will scale although it wants what there is: that is more than its maximum, or less than its minimum."""
-    pods = seen.desired or 0
-    if pods > seen.max_replicas:
-        return Unsettled(f"{pods_text(pods)}, its maximum is {seen.max_replicas}")
-    if pods < seen.min_replicas:
-        return Unsettled(f"{pods_text(pods)}, its minimum is {seen.min_replicas}")
-    return None
 
 
 def _said(reason: str, message: str) -> str:

@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-from typing import assert_never
+from typing import TypeAlias
 
 from msgspec import Struct
 
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.model.rollout import Canary
 from rollouts.core.model.status import RolloutStatus
-from rollouts.core.model.steps import (
-    Analyze,
-    MatchTrafficWeight,
-    Pause,
-    PauseUntilPromoted,
-    SetCanaryReplicas,
-    SetCanaryScalePercent,
-    SetHeaderRoute,
-    SetMirrorRoute,
-    SetWeight,
-    WeightPercent,
-)
+from rollouts.core.model.steps import Analyze, Pause, PauseUntilPromoted, SetWeight, WeightPercent
 from rollouts.core.model.traffic import ALL_TO_STABLE, Split
 from rollouts.core.routing.routes import asked_split
 from rollouts.core.scale.canary_sizes import wanted_canary
 from rollouts.core.strategy.autoscaling import waits_at_gate
 
+AnyPause: TypeAlias = Pause | PauseUntilPromoted
+
 
 class StepGoal(Struct, frozen=True, kw_only=True):
-    """What the steps ask for in one pass.
+    """What the steps ask for in one pass; by default nothing, before the first step.
 
     Args:
         at_end: all steps are done.
@@ -40,25 +31,13 @@ class StepGoal(Struct, frozen=True, kw_only=True):
         analyzes: the current step is an analysis.
     """
 
-    at_end: bool
-    is_last: bool
-    weight_percent: WeightPercent
-    split: Split
-    canary_replicas: int
-    pause: Pause | PauseUntilPromoted | None
-    analyzes: bool
-
-
-NO_PODS = StepGoal(
-    at_end=False,
-    is_last=False,
-    weight_percent=0,
-    split=ALL_TO_STABLE,
-    canary_replicas=0,
-    pause=None,
-    analyzes=False,
-)
-"""The goal before the first step: of an update that waits for something that its spec names."""
+    at_end: bool = False
+    is_last: bool = False
+    weight_percent: WeightPercent = 0
+    split: Split = ALL_TO_STABLE
+    canary_replicas: int = 0
+    pause: AnyPause | None = None
+    analyzes: bool = False
 
 
 class LowerWeight(Struct, frozen=True):
@@ -127,38 +106,21 @@ def next_gate_index(status: RolloutStatus, strategy: Canary) -> int | None:
     return None
 
 
-def pause_at(strategy: Canary, index: int) -> Pause | PauseUntilPromoted | None:
+def pause_at(strategy: Canary, index: int) -> AnyPause | None:
     """The step of that index, if it is a pause; None for any other step, and after the last step."""
-    if index >= len(strategy.steps):
-        return None
-    match strategy.steps[index]:
-        case Pause() | PauseUntilPromoted() as pause:
-            return pause
-        case (
-            SetWeight()
-            | SetCanaryReplicas()
-            | SetCanaryScalePercent()
-            | MatchTrafficWeight()
-            | SetHeaderRoute()
-            | SetMirrorRoute()
-            | Analyze()
-        ):
-            return None
-        case never:
-            assert_never(never)
+    step = strategy.steps[index] if index < len(strategy.steps) else None
+    return step if isinstance(step, AnyPause) else None
 
 
-def pause_end_s(ctx: PassContext, pause: Pause | PauseUntilPromoted | None) -> float | None:
+def pause_end_s(ctx: PassContext, pause: AnyPause | None) -> float | None:
     """When the current pause is over; None without a pause, for one without an end, and while the update is aborted or paused."""
-    if ctx.aborted or ctx.paused:
+    if ctx.aborted or ctx.paused or pause is None:
         return None
     match pause:
         case Pause(duration_s):
             return (ctx.status.step_started_at_s or ctx.now_s) + duration_s
-        case PauseUntilPromoted() | None:
+        case PauseUntilPromoted():
             return None
-        case never:
-            assert_never(never)
 
 
 def asked_weight(ctx: PassContext, strategy: Canary) -> WeightPercent:

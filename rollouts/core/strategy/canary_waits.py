@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import assert_never
-
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait, pods_text, pods_wait
 from rollouts.core.drain.cutover import draining_wait
@@ -13,7 +11,7 @@ from rollouts.core.model.steps import Pause, PauseUntilPromoted
 from rollouts.core.routing.routes import ROUTES_NEED_A_PERSON, exchanges_roles
 from rollouts.core.routing.services import NEEDS_A_PERSON
 from rollouts.core.strategy.autoscaling import gate_wait, waited_since_s
-from rollouts.core.strategy.canary_steps import StepGoal, pause_end_s
+from rollouts.core.strategy.canary_steps import AnyPause, StepGoal, pause_end_s
 from rollouts.core.strategy.skeleton import Moves
 
 
@@ -34,13 +32,9 @@ def canary_wait(ctx: PassContext, step: StepGoal, moves: Moves) -> Wait | None:
 def _step_wait(ctx: PassContext, step: StepGoal, moves: Moves, service_wait: Wait | None) -> Wait | None:
     """The wait of the step itself, or of the promotion; then for evidence and for the autoscaler."""
     if step.at_end:
-        return (
-            _pods_or_traffic(ctx, moves, service_wait)
-            or _last_pods(ctx, moves)
-            or _last_services(ctx, moves, service_wait)
-            or autoscaling_wait(ctx, step)
-            or _verdict(step, moves)
-        )
+        traffic = _pods_or_traffic(ctx, moves, service_wait) or _last_pods(ctx, moves)
+        last = traffic or _last_services(ctx, moves, service_wait)
+        return last or autoscaling_wait(ctx, step) or _verdict(step, moves)
     if step.pause is not None:
         pause = pause_wait(ctx, step.pause)
         if pause is not None and pause.deadline_s is not None and pause.deadline_s <= ctx.now_s:
@@ -80,7 +74,7 @@ def autoscaling_wait(ctx: PassContext, step: StepGoal) -> Wait | None:
     return gate_wait(ctx, since_s=ctx.now_s if began_s is None else began_s)
 
 
-def pause_wait(ctx: PassContext, pause: Pause | PauseUntilPromoted | None) -> Wait | None:
+def pause_wait(ctx: PassContext, pause: AnyPause | None) -> Wait | None:
     """The wait of the current pause, with what ends it; None without a pause, and when somebody promoted past it."""
     index = ctx.status.step_index
     if pause is None or ctx.promoted_past(index):
@@ -91,8 +85,6 @@ def pause_wait(ctx: PassContext, pause: Pause | PauseUntilPromoted | None) -> Wa
         case PauseUntilPromoted():
             gate = f"step {index}: waiting for promotion of revision {ctx.status.current_revision}"
             return Wait(Reason.PROMOTION_NEEDED, f"{gate}: {ctx.command('promote')}")
-        case never:
-            assert_never(never)
 
 
 def _no_canary_pod(ctx: PassContext, step: StepGoal, moves: Moves) -> Wait | None:

@@ -20,7 +20,7 @@ def rules_of(ctx: PassContext) -> StrategyRules:
     held = None if has_pods else prerequisites_wait(ctx)
     match ctx.spec.strategy:
         case Canary() as strategy:
-            goal = canary_steps.step_goal(ctx, strategy) if held is None else canary_steps.NO_PODS
+            goal = canary_steps.step_goal(ctx, strategy) if held is None else canary_steps.StepGoal()
             return canary.CanaryRules(strategy=strategy, step=goal, held=held)
         case BlueGreen() as strategy:
             return blue_green.BlueGreenRules(strategy, held)

@@ -44,8 +44,10 @@ FUNCTIONS = {
     "decide_invalid": "rollouts.core.decide",
     "decide_run": "rollouts.core.analysis.run",
 }
-RENAMED: Mapping[str, tuple[str, Mapping[str, str]]] = {}
-"""By class as it was: its name now, and those of its fields that changed."""
+RENAMED: Mapping[str, tuple[str, Mapping[str, str | None]]] = {
+    "DeleteConfigCopy": ("DeleteConfigCopy", {"kind": None}),  # was always CONFIG_MAP
+}
+"""By class as it was: its name now, and those of its fields that changed; None for a field that is gone."""
 
 STEPS = 9  # what a wire status is written for; any number will do
 SHOWN = 20
@@ -163,7 +165,8 @@ def renamed(there: Any) -> Any:
             return [renamed(each) for each in there]
         case {"class": was, **fields}:
             name, names = RENAMED.get(was, (was, {}))
-            return {"class": name, **{names.get(field, field): renamed(part) for field, part in fields.items()}}
+            now = {names.get(field, field): renamed(part) for field, part in fields.items()}
+            return {"class": name, **{str(field): part for field, part in now.items() if field is not None}}
         case {"enum": was, "name": member}:
             name, names = RENAMED.get(was, (was, {}))
             return {"enum": name, "name": names.get(member, member)}

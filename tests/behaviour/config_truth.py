@@ -86,7 +86,7 @@ class ConfigTruth:
                 seen = body.get("preconditions") or {}
                 uid, version = seen["uid"], seen["resourceVersion"]
                 self._deleting = name
-                return DeleteConfigCopy(kind=ConfigKind.CONFIG_MAP, name=name, uid=uid, resource_version=version)
+                return DeleteConfigCopy(name=name, uid=uid, resource_version=version)
             case _:
                 return None
 

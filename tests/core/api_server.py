@@ -152,11 +152,11 @@ def _with_copies(
                 taken = there.configs.secret_copies_taken - {use.copy}
                 configs = replace(there.configs, secret_copies=made_of, secret_copies_taken=taken, copy_looks=looks)
                 there = replace(there, configs=configs)
-        case DeleteConfigCopy(kind=kind, name=name, uid=uid, resource_version=version):
+        case DeleteConfigCopy(name=name, uid=uid, resource_version=version):
             found = before.get(uid)
             if found is None or found.resource_version != version:
                 raise RefusedError(f"copy {name} has changed")
-            users = [each.name for each in there.replica_sets if (kind, name) in _named(each)]
+            users = [each.name for each in there.replica_sets if (ConfigKind.CONFIG_MAP, name) in _named(each)]
             assert not users, f"S14: copy {name} is deleted, and {users} name it"
         case AdoptConfigCopy(name=name, uid=uid) | ReleaseConfigCopy(name=name, uid=uid):
             found = before.get(uid)

@@ -104,7 +104,7 @@ def _intents(seen: Snapshot) -> dict[str, Intent]:
         "copy again": CreateConfigCopy(replace(USE, copy=copy.name)),
         "adopt": AdoptConfigCopy(**of_copy),
         "disown": ReleaseConfigCopy(**of_copy, owner_index=0),
-        "drop": DeleteConfigCopy(kind=copy.kind, **of_copy),
+        "drop": DeleteConfigCopy(**of_copy),
     }
 
 

@@ -80,7 +80,7 @@ def _needed_by_nobody(before: Snapshot, intent: DeleteConfigCopy) -> list[Violat
     """S14: no ReplicaSet, no pod that may have lost its ReplicaSet, and no ReplicaSet that comes next names a deleted copy."""
     copy = next((each for each in before.copies if each.uid == intent.uid), None)
     unknown = before.orphans or any(each.config is None for each in before.replica_sets)
-    users = [each.name for each in before.replica_sets if (intent.kind, intent.name) in _names(each.config)]
+    users = [each.name for each in before.replica_sets if (ConfigKind.CONFIG_MAP, intent.name) in _names(each.config)]
     known = {each.revision for each in before.replica_sets}
     pods = before.pods
     if users or unknown:

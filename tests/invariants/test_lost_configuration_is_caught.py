@@ -40,7 +40,7 @@ def _with_source(seen: Snapshot, source: SourceKnown | SourceAbsent | SourceUnre
 
 def _delete(seen: Snapshot) -> DeleteConfigCopy:
     found = seen.copies[0]
-    return DeleteConfigCopy(kind=found.kind, name=found.name, uid=found.uid, resource_version=found.resource_version)
+    return DeleteConfigCopy(name=found.name, uid=found.uid, resource_version=found.resource_version)
 
 
 def _unnamed(seen: Snapshot) -> Snapshot:

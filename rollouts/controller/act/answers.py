@@ -14,17 +14,7 @@ from rollouts.cluster.client import Client
 from rollouts.cluster.decoding import decode, decode_route
 from rollouts.cluster.store import Store
 from rollouts.cluster.structs import PodObject, RouteObject
-from rollouts.controller.act.calls import (
-    AskDataPlanes,
-    AskProbes,
-    ListPods,
-    OwnAsk,
-    ReadAutoscaling,
-    ReadClasses,
-    ReadRoute,
-    ReadService,
-    TrySecretCopy,
-)
+from rollouts.controller.act.calls import AskDataPlanes, OwnAsk, ReadClasses, ReadRoute
 from rollouts.controller.facts.gateway_classes import GatewayClasses
 from rollouts.controller.facts.gateway_lags import GatewayLags
 from rollouts.controller.facts.route_kinds import RouteKinds, missing
@@ -34,11 +24,12 @@ from rollouts.controller.workqueue.owned import replica_sets_of
 from rollouts.controller.workqueue.queue import WorkQueue
 from rollouts.core.model.config import CopyLook
 from rollouts.core.model.frozen import replace
+from rollouts.core.model.intents import AskAutoscaling, AskPods, AskSecretCopy, AskService
 from rollouts.core.model.snapshot import DrainSeen
 from rollouts.core.model.traffic import LiveSeen, VerifiedBy
 from rollouts.errors import ApiExists, ApiForbidden, ApiInvalid, ApiNotFound, RolloutsError, TransientError
 from rollouts.manifests.config_copy import config_copy_probe
-from rollouts.manifests.ownership import FIELD_MANAGER, REVISION
+from rollouts.manifests.ownership import FIELD_MANAGER, REVISION, pods_selector
 from rollouts.objects import POD, REPLICA_SET, SECRET, SERVICE, Key, Kind
 from rollouts.ports import Clock, ClusterLoad, DataPlanes, DrainQuestion, LiveQuestion
 
@@ -131,11 +122,11 @@ class Answers:
 
     def _room(self, ask: OwnAsk) -> asyncio.Semaphore:
         match ask:
-            case ListPods() | AskProbes():
+            case AskPods() | DrainQuestion():
                 return self._room_for_lists
             case AskDataPlanes():
                 return self._room_for_planes
-            case ReadService() | ReadRoute() | ReadClasses() | ReadAutoscaling() | TrySecretCopy():
+            case AskService() | ReadRoute() | ReadClasses() | AskAutoscaling() | AskSecretCopy():
                 return self._room_for_asks
             case _:
                 assert_never(ask)
@@ -143,8 +134,8 @@ class Answers:
     async def _answered(self, key: Key, uid: str, ask: OwnAsk) -> float:
         """Puts the answer into the inbox; in how many seconds a pass should look at it, 0 when it is news."""
         match ask:
-            case ReadService(name=name):
-                self._inbox.put_service(key, name, await self._read_service(key, name))
+            case AskService(name=name):
+                self._inbox.put_service(key, str(name), await self._read_service(key, str(name)))
             case ReadRoute(route=route):
                 self._inbox.put_route(key, route, await self._read_route(ask))
             case ReadClasses(gateways):
@@ -153,32 +144,35 @@ class Answers:
                 live = await self._live(question)
                 if not self._inbox.put_live(key, route, live):
                     return min(pace.again_s(live) - self._clock.now_s(), pace.most_s)
-            case AskProbes(question, label_selector):
-                self._inbox.put_drained(key, question.revision, await self._drained(key, question, label_selector))
-            case ReadAutoscaling(gate):
+            case DrainQuestion(revision=revision):
+                self._inbox.put_drained(key, revision, await self._drained(key, ask))
+            case AskAutoscaling(gate):
                 if not self._inbox.put_autoscaling(key, gate, await self._load.seen(key, gate)):
                     return ASK_AGAIN_S
-            case TrySecretCopy(name=name):
-                self._inbox.put_copy(key, name, await self._tried(key, ask))
-            case ListPods(label_selector=label_selector):
+            case AskSecretCopy(name=name):
+                self._inbox.put_copy(key, name, await self._tried(key, name))
+            case AskPods():
                 at_s = self._clock.now_s()
-                pods = await self._list_pods(key, label_selector)
+                pods = await self._list_pods(key)
                 owners = replica_sets_of(self._store.table(REPLICA_SET), key, uid)
                 self._inbox.put_pods(key, pods_seen(pods, owners, at_s=at_s))
             case _:
                 assert_never(ask)
         return 0.0
 
-    async def _tried(self, key: Key, ask: TrySecretCopy) -> CopyLook:
-        """Whether a Secret of that name is there. Admission comes first: what refuses the question says nothing about it."""
+    async def _tried(self, key: Key, name: str) -> CopyLook:
+        """Whether a Secret of that name is there: only a create as a dry run tells that without the right to read it.
+
+        Admission comes first: what refuses the question says nothing about the Secret.
+        """
         at_s = self._clock.now_s()
-        manifest = config_copy_probe(key.namespace, ask.name, rollout=ask.rollout)
+        manifest = config_copy_probe(key.namespace, name, rollout=key.name)
         try:
             await self._client.create(SECRET, key.namespace, manifest, FIELD_MANAGER, dry_run=True)
         except ApiExists:
             return CopyLook(at_s, there=True)
         except (ApiForbidden, ApiInvalid, ApiNotFound) as exc:
-            log.warning("secret_copy_not_seen", rollout=str(key), name=ask.name, why=str(exc))
+            log.warning("secret_copy_not_seen", rollout=str(key), name=name, why=str(exc))
             return CopyLook(at_s, there=None)
         return CopyLook(at_s, there=False)
 
@@ -214,23 +208,23 @@ class Answers:
             self._lags.answered(question, seen)
         return seen
 
-    async def _drained(self, key: Key, question: DrainQuestion, label_selector: str) -> DrainSeen:
+    async def _drained(self, key: Key, question: DrainQuestion) -> DrainSeen:
         if self._planes is None:
             message = "neither a data plane nor Prometheus is configured (--data-plane, --prometheus-url)"
             return DrainSeen(at_s=self._clock.now_s(), in_flight=None, message=message, streams=None)
         addresses, others = set[str](), set[str]()
-        for pod in await self._list_pods(key, label_selector) if question.needs_addresses else ():
+        for pod in await self._list_pods(key) if question.needs_addresses else ():
             left = (pod.metadata.labels or {}).get(REVISION) == question.revision
             (addresses if left else others).add(pod.status.pod_ip)
         asked = replace(question, addresses=frozenset(addresses - {""}), others=frozenset(others - {""}))
         return await self._planes.drained(asked, deadline_s=PLANES_DEADLINE_S)
 
-    async def _list_pods(self, key: Key, label_selector: str) -> list[PodObject]:
+    async def _list_pods(self, key: Key) -> list[PodObject]:
         pods: list[PodObject] = []
-        token = ""
+        selector, token = pods_selector(key.name), ""
         while True:
             page = pod_page(
-                await self._client.list_page(POD, key.namespace, label_selector=label_selector, continue_token=token)
+                await self._client.list_page(POD, key.namespace, label_selector=selector, continue_token=token)
             )
             pods.extend(page.items)
             token = page.continue_token

@@ -11,9 +11,16 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from rollouts.core.model.autoscaling import AutoscalingGate
-from rollouts.core.model.config import ConfigKind, ConfigUse
-from rollouts.core.model.intents import CopyOwner
+from rollouts.core.model.config import ConfigUse
+from rollouts.core.model.intents import (
+    AskAutoscaling,
+    AskConfig,
+    AskPods,
+    AskSecretCopy,
+    AskService,
+    CopyOwner,
+    EvictPod,
+)
 from rollouts.core.model.rollout import Rollout
 from rollouts.core.model.traffic import Pace, RouteName
 from rollouts.objects import Kind, Manifest
@@ -107,13 +114,6 @@ class Delete(Struct, frozen=True, kw_only=True):
     route: RouteName | None = None
 
 
-class Evict(Struct, frozen=True, kw_only=True):
-    """Evicts a pod; a refusal by a PodDisruptionBudget is an answer, not an error."""
-
-    pod: str
-    uid: str
-
-
 class RemoveRolloutAnnotation(Struct, frozen=True, kw_only=True):
     """Removes an annotation of the Rollout, if it has this value and the Rollout has not changed since the decision.
 
@@ -133,40 +133,17 @@ class WriteStatus(Struct, frozen=True, kw_only=True):
 
 
 Write: TypeAlias = (
-    Create | CreateRoute | CreateCopy | Patch | Adopt | Apply | Delete | Evict | RemoveRolloutAnnotation | WriteStatus
+    Create
+    | CreateRoute
+    | CreateCopy
+    | Patch
+    | Adopt
+    | Apply
+    | Delete
+    | EvictPod
+    | RemoveRolloutAnnotation
+    | WriteStatus
 )
-
-
-class ReadService(Struct, frozen=True):
-    """GETs one Service."""
-
-    name: str
-
-
-class ReadConfig(Struct, frozen=True):
-    """GETs one source of configuration, for its hash. All Rollouts of the namespace that name it share one read."""
-
-    kind: ConfigKind
-    name: str
-
-
-class TrySecretCopy(Struct, frozen=True):
-    """Tries to POST a Secret of that name, as a dry run: only that tells whether it is there without the right to read it."""
-
-    rollout: str
-    name: str
-
-
-class ListPods(Struct, frozen=True):
-    """Lists the pods of the Rollout's ReplicaSets."""
-
-    label_selector: str
-
-
-class ReadAutoscaling(Struct, frozen=True):
-    """Reads the Rollout's autoscalers and what the gate's container uses, from lists that the whole namespace shares."""
-
-    gate: AutoscalingGate
 
 
 class ReadRoute(Struct, frozen=True, kw_only=True):
@@ -203,16 +180,10 @@ class AskDataPlanes:
     question: LiveQuestion = field(compare=False)
 
 
-class AskProbes(Struct, frozen=True):
-    """Asks the probes of `spec.drain` about a revision, after listing its pods."""
-
-    question: DrainQuestion
-    label_selector: str
-
-
 OwnAsk: TypeAlias = (
-    ReadService | ListPods | ReadAutoscaling | ReadRoute | ReadClasses | AskDataPlanes | AskProbes | TrySecretCopy
+    AskService | AskPods | AskAutoscaling | AskSecretCopy | ReadRoute | ReadClasses | AskDataPlanes | DrainQuestion
 )
-"""What one Rollout asks for itself."""
+"""What one Rollout asks for itself: questions of the decision as they are, or with what `render` knows about their subject."""
 
-Ask: TypeAlias = OwnAsk | ReadConfig
+Ask: TypeAlias = OwnAsk | AskConfig
+"""All Rollouts of the namespace that name a source share one `AskConfig`."""

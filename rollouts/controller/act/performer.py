@@ -23,9 +23,7 @@ from rollouts.controller.act.calls import (
     CreateCopy,
     CreateRoute,
     Delete,
-    Evict,
     Patch,
-    ReadConfig,
     RemoveRolloutAnnotation,
     Write,
     WriteStatus,
@@ -36,6 +34,7 @@ from rollouts.controller.workqueue.inbox import Inbox
 from rollouts.controller.workqueue.owned import is_controlled_by
 from rollouts.controller.workqueue.queue import WorkQueue
 from rollouts.core.model.config import ConfigKind, CopyLook
+from rollouts.core.model.intents import AskConfig, EvictPod
 from rollouts.core.model.snapshot import EvictionRefused
 from rollouts.core.model.traffic import RouteName
 from rollouts.errors import (
@@ -164,11 +163,11 @@ class Performer:
                 case CreateRoute() | Patch() | Apply() | Delete() if call.route is not None:
                     await self._write_route(target.key, call, call.route)
                     writes += 1
-                case Create() | CreateRoute() | Patch() | Apply() | Delete() | Evict():
+                case Create() | CreateRoute() | Patch() | Apply() | Delete() | EvictPod():
                     await self._write(target.key, call)
                     writes += 1
-                case ReadConfig(kind=kind, name=name):
-                    self._sources.ask((kind, target.key.namespace, name))
+                case AskConfig(ref):
+                    self._sources.ask((ref.kind, target.key.namespace, ref.name))
                 case _:
                     self._answers.ask(target.key, target.uid, call)
         return writes
@@ -247,7 +246,7 @@ class Performer:
         except (ApiForbidden, ApiInvalid) as exc:
             raise RouteWriteRefused(route, exc) from exc
 
-    async def _write(self, key: Key, call: Create | CreateRoute | Patch | Apply | Delete | Evict) -> None:
+    async def _write(self, key: Key, call: Create | CreateRoute | Patch | Apply | Delete | EvictPod) -> None:
         match call:
             case Create():
                 await self._create(key, call)
@@ -260,7 +259,7 @@ class Performer:
                 with suppress(ApiNotFound):  # it is gone already, as wanted
                     await self._client.delete(call.kind, where, call.name, call.uid, call.resource_version)
                 self._barrier.wrote(key, call.kind, call.name, resource_version=None, uid=call.uid, namespace=where)
-            case Evict():
+            case EvictPod():
                 await self._evict(key, call)
             case _:
                 assert_never(call)
@@ -356,11 +355,11 @@ class Performer:
         elif call.kind == POD:
             self._inbox.pods_changed(key)
 
-    async def _evict(self, key: Key, call: Evict) -> None:
+    async def _evict(self, key: Key, call: EvictPod) -> None:
         try:
-            await self._client.evict(key.namespace, call.pod, call.uid)
+            await self._client.evict(key.namespace, call.name, call.uid)
         except ApiThrottled as exc:
-            self._inbox.put_refusal(key, EvictionRefused(at_s=self._clock.now_s(), pod=call.pod, message=str(exc)))
+            self._inbox.put_refusal(key, EvictionRefused(at_s=self._clock.now_s(), pod=call.name, message=str(exc)))
             self._queue.add(key)
             return
         except (ApiNotFound, ApiConflict):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TypeAlias, assert_never
+from typing import Any, TypeAlias, assert_never
 
 from rollouts.api.status.wire import can_wait, merge_patch, status_to_wire
 from rollouts.controller.act.calls import (
@@ -13,19 +13,12 @@ from rollouts.controller.act.calls import (
     Create,
     CreateCopy,
     Delete,
-    Evict,
-    ListPods,
     Patch,
-    ReadAutoscaling,
-    ReadConfig,
-    ReadService,
     RemoveRolloutAnnotation,
-    TrySecretCopy,
     Write,
     WriteStatus,
 )
-from rollouts.controller.act.render_routes import render_routing
-from rollouts.controller.act.render_subsets import render_subset
+from rollouts.controller.act.render_routes import render_routing, render_subset
 from rollouts.controller.observe.routes import RouteRead
 from rollouts.core.model.author import NOTE_SUFFIX
 from rollouts.core.model.intents import (
@@ -61,34 +54,30 @@ from rollouts.core.model.intents import (
     TerminateAnalysisRun,
 )
 from rollouts.core.model.rollout import Rollout
+from rollouts.core.model.service_ref import SubsetName
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.traffic import RouteName
 from rollouts.manifests.adoption import adoption_patch, release_patch
 from rollouts.manifests.analysis_run import analysis_run, termination_patch
-from rollouts.manifests.config_copy import kind_of
 from rollouts.manifests.event import Regarding, event, event_name
-from rollouts.manifests.ownership import PREFIX, pods_selector
+from rollouts.manifests.ownership import PREFIX
 from rollouts.manifests.pod import pod_patch
 from rollouts.manifests.service import release_service, switch_service
 from rollouts.manifests.workload import replica_set, replica_set_patch
 from rollouts.objects import ANALYSIS_RUN, CONFIG_MAP, POD, REPLICA_SET, ROLLOUT, SERVICE, Kind, Manifest
 from rollouts.ports import JSON_PATCH, MERGE_PATCH
 
-Plain: TypeAlias = (
-    CreateReplicaSet
-    | AdoptReplicaSet
+_Patched: TypeAlias = (
+    AdoptReplicaSet
     | PatchReplicaSet
-    | DeleteReplicaSet
     | SwitchService
     | ReleaseService
     | PatchPod
-    | EvictPod
-    | RemoveAnnotation
-    | AskService
-    | AskPods
+    | TerminateAnalysisRun
+    | AdoptConfigCopy
+    | ReleaseConfigCopy
 )
-"""The intents that concern neither routes, nor analyses, nor configuration, nor autoscalers."""
 
 
 def render(
@@ -104,100 +93,78 @@ def render(
     match intent:
         case SetTraffic() | MakeRoute() | ReleaseRoute() | AskRoute() | AskFeatures() | AskLive() | AskDrained():
             return render_routing(snapshot, intent, routes)
-        case SwitchService(name=name) | AskService(name=name) if not isinstance(name, str):
+        case SwitchService(name=SubsetName()) | AskService(name=SubsetName()):
             return render_subset(snapshot.rollout, intent, routes)
-        case CreateAnalysisRun() | TerminateAnalysisRun() | DeleteAnalysisRun():
-            return (_render_run(snapshot.rollout, intent),)
-        case AskConfig() | CreateConfigCopy() | DeleteConfigCopy():
-            return (_render_config(snapshot.rollout, intent),)
-        case AdoptConfigCopy() | ReleaseConfigCopy() | AskSecretCopy():
-            return (_render_kept_copy(snapshot.rollout, intent),)
-        case AskAutoscaling(gate):
-            return (ReadAutoscaling(gate),)
+        case AskService() | AskPods() | AskAutoscaling() | AskConfig() | AskSecretCopy() | EvictPod():
+            return (intent,)
         case _:
-            return (_render(snapshot.rollout, intent),)
+            return (_write(snapshot.rollout, intent),)
 
 
-def _render(rollout: Rollout, intent: Plain) -> Write | Ask:
+def _write(
+    rollout: Rollout,
+    intent: _Patched
+    | CreateReplicaSet
+    | CreateAnalysisRun
+    | CreateConfigCopy
+    | DeleteReplicaSet
+    | DeleteAnalysisRun
+    | DeleteConfigCopy
+    | RemoveAnnotation,
+) -> Write:
     match intent:
-        case CreateReplicaSet():
-            manifest = replica_set(rollout, intent)
-            return Create(
-                kind=REPLICA_SET,
-                name=manifest["metadata"]["name"],
-                manifest=manifest,
-                owner_uid=rollout.uid,
-                revision=intent.revision,
-            )
-        case AdoptReplicaSet(name=name, uid=uid):
-            body = adoption_patch(
-                rollout, uid=uid, resource_version=intent.resource_version, has_owners=intent.has_owners
-            )
-            return Adopt(Patch(kind=REPLICA_SET, name=name, uid=uid, body=body, content_type=JSON_PATCH))
-        case PatchReplicaSet(name=name, uid=uid):
-            return Patch(kind=REPLICA_SET, name=name, uid=uid, body=replica_set_patch(intent), content_type=MERGE_PATCH)
-        case DeleteReplicaSet(name=name, uid=uid, resource_version=version):
-            return Delete(kind=REPLICA_SET, name=name, uid=uid, resource_version=version)
-        case SwitchService(name=name, uid=uid):
-            switch = switch_service(intent, rollout=rollout.name)
-            return Patch(kind=SERVICE, name=str(name), uid=uid, body=switch, content_type=MERGE_PATCH)
-        case ReleaseService(name=name, uid=uid):
-            released = release_service(intent)
-            return Patch(kind=SERVICE, name=name, uid=uid, body=released, content_type=MERGE_PATCH, leaves_watch=True)
-        case PatchPod(name=name, uid=uid):
-            return Patch(kind=POD, name=name, uid=uid, body=pod_patch(intent), content_type=MERGE_PATCH)
-        case EvictPod(name=name, uid=uid):
-            return Evict(pod=name, uid=uid)
+        case CreateReplicaSet(revision=revision):
+            made = replica_set(rollout, intent)
+            name = made["metadata"]["name"]
+            return Create(kind=REPLICA_SET, name=name, manifest=made, owner_uid=rollout.uid, revision=revision)
+        case CreateAnalysisRun(name=name, revision=revision):
+            run = analysis_run(rollout, intent)
+            return Create(kind=ANALYSIS_RUN, name=name, manifest=run, owner_uid=rollout.uid, revision=revision)
+        case CreateConfigCopy(use, owner):
+            return CreateCopy(rollout=rollout, use=use, owner=owner)
+        case DeleteReplicaSet() | DeleteAnalysisRun() | DeleteConfigCopy():
+            version = intent.resource_version
+            return Delete(kind=intent.kind, name=intent.name, uid=intent.uid, resource_version=version)
+        case AdoptReplicaSet(uid=uid, resource_version=version) | AdoptConfigCopy(uid=uid, resource_version=version):
+            body = adoption_patch(rollout, uid=uid, resource_version=version, has_owners=intent.has_owners)
+            return Adopt(_patch(intent.kind, intent, body, JSON_PATCH))
+        case ReleaseConfigCopy(uid=uid, resource_version=version):
+            body = release_patch(rollout, uid=uid, resource_version=version, owner_index=intent.owner_index)
+            return _patch(CONFIG_MAP, intent, body, JSON_PATCH)
+        case PatchReplicaSet():
+            return _patch(REPLICA_SET, intent, replica_set_patch(intent))
+        case SwitchService():
+            return _patch(SERVICE, intent, switch_service(intent, rollout=rollout.name))
+        case ReleaseService():
+            return _patch(SERVICE, intent, release_service(intent), leaves_watch=True)
+        case PatchPod():
+            return _patch(POD, intent, pod_patch(intent))
+        case TerminateAnalysisRun():
+            return _patch(ANALYSIS_RUN, intent, termination_patch(intent))
         case RemoveAnnotation(verb=verb, value=value):
             note = f"{verb}{NOTE_SUFFIX}"
             noted = f"{PREFIX}{note}" if note in rollout.annotations else ""
             return RemoveRolloutAnnotation(annotation=f"{PREFIX}{verb}", value=value, note=noted)
-        case AskService(name=name):
-            return ReadService(str(name))
-        case AskPods():
-            return ListPods(pods_selector(rollout.name))
         case _:
             assert_never(intent)
 
 
-def _render_run(rollout: Rollout, intent: CreateAnalysisRun | TerminateAnalysisRun | DeleteAnalysisRun) -> Write:
-    match intent:
-        case CreateAnalysisRun(name=name, revision=revision):
-            run = analysis_run(rollout, intent)
-            return Create(kind=ANALYSIS_RUN, name=name, manifest=run, owner_uid=rollout.uid, revision=revision)
-        case TerminateAnalysisRun(name=name, uid=uid):
-            body = termination_patch(intent)
-            return Patch(kind=ANALYSIS_RUN, name=name, uid=uid, body=body, content_type=MERGE_PATCH)
-        case DeleteAnalysisRun(name=name, uid=uid, resource_version=version):
-            return Delete(kind=ANALYSIS_RUN, name=name, uid=uid, resource_version=version)
-        case _:
-            assert_never(intent)
-
-
-def _render_config(rollout: Rollout, intent: AskConfig | CreateConfigCopy | DeleteConfigCopy) -> Write | Ask:
-    match intent:
-        case AskConfig(ref):
-            return ReadConfig(ref.kind, ref.name)
-        case CreateConfigCopy(use, owner):
-            return CreateCopy(rollout=rollout, use=use, owner=owner)
-        case DeleteConfigCopy(kind=kind, name=name, uid=uid, resource_version=version):
-            return Delete(kind=kind_of(kind), name=name, uid=uid, resource_version=version)
-        case _:
-            assert_never(intent)
-
-
-def _render_kept_copy(rollout: Rollout, intent: AdoptConfigCopy | ReleaseConfigCopy | AskSecretCopy) -> Write | Ask:
-    match intent:
-        case AdoptConfigCopy(name=name, uid=uid, resource_version=version):
-            body = adoption_patch(rollout, uid=uid, resource_version=version, has_owners=intent.has_owners)
-            return Adopt(Patch(kind=CONFIG_MAP, name=name, uid=uid, body=body, content_type=JSON_PATCH))
-        case ReleaseConfigCopy(name=name, uid=uid, resource_version=version):
-            body = release_patch(rollout, uid=uid, resource_version=version, owner_index=intent.owner_index)
-            return Patch(kind=CONFIG_MAP, name=name, uid=uid, body=body, content_type=JSON_PATCH)
-        case AskSecretCopy(name):
-            return TrySecretCopy(rollout.name, name)
-        case _:
-            assert_never(intent)
+def _patch(
+    kind: Kind,
+    intent: _Patched,
+    body: Mapping[str, Any] | Sequence[Any],
+    content_type: str = MERGE_PATCH,
+    *,
+    leaves_watch: bool = False,
+) -> Patch:
+    return Patch(
+        kind=kind,
+        name=str(intent.name),
+        uid=intent.uid,
+        body=body,
+        content_type=content_type,
+        leaves_watch=leaves_watch,
+    )
 
 
 def render_status(status: RolloutStatus, *, before: Manifest, step_count: int = 0) -> tuple[WriteStatus | None, bool]:

@@ -1,15 +1,18 @@
-"""Turns intents about routes into calls: the codec's operations, with our precondition and marks around them. Pure."""
+"""Turns intents about routes into calls: the codec's operations, with our precondition and marks around them. Pure.
+
+A subset of a DestinationRule, which is a Service to core, is written here too.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import TypeAlias, assert_never
 
 from rollouts.controller.act.calls import (
     Apply,
     Ask,
     AskDataPlanes,
-    AskProbes,
     CreateRoute,
     Delete,
     Patch,
@@ -19,21 +22,34 @@ from rollouts.controller.act.calls import (
 )
 from rollouts.controller.observe.places import Place
 from rollouts.controller.observe.routes import UNREADABLE, RouteRead
-from rollouts.controller.workqueue.managed import managed_by_text
+from rollouts.controller.observe.subsets import host_name, rule_of, version_of
+from rollouts.controller.workqueue.managed import managed_by, managed_by_text
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import AskDrained, AskFeatures, AskLive, AskRoute, MakeRoute, ReleaseRoute, SetTraffic
+from rollouts.core.model.intents import (
+    AskDrained,
+    AskFeatures,
+    AskLive,
+    AskRoute,
+    AskService,
+    MakeRoute,
+    ReleaseRoute,
+    SetTraffic,
+    SwitchService,
+)
 from rollouts.core.model.rollout import Rollout
+from rollouts.core.model.service_ref import SubsetName
 from rollouts.core.model.snapshot import Snapshot
-from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.traffic import RouteName, RouteSeen, RuleSaid, Split
 from rollouts.errors import ApiConflict, Unroutable
 from rollouts.manifests.json_patch import json_patch
 from rollouts.manifests.own_route import made_route, owner_operations, remade_route
-from rollouts.manifests.ownership import pods_selector
+from rollouts.manifests.ownership import MANAGED, MANAGED_VALUE, REVISION
 from rollouts.manifests.route import Marks, marked, owned_route, route_patch, route_release, route_release_with_marks
-from rollouts.objects import Key, Manifest
-from rollouts.ports import JSON_PATCH, DrainQuestion, LiveQuestion
+from rollouts.manifests.service import mark_service
+from rollouts.objects import SERVICE, Key, Manifest
+from rollouts.ports import JSON_PATCH, MERGE_PATCH, DrainQuestion, LiveQuestion
 from rollouts.traffic.codec import LEDGER, ApplyOwned, DeleteOwned, Objects, Op, PatchUser, Provider
+from rollouts.traffic.istio.subsets import pointed
 from rollouts.traffic.rules.difference import operations
 
 RouteIntent: TypeAlias = SetTraffic | MakeRoute | ReleaseRoute | AskRoute | AskFeatures | AskLive | AskDrained
@@ -62,6 +78,13 @@ def render_routing(
             return (ReadClasses(routes[name].gateways),)
         case AskLive(route=name, resource_version=version, split=split, pace=pace, since_s=since_s, before=before):
             read = routes[name]
+            rules: tuple[RuleSaid, ...] = ()
+            manifests: tuple[Manifest, ...] = ()
+            if read.objects is not None:
+                manifests = tuple(each for each in (read.objects.user, read.objects.owned) if each is not None)
+                if read.place.provider is not None:
+                    with suppress(Unroutable):  # then nothing is told of rules, and all of them are judged
+                        rules = read.place.provider.rules(read.objects, read.place.target, read.context)
             question = LiveQuestion(
                 route=name,
                 resource_version=version,
@@ -70,14 +93,26 @@ def render_routing(
                 canary_service=str(read.context.canary),
                 namespace=read.context.namespace,
                 gateways=read.gateways,
-                objects=_manifests(read),
-                rules=_rules_said(read),
+                objects=manifests,
+                rules=rules,
                 since_s=since_s,
                 before=before,
             )
             return (AskDataPlanes(name, version, pace, question),)
         case AskDrained(revision=revision):
-            return (_ask_drained(snapshot.rollout, snapshot.status, revision, routes.values()),)
+            rollout = snapshot.rollout
+            left = [cutover.service for cutover in snapshot.status.cutovers if cutover.from_revision == revision]
+            gateways = dict.fromkeys(gateway for read in routes.values() for gateway in read.gateways)
+            return (
+                DrainQuestion(
+                    namespace=rollout.namespace,
+                    rollout=rollout.name,
+                    revision=revision,
+                    service=str(left[-1]) if left else "",
+                    probes=rollout.spec.drain.probes,
+                    gateways=tuple(gateways),
+                ),
+            )
         case _:
             assert_never(intent)
 
@@ -220,34 +255,33 @@ def marks_of(read: RouteRead) -> Marks:
     return Marks(managed_by, read.place.route.router, target.owned_name)
 
 
-def _rules_said(read: RouteRead) -> tuple[RuleSaid, ...]:
-    if read.place.provider is None or read.objects is None:
-        return ()
-    try:
-        return read.place.provider.rules(read.objects, read.place.target, read.context)
-    except Unroutable:  # then nothing is told of rules, and all of them are judged
-        return ()
-
-
-def _manifests(read: RouteRead) -> tuple[Manifest, ...]:
-    objects = read.objects
-    if objects is None:
-        return ()
-    return (objects.user,) if objects.owned is None else (objects.user, objects.owned)
-
-
-def _ask_drained(rollout: Rollout, status: RolloutStatus, revision: str, routes: Iterable[RouteRead]) -> AskProbes:
-    """The question whether a revision is drained. It names the Service that left the revision last, or none."""
-    left = [cutover.service for cutover in status.cutovers if cutover.from_revision == revision]
-    gateways = dict.fromkeys(gateway for read in routes for gateway in read.gateways)
-    return AskProbes(
-        DrainQuestion(
-            namespace=rollout.namespace,
-            rollout=rollout.name,
-            revision=revision,
-            service=str(left[-1]) if left else "",
-            probes=rollout.spec.drain.probes,
-            gateways=tuple(gateways),
-        ),
-        pods_selector(rollout.name),
-    )
+def render_subset(
+    rollout: Rollout, intent: SwitchService | AskService, routes: Mapping[RouteName, RouteRead]
+) -> tuple[Write | Ask, ...]:
+    """The calls that carry out `intent` about a subset: one for each object that must change. Raises: ApiConflict."""
+    rule = rule_of(routes)
+    if rule is None:
+        raise ApiConflict(f"the controller has not read a DestinationRule for {intent.name} yet")
+    if isinstance(intent, AskService):
+        host_service = host_name(rule)
+        return (AskService(host_service),) if host_service else (question_about(rule.place),)
+    host = rule.host
+    if host is None or rule.objects is None or not isinstance(rule.route, RouteSeen):
+        raise ApiConflict(f"the controller has not read {rule.place.route} yet")
+    if intent.resource_version != version_of(rule.route.resource_version, host.metadata.resource_version):
+        raise ApiConflict(f"{rule.place.route} has changed since the decision")
+    if not isinstance(intent.name, SubsetName):
+        raise ApiConflict(f"{intent.name} is not a subset of {rule.place.route}")
+    writes: list[Write] = []
+    user, marks = rule.objects.user, marks_of(rule)
+    ops = pointed(marked(user, marks), intent.name.subset, intent.revision)
+    changes = [operation for op in ops if isinstance(op, PatchUser) for operation in op.operations]
+    if body := route_patch(user, changes, marks):
+        # The rule first: from then on its subset is exact, whatever else its host selects.
+        writes.append(_patch(rule, rule.objects, body))
+    uid, version = host.metadata.uid, host.metadata.resource_version
+    labelled = (host.metadata.labels or {}).get(MANAGED) == MANAGED_VALUE
+    if not labelled or managed_by(host) != rollout.name or REVISION in (host.spec.selector or {}):
+        mark = mark_service(uid=uid, resource_version=version, rollout=rollout.name)
+        writes.append(Patch(kind=SERVICE, name=host.metadata.name, uid=uid, body=mark, content_type=MERGE_PATCH))
+    return tuple(writes)

@@ -17,12 +17,8 @@ from rollouts.controller.act.calls import (
     Apply,
     Ask,
     AskDataPlanes,
-    AskProbes,
-    ListPods,
     Patch,
-    ReadConfig,
     ReadRoute,
-    ReadService,
     Write,
     WriteStatus,
 )
@@ -40,7 +36,7 @@ from rollouts.controller.workqueue.inbox import Inbox
 from rollouts.controller.workqueue.queue import WorkQueue
 from rollouts.core.decide import begun_on_record, commands_on_record, decide, decide_invalid
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import Decision, Notice
+from rollouts.core.model.intents import AskConfig, AskPods, AskService, Decision, Notice
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.status import Phase
 from rollouts.errors import (
@@ -54,7 +50,7 @@ from rollouts.errors import (
     WatchFailed,
 )
 from rollouts.objects import Key
-from rollouts.ports import Clock
+from rollouts.ports import Clock, DrainQuestion
 from rollouts.telemetry import Telemetry, pass_span
 
 PASS_DEADLINE_S = 60.0  # each request in it has a shorter deadline of its own
@@ -68,7 +64,7 @@ REFUSED_RETRY_S = 300.0  # quotas and admission policies change without an event
 log = structlog.get_logger()
 
 _Rollout: TypeAlias = Seen | Unreadable
-_ASKS = ReadService | ReadConfig | ListPods | ReadRoute | AskDataPlanes | AskProbes
+_ASKS = AskService | AskConfig | AskPods | ReadRoute | AskDataPlanes | DrainQuestion
 
 
 @dataclass(slots=True)

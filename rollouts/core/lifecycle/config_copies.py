@@ -144,8 +144,7 @@ def surplus_copies(ctx: PassContext) -> Contribution:
         return Contribution(wake_at_s=again_s)
     return Contribution(
         intents=tuple(
-            DeleteConfigCopy(kind=copy.kind, name=copy.name, uid=copy.uid, resource_version=copy.resource_version)
-            for copy in due
+            DeleteConfigCopy(name=copy.name, uid=copy.uid, resource_version=copy.resource_version) for copy in due
         )
     )
 

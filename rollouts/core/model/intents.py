@@ -3,28 +3,51 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from msgspec import Struct
 
 from rollouts.core.model.analysis import AnalysisGate, RunDraft
 from rollouts.core.model.autoscaling import AutoscalingGate
-from rollouts.core.model.config import ConfigKind, ConfigRef, ConfigUse
+from rollouts.core.model.config import ConfigRef, ConfigUse
 from rollouts.core.model.pod_exit import Injection
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import PodMetadata
 from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.status import AbortNote, RolloutStatus, Verb
 from rollouts.core.model.traffic import Pace, RouteName, Split
+from rollouts.objects import ANALYSIS_RUN, CONFIG_MAP, REPLICA_SET, Kind
+
+
+class Adoption(Struct, frozen=True, kw_only=True):
+    """Makes the Rollout the controller of an object that has none, if it has not changed and the Rollout still exists.
+
+    Args:
+        has_owners: it has owners already; they stay.
+    """
+
+    kind: ClassVar[Kind]
+    name: str
+    uid: str
+    resource_version: str
+    has_owners: bool = False
+
+
+class Deletion(Struct, frozen=True, kw_only=True):
+    """Deletes an object, if it has not changed since (uid and resourceVersion)."""
+
+    kind: ClassVar[Kind]
+    name: str
+    uid: str
+    resource_version: str
 
 
 class CreateReplicaSet(Struct, frozen=True, kw_only=True):
     """Creates the ReplicaSet of the spec's template; an existing one of that name, owned by our uid, counts as created.
 
     Args:
-        injection: the sleep that is added to the template's containers; None for none.
         config: what it names of the sources of its template; copies of ConfigMaps exist before, and while copies of Secrets
-            are to be made, it has no pods. () without references.
+            are to be made, it has no pods.
     """
 
     revision: str
@@ -36,17 +59,10 @@ class CreateReplicaSet(Struct, frozen=True, kw_only=True):
     config: tuple[ConfigUse, ...] = ()
 
 
-class AdoptReplicaSet(Struct, frozen=True, kw_only=True):
-    """Makes the Rollout the controller of a ReplicaSet that has none, if it has not changed and the Rollout still exists.
+class AdoptReplicaSet(Adoption, frozen=True, kw_only=True):
+    """See `Adoption`."""
 
-    Args:
-        has_owners: it has owners already; they stay.
-    """
-
-    name: str
-    uid: str
-    resource_version: str
-    has_owners: bool = False
+    kind = REPLICA_SET
 
 
 class PatchReplicaSet(Struct, frozen=True, kw_only=True):
@@ -76,12 +92,10 @@ class PatchReplicaSet(Struct, frozen=True, kw_only=True):
     config: tuple[ConfigUse, ...] | None = None
 
 
-class DeleteReplicaSet(Struct, frozen=True, kw_only=True):
-    """Deletes an old ReplicaSet without pods, if it has not changed since (uid and resourceVersion)."""
+class DeleteReplicaSet(Deletion, frozen=True, kw_only=True):
+    """An old one without pods."""
 
-    name: str
-    uid: str
-    resource_version: str
+    kind = REPLICA_SET
 
 
 class SwitchService(Struct, frozen=True, kw_only=True):
@@ -232,12 +246,10 @@ class TerminateAnalysisRun(Struct, frozen=True, kw_only=True):
     uid: str
 
 
-class DeleteAnalysisRun(Struct, frozen=True, kw_only=True):
-    """Deletes a run that is over, if it has not changed since (uid and resourceVersion)."""
+class DeleteAnalysisRun(Deletion, frozen=True, kw_only=True):
+    """One that is over."""
 
-    name: str
-    uid: str
-    resource_version: str
+    kind = ANALYSIS_RUN
 
 
 class AskConfig(Struct, frozen=True):
@@ -266,26 +278,16 @@ class CreateConfigCopy(Struct, frozen=True):
     owner: CopyOwner | None = None
 
 
-class DeleteConfigCopy(Struct, frozen=True, kw_only=True):
-    """Deletes a copy that nothing names, if it has not changed since (uid and resourceVersion)."""
+class DeleteConfigCopy(Deletion, frozen=True, kw_only=True):
+    """A copy of a ConfigMap that nothing names."""
 
-    kind: ConfigKind
-    name: str
-    uid: str
-    resource_version: str
+    kind = CONFIG_MAP
 
 
-class AdoptConfigCopy(Struct, frozen=True, kw_only=True):
-    """Makes the Rollout the controller of a copy of a ConfigMap that has none, if it has not changed and the Rollout exists.
+class AdoptConfigCopy(Adoption, frozen=True, kw_only=True):
+    """A copy of a ConfigMap."""
 
-    Args:
-        has_owners: it has owners already; they stay.
-    """
-
-    name: str
-    uid: str
-    resource_version: str
-    has_owners: bool = False
+    kind = CONFIG_MAP
 
 
 class ReleaseConfigCopy(Struct, frozen=True, kw_only=True):

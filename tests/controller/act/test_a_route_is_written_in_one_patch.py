@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from rollouts.cluster.decoding import decode_route
-from rollouts.controller.act.calls import Apply, AskDataPlanes, AskProbes, Delete, Patch, ReadRoute
+from rollouts.controller.act.calls import Apply, AskDataPlanes, Delete, Patch, ReadRoute
 from rollouts.controller.act.render import render
 from rollouts.controller.observe.observer import Seen
 from rollouts.controller.observe.places import Place
@@ -21,7 +21,7 @@ from rollouts.core.model.status import Cutover
 from rollouts.core.model.traffic import ALL_TO_STABLE, RouteName, Split
 from rollouts.errors import ApiConflict, Unroutable
 from rollouts.objects import Manifest
-from rollouts.ports import JSON_PATCH
+from rollouts.ports import JSON_PATCH, DrainQuestion
 from rollouts.sim.network.gateway_types import HTTP_ROUTE
 from rollouts.sim.storage.patches import json_patch
 from rollouts.traffic.codec import ApplyOwned, Context, DeleteOwned, Destination, Objects, Op, PatchUser, Target
@@ -179,10 +179,9 @@ async def test_questions_carry_what_their_answer_needs(world: World) -> None:
     assert (live.question.stable_service, live.question.canary_service) == ("cart", "cart-canary")
     assert (live.question.gateways, live.question.names) == (("shop/public",), frozenset({"cart"}))
     assert (live.question.since_s, live.question.before, live.pace) == (5.0, Fraction(1, 5), PACE)
-    assert isinstance(drained, AskProbes)
-    asked = drained.question
-    assert (asked.revision, asked.service, asked.gateways) == ("v1", "cart", ("shop/public",))
-    assert drained.label_selector == "rollouts.dev/name=cart"
+    assert isinstance(drained, DrainQuestion)
+    assert (drained.rollout, drained.revision, drained.service) == ("cart", "v1", "cart")
+    assert drained.gateways == ("shop/public",)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from rollouts.controller.act.calls import Adopt, Patch, TrySecretCopy
+from rollouts.controller.act.calls import Adopt, Patch
 from rollouts.controller.act.performer import Performer
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AdoptConfigCopy, AskSecretCopy, ReleaseConfigCopy
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.virtual_time
 OTHERS = {"apiVersion": "v1", "kind": "ConfigMap", "name": "theirs", "uid": "theirs"}
 SEEN = {"metadata": {"name": "c", "uid": "u", "resourceVersion": "4", "ownerReferences": [OTHERS, *owned()]}}
 RELEASE = ReleaseConfigCopy(name="c", uid="u", resource_version="4", owner_index=1)
-TRY = TrySecretCopy("cart", "token-x")
+TRY = AskSecretCopy("token-x")
 
 
 def test_a_copy_that_is_released_keeps_its_other_owners() -> None:
@@ -85,6 +85,6 @@ async def test_answers_about_copies_that_nobody_asks_for_are_forgotten(world: Wo
     """Each rotation makes a copy of another name."""
     world.api.answers = [says(ok(9))]
     for number in range(150):
-        await performer.perform(world.target(), [TrySecretCopy("cart", f"token-{number}")])
+        await performer.perform(world.target(), [AskSecretCopy(f"token-{number}")])
     await answered()
     assert len(world.inbox.copies(CART)) == 100

@@ -9,10 +9,11 @@ import msgspec
 import pytest
 
 from rollouts.controller.act.answers import ASK_AGAIN_CRASHED_S, ASK_AGAIN_REFUSED_S, ASK_AGAIN_S
-from rollouts.controller.act.calls import Evict, ListPods, Patch, ReadAutoscaling, ReadService, WriteStatus
+from rollouts.controller.act.calls import Patch, WriteStatus
 from rollouts.controller.act.performer import Performer
 from rollouts.core.model.autoscaling import AutoscalingGate
 from rollouts.core.model.frozen import replace
+from rollouts.core.model.intents import AskAutoscaling, AskPods, AskService, EvictPod
 from rollouts.objects import SERVICE
 from rollouts.ports import MERGE_PATCH, Request, Response
 from tests.controller.world import CART, Answer, World, answered, error, ok, replica_set, says, service
@@ -27,7 +28,7 @@ NONE = msgspec.json.encode({"metadata": {"resourceVersion": "9"}, "items": []})
 async def test_an_answer_is_for_the_gate_that_asked(world: World, performer: Performer) -> None:
     """Another gate may be about another container."""
     world.api.answers = [says(Response(200, NONE))]
-    await performer.perform(world.target(), [ReadAutoscaling(GATE)])
+    await performer.perform(world.target(), [AskAutoscaling(GATE)])
     assert await world.queue.take() == CART
 
     seen = world.inbox.autoscaling(CART, GATE)
@@ -41,12 +42,12 @@ async def test_an_answer_is_for_the_gate_that_asked(world: World, performer: Per
 async def test_an_answer_that_is_no_news_wakes_its_pass_a_second_later(world: World, performer: Performer) -> None:
     """The lists are shared for a while: a pass that finds the same one too old asks again at once, and again."""
     world.api.answers = [says(Response(200, NONE)), says(Response(200, NONE))]
-    await performer.perform(world.target(), [ReadAutoscaling(GATE)])
+    await performer.perform(world.target(), [AskAutoscaling(GATE)])
     await world.queue.take()
     world.queue.done(CART)
     first = world.inbox.autoscaling(CART, GATE)
 
-    await performer.perform(world.target(), [ReadAutoscaling(GATE)])
+    await performer.perform(world.target(), [AskAutoscaling(GATE)])
     asked_s = world.clock.monotonic_s()
     await world.queue.take()
 
@@ -56,7 +57,7 @@ async def test_an_answer_that_is_no_news_wakes_its_pass_a_second_later(world: Wo
 
     world.queue.done(CART)
     await asyncio.sleep(20)  # virtual: the lists are read anew
-    await performer.perform(world.target(), [ReadAutoscaling(GATE)])
+    await performer.perform(world.target(), [AskAutoscaling(GATE)])
     await world.queue.take()
     assert first is not None
     assert world.inbox.autoscaling(CART, GATE) == replace(first, at_s=world.clock.now_s())
@@ -69,7 +70,7 @@ async def test_a_question_holds_up_no_write_and_its_answer_wakes_the_key(world: 
         return Response(200, msgspec.json.encode(service("web"))) if "services" in request.path else ok(8)
 
     world.api.answers = [reply, reply, reply]
-    assert await performer.perform(world.target(), [ReadService("web"), ReadService("web"), STATUS]) == 1
+    assert await performer.perform(world.target(), [AskService("web"), AskService("web"), STATUS]) == 1
     assert world.api.requests[0].path.endswith("/status")
     assert world.inbox.service(CART, "web") is None
 
@@ -85,7 +86,7 @@ async def test_a_question_holds_up_no_write_and_its_answer_wakes_the_key(world: 
 async def test_an_absent_service_is_an_answer_and_an_error_is_none(world: World, performer: Performer) -> None:
     """An API error is never read as "absent"."""
     world.api.answers = [says(error(404, "NotFound")), says(error(403, "Forbidden"))]
-    await performer.perform(world.target(), [ReadService("gone"), ReadService("secret")])
+    await performer.perform(world.target(), [AskService("gone"), AskService("secret")])
     assert await world.queue.take() == CART
 
     answer = world.inbox.service(CART, "gone")
@@ -118,7 +119,7 @@ async def test_only_pods_of_our_replica_sets_are_seen(world: World, performer: P
     listed = {"metadata": {"resourceVersion": "9"}, "items": items}
     world.api.answers = [says(Response(200, msgspec.json.encode(listed)))]
     world.replica_sets.put("", replica_set())
-    await performer.perform(world.target(), [ListPods("rollouts.dev/name=cart")])
+    await performer.perform(world.target(), [AskPods()])
     await world.queue.take()
 
     seen = world.inbox.pods(CART)
@@ -132,7 +133,7 @@ async def test_an_answer_about_a_service_lasts_10_s_or_until_we_write_to_it(worl
     """The Service is not watched: an old answer may name a resourceVersion that is long gone."""
     reply = says(Response(200, msgspec.json.encode(service("web"))))
     world.api.answers = [reply, says(ok(3)), reply]
-    ask = [ReadService("web")]
+    ask = [AskService("web")]
     await performer.perform(world.target(), ask)
     await world.queue.take()
     world.queue.done(CART)
@@ -154,7 +155,7 @@ async def test_an_answer_about_a_service_lasts_10_s_or_until_we_write_to_it(worl
 async def test_what_the_inbox_knows_of_a_rollout_goes_with_it(world: World, performer: Performer) -> None:
     """Memory must not grow with Rollouts that come and go."""
     world.api.answers = [says(error(429, "TooManyRequests")), says(error(404, "NotFound"))]
-    await performer.perform(world.target(), [ReadService("web"), Evict(pod="p", uid="u")])
+    await performer.perform(world.target(), [AskService("web"), EvictPod(name="p", uid="u")])
     await world.queue.take()
     world.inbox.forget(CART)
 
@@ -177,10 +178,10 @@ async def test_what_the_inbox_knows_of_a_rollout_goes_with_it(world: World, perf
 async def test_an_unreadable_answer_ends_nothing_else(answer: Response, world: World, performer: Performer) -> None:
     """One hostile object that a Rollout names ended the questions of all, and with them the leader."""
     world.api.answers = [lambda _request: answer]
-    await performer.perform(world.target(), [ReadService(name="web")])
+    await performer.perform(world.target(), [AskService(name="web")])
     await asyncio.sleep(1)
     world.api.answers = [lambda _request: ok(4)]
-    await performer.perform(world.target(), [ReadService(name="other")])
+    await performer.perform(world.target(), [AskService(name="other")])
     await asyncio.sleep(1)
     assert world.inbox.service(CART, "web") is None
     assert world.inbox.service(CART, "other") is not None
@@ -206,7 +207,7 @@ async def test_a_question_that_fails_is_its_rollouts_trouble_alone(
     """The key comes again later, and the group of questions lives."""
     world.api.answers = [answer]
     began_s = asyncio.get_running_loop().time()
-    await performer.perform(world.target(), [ReadService(name="web")])
+    await performer.perform(world.target(), [AskService(name="web")])
 
     assert await world.queue.take() == CART
     assert asyncio.get_running_loop().time() - began_s == pytest.approx(again_s, abs=0.1)

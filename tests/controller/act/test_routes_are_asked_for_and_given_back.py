@@ -10,7 +10,7 @@ import pytest
 
 from rollouts.cluster.decoding import decode_route
 from rollouts.cluster.structs import RouteObject
-from rollouts.controller.act.calls import Apply, AskDataPlanes, AskProbes, CreateRoute, Patch, ReadRoute
+from rollouts.controller.act.calls import Apply, AskDataPlanes, CreateRoute, Patch, ReadRoute
 from rollouts.controller.act.performer import Performer
 from rollouts.controller.facts.route_kinds import kinds_of
 from rollouts.controller.workqueue.inbox import RouteAnswer
@@ -127,7 +127,7 @@ async def test_what_we_own_beside_a_route_is_read_with_it(world: World, performe
 
 async def test_without_data_planes_every_question_is_answered_as_not_known(world: World, performer: Performer) -> None:
     """Silence would leave the Rollout waiting for an answer that nobody gives."""
-    await performer.perform(world.target(), [AskDataPlanes(ROUTE, "7", PACE, LIVE), AskProbes(DRAINED, "a=b")])
+    await performer.perform(world.target(), [AskDataPlanes(ROUTE, "7", PACE, LIVE), DRAINED])
     await answered()
 
     said, drained = world.inbox.live(CART, ROUTE), world.inbox.drained(CART)["v1"]
@@ -182,12 +182,12 @@ async def test_the_probes_are_told_which_pods_are_the_revisions(world: World) ->
     world.api.answers = [says(Response(200, msgspec.json.encode(page))) for page in pages]
     async with asyncio.TaskGroup() as questions:
         performer = world.performer(questions, planes=Planes(drained=drained))
-        await performer.perform(world.target(), [AskProbes(by_address, "rollouts.dev/name=cart")])
+        await performer.perform(world.target(), [by_address])
     assert [each.query.get("continue") for each in world.api.requests] == [None, "more"]
     before = len(world.api.requests)
     async with asyncio.TaskGroup() as questions:
         performer = world.performer(questions, planes=Planes(drained=drained))
-        await performer.perform(world.target(), [AskProbes(DRAINED, "rollouts.dev/name=cart")])
+        await performer.perform(world.target(), [DRAINED])
     assert len(world.api.requests) == before
 
     envoy, query = told

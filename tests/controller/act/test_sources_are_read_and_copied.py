@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from rollouts.controller.act.calls import CreateCopy, ReadConfig, WriteStatus
+from rollouts.controller.act.calls import CreateCopy, WriteStatus
 from rollouts.controller.act.performer import CreationWriteRefused, Performer
 from rollouts.controller.act.source_reads import read_source
 from rollouts.controller.workqueue.contents import ContentRead, ReadFailed
 from rollouts.core.config.content import content_hash
-from rollouts.core.model.config import ConfigKind, ConfigUse, ConfigVersioning
+from rollouts.core.model.config import ConfigKind, ConfigRef, ConfigUse, ConfigVersioning
+from rollouts.core.model.intents import AskConfig
 from rollouts.errors import ApiConflict, ApiExists, ApiForbidden, ApiInvalid, ApiUnavailable
 from rollouts.objects import CONFIG_MAP
 from rollouts.ports import Response
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.virtual_time
 
 MAP = ConfigKind.CONFIG_MAP
 SOURCE = (MAP, "shop", "app-config")
-READ = ReadConfig(MAP, "app-config")
+READ = AskConfig(ConfigRef(MAP, "app-config"))
 BLUE = content_hash({"color": "blue"}, None)
 USE = ConfigUse(
     kind=MAP, source="app-config", content=BLUE, copy="app-config-x", uid="app-config-uid", resource_version="7"

@@ -13,7 +13,6 @@ from rollouts.controller.act.calls import (
     Adopt,
     Create,
     Delete,
-    Evict,
     Patch,
     RemoveRolloutAnnotation,
     Write,
@@ -22,7 +21,7 @@ from rollouts.controller.act.calls import (
 from rollouts.controller.act.performer import CreationWriteRefused, Performer
 from rollouts.controller.act.render import render, render_status
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import RemoveAnnotation
+from rollouts.core.model.intents import EvictPod, RemoveAnnotation
 from rollouts.core.model.rollout import Canary
 from rollouts.core.model.snapshot import PodsSeen
 from rollouts.core.model.status import Phase, RolloutStatus, Verb
@@ -229,7 +228,7 @@ async def test_deleting_what_is_gone_succeeds_and_deletes_nothing_else(world: Wo
 async def test_a_refused_eviction_is_an_answer_not_a_failure(world: World, performer: Performer) -> None:
     """A PodDisruptionBudget says "not now"; the rest of the pass goes on and the next one knows."""
     world.api.answers = [says(error(429, "TooManyRequests", "needs 2 healthy pods"))]
-    await performer.perform(world.target(), [Evict(pod="cart-v1-abcde", uid="u"), STATUS])
+    await performer.perform(world.target(), [EvictPod(name="cart-v1-abcde", uid="u"), STATUS])
 
     refusal = world.inbox.refusal(CART)
     assert refusal is not None
@@ -245,7 +244,7 @@ async def test_a_pod_that_is_gone_needs_no_eviction(answer: Response, world: Wor
     world.inbox.put_pods(CART, PodsSeen(0.0, ()))
     world.api.answers = [says(answer)]
 
-    assert await performer.perform(world.target(), [Evict(pod="cart-v1-abcde", uid="u"), STATUS]) == 2
+    assert await performer.perform(world.target(), [EvictPod(name="cart-v1-abcde", uid="u"), STATUS]) == 2
     assert world.inbox.pods(CART) is None
 
 
@@ -254,7 +253,7 @@ async def test_an_eviction_without_an_answer_makes_the_list_of_pods_old(world: W
     world.api.answers = [says(error(500, "InternalError"))]
     world.inbox.put_pods(CART, PodsSeen(0.0, ()))
     with pytest.raises(ApiUnavailable):
-        await performer.perform(world.target(), [Evict(pod="cart-v1-abcde", uid="u")])
+        await performer.perform(world.target(), [EvictPod(name="cart-v1-abcde", uid="u")])
 
     assert world.inbox.pods(CART) is None
 

@@ -152,7 +152,7 @@ def test_a_copy_that_nothing_names_goes_once_the_pods_were_listed() -> None:
 
     assert _intents(there) == decide(_listed(there, age_s=PODS_SEEN_S)).intents == (AskPods(),)
     assert decide(_listed(there)).intents == (
-        DeleteConfigCopy(kind=copy.kind, name=copy.name, uid=copy.uid, resource_version=copy.resource_version),
+        DeleteConfigCopy(name=copy.name, uid=copy.uid, resource_version=copy.resource_version),
     )
     assert set(_copies(settled(there))) == {"v1"}
 

@@ -35,7 +35,7 @@ from rollouts.controller.adapters import (
     metric_asker,
     providers_of,
 )
-from rollouts.controller.configuration import Configuration
+from rollouts.controller.configs.configuration import Configuration
 from rollouts.controller.evidence import Evidence
 from rollouts.controller.facts.data_planes import AllDataPlanes
 from rollouts.controller.facts.gateway_classes import GatewayClasses

@@ -27,7 +27,8 @@ from rollouts.controller.act.answers import Answers
 from rollouts.controller.act.calls import Ask, Write
 from rollouts.controller.act.performer import Performer, RolloutVersion
 from rollouts.controller.act.render import render
-from rollouts.controller.act.sources import Sources
+from rollouts.controller.configs.contents import Contents
+from rollouts.controller.configs.sources import Sources
 from rollouts.controller.facts.cluster_metrics import ClusterMetrics
 from rollouts.controller.facts.gateway_classes import GatewayClasses
 from rollouts.controller.facts.gateway_lags import GatewayLags
@@ -36,7 +37,6 @@ from rollouts.controller.observe.analyses import Analyses
 from rollouts.controller.observe.observer import Observer
 from rollouts.controller.observe.routes import RouteReader
 from rollouts.controller.workqueue.barrier import Barrier
-from rollouts.controller.workqueue.contents import Contents
 from rollouts.controller.workqueue.inbox import Inbox
 from rollouts.controller.workqueue.managed import ManagedServices
 from rollouts.controller.workqueue.queue import WorkQueue

@@ -33,6 +33,7 @@ ROOMS = (
     "controller/act",
     "controller/workqueue",
     "controller/observe",
+    "controller/configs",
     "api/spec",
 )
 FOLDER = ROOT / "build" / "mutants"

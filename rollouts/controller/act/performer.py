@@ -28,7 +28,7 @@ from rollouts.controller.act.calls import (
     Write,
     WriteStatus,
 )
-from rollouts.controller.act.sources import Sources
+from rollouts.controller.configs.sources import Sources
 from rollouts.controller.workqueue.barrier import Barrier
 from rollouts.controller.workqueue.inbox import Inbox
 from rollouts.controller.workqueue.owned import is_controlled_by
@@ -48,8 +48,9 @@ from rollouts.errors import (
     TerminalError,
 )
 from rollouts.json_pointer import json_pointer
+from rollouts.manifests.adoption import adoption_patch
 from rollouts.manifests.ownership import FIELD_MANAGER, REVISION
-from rollouts.objects import ANALYSIS_RUN, POD, REPLICA_SET, ROLLOUT, SERVICE, Key, Kind
+from rollouts.objects import ANALYSIS_RUN, CONFIG_MAP, POD, REPLICA_SET, ROLLOUT, SERVICE, Key, Kind
 from rollouts.ports import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, Clock
 
 _VERDICTS = b'"analyses"'  # the field of status, as the API server answers with it
@@ -173,9 +174,15 @@ class Performer:
         return writes
 
     async def _copy(self, target: RolloutVersion, call: CreateCopy) -> None:
-        if (adoption := await self._sources.copy(target.key, call)) is not None:
+        existing = await self._sources.copy(target.key, call.rollout, call.use, call.owner)
+        if existing is not None:
+            uid, version = existing.uid, existing.resource_version
+            has_owners = bool(existing.owner_references)
+            body = adoption_patch(call.rollout, uid=uid, resource_version=version, has_owners=has_owners)
             await self._confirm(target)
-            await self._write(target.key, adoption)
+            await self._write(
+                target.key, Patch(kind=CONFIG_MAP, name=call.use.copy, uid=uid, body=body, content_type=JSON_PATCH)
+            )
         if call.use.kind is ConfigKind.SECRET:
             self._inbox.put_copy(target.key, call.use.copy, CopyLook(self._clock.now_s(), there=True))
 

@@ -76,29 +76,8 @@ def render_routing(
             return (question_about(routes[name].place),)
         case AskFeatures(route=name):
             return (ReadClasses(routes[name].gateways),)
-        case AskLive(route=name, resource_version=version, split=split, pace=pace, since_s=since_s, before=before):
-            read = routes[name]
-            rules: tuple[RuleSaid, ...] = ()
-            manifests: tuple[Manifest, ...] = ()
-            if read.objects is not None:
-                manifests = tuple(each for each in (read.objects.user, read.objects.owned) if each is not None)
-                if read.place.provider is not None:
-                    with suppress(Unroutable):  # then nothing is told of rules, and all of them are judged
-                        rules = read.place.provider.rules(read.objects, read.place.target, read.context)
-            question = LiveQuestion(
-                route=name,
-                resource_version=version,
-                split=split,
-                stable_service=str(read.context.stable),
-                canary_service=str(read.context.canary),
-                namespace=read.context.namespace,
-                gateways=read.gateways,
-                objects=manifests,
-                rules=rules,
-                since_s=since_s,
-                before=before,
-            )
-            return (AskDataPlanes(name, version, pace, question),)
+        case AskLive(route=name, resource_version=version, pace=pace):
+            return (AskDataPlanes(name, version, pace, _live_question(routes[name], intent)),)
         case AskDrained(revision=revision):
             rollout = snapshot.rollout
             left = [cutover.service for cutover in snapshot.status.cutovers if cutover.from_revision == revision]
@@ -115,6 +94,29 @@ def render_routing(
             )
         case _:
             assert_never(intent)
+
+
+def _live_question(read: RouteRead, ask: AskLive) -> LiveQuestion:
+    objects: tuple[Manifest, ...] = ()
+    rules: tuple[RuleSaid, ...] = ()
+    if read.objects is not None:
+        objects = tuple(each for each in (read.objects.user, read.objects.owned) if each is not None)
+        if read.place.provider is not None:
+            with suppress(Unroutable):  # then nothing is told of rules, and all of them are judged
+                rules = read.place.provider.rules(read.objects, read.place.target, read.context)
+    return LiveQuestion(
+        route=ask.route,
+        resource_version=ask.resource_version,
+        split=ask.split,
+        stable_service=str(read.context.stable),
+        canary_service=str(read.context.canary),
+        namespace=read.context.namespace,
+        gateways=read.gateways,
+        objects=objects,
+        rules=rules,
+        since_s=ask.since_s,
+        before=ask.before,
+    )
 
 
 def _make(rollout: Rollout, read: RouteRead, split: Split) -> CreateRoute:

@@ -20,10 +20,10 @@ from rollouts.cluster.structs import (
     RolloutObject,
     ServiceObject,
 )
+from rollouts.controller.configs.observed import Configs, config_of
 from rollouts.controller.facts.gateway_lags import GatewayLags, names_of
 from rollouts.controller.facts.proxies import ClusterFacts
 from rollouts.controller.observe.analyses import Analyses
-from rollouts.controller.observe.config import Configs, config_of
 from rollouts.controller.observe.places import Place
 from rollouts.controller.observe.routes import RouteRead, RouteReader
 from rollouts.controller.observe.services import service_seen

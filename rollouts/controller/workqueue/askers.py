@@ -7,9 +7,13 @@ too, that have a name which it needs. Where a template has the same name, a pass
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
+from rollouts.core.model.config import ConfigKind
 from rollouts.objects import Key
+
+SourceKey: TypeAlias = tuple[ConfigKind, str, str]
+"""Kind, namespace and name of a source of configuration."""
 
 _Thing = TypeVar("_Thing", bound=Hashable)
 

@@ -20,8 +20,7 @@ from rollouts.cluster.structs import (
     RouteObject,
     ServiceObject,
 )
-from rollouts.controller.workqueue.askers import Askers
-from rollouts.controller.workqueue.contents import SourceKey
+from rollouts.controller.workqueue.askers import Askers, SourceKey
 from rollouts.controller.workqueue.inbox import Inbox
 from rollouts.controller.workqueue.managed import is_rollout, managed_by, manager_of
 from rollouts.controller.workqueue.runs_seen import RunsSeen

@@ -11,8 +11,8 @@ import pytest
 
 from rollouts.controller.act.calls import CreateCopy, WriteStatus
 from rollouts.controller.act.performer import CreationWriteRefused, Performer
-from rollouts.controller.act.source_reads import read_source
-from rollouts.controller.workqueue.contents import ContentRead, ReadFailed
+from rollouts.controller.configs.contents import ContentRead, ReadFailed
+from rollouts.controller.configs.reads import read_source
 from rollouts.core.config.content import content_hash
 from rollouts.core.model.config import ConfigKind, ConfigRef, ConfigUse, ConfigVersioning
 from rollouts.core.model.intents import AskConfig

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from rollouts.cluster.decoding import UnreadableObject
-from rollouts.controller.observe.config import Configs, config_of
+from rollouts.controller.configs.contents import ContentRead, ReadFailed
+from rollouts.controller.configs.observed import Configs, config_of
 from rollouts.controller.observe.observer import Seen
-from rollouts.controller.workqueue.contents import ContentRead, ReadFailed
 from rollouts.core.config.content import copy_name
 from rollouts.core.model.config import (
     ConfigKind,

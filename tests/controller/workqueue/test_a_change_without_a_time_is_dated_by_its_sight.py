@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from rollouts.cluster.structs import ConfigMapMetadata, ConfigMapObject
-from rollouts.controller.workqueue.contents import Contents, SecretSeen, SourceKey
+from rollouts.controller.configs.contents import Contents, SecretSeen
+from rollouts.controller.workqueue.askers import SourceKey
 from rollouts.core.model.config import ConfigKind
 from rollouts.objects import Key
 

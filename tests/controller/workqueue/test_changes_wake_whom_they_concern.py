@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from rollouts.cluster.structs import ConfigMapObject
-from rollouts.controller.workqueue import contents
+from rollouts.controller.configs import contents
 from rollouts.controller.workqueue.askers import Askers
 from rollouts.controller.workqueue.inbox import ServiceAnswer
 from rollouts.controller.workqueue.managed import ManagedServices

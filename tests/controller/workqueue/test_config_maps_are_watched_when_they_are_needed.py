@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from rollouts.api.schema import crd_manifests
 from rollouts.cluster.store import Store, Table
 from rollouts.cluster.structs import ConfigMapObject
-from rollouts.controller.workqueue.config_map_watch import ConfigMapWatch
+from rollouts.controller.configs.configuration import ConfigMapWatch
 from rollouts.controller.workqueue.standing_watches import new_store
 from rollouts.objects import CONFIG_MAP, Manifest
 from rollouts.ports import Request

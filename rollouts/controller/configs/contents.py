@@ -1,25 +1,24 @@
 """What was read of sources of configuration, and which Rollouts name them. In RAM only, and hashes only: no content is kept.
 
 A read is about one version of a source. What the watch of ConfigMaps shows, or the last look at a Secret, decides whether it is
-still true, see `observe/config.py`.
+still true (`observed.py`).
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TypeAlias
+from typing import TypeVar
 
 from msgspec import Struct
 
 from rollouts.cluster.structs import ConfigMapMetadata, ConfigMapObject
-from rollouts.controller.workqueue.askers import Askers
+from rollouts.controller.workqueue.askers import Askers, SourceKey
 from rollouts.core.model.config import ConfigKind
 
 KEPT_MAX = 50_000
 """Sources whose hash is kept, 0.5 KB each; the least recently used one makes room, and is read again when it is needed."""
 
-SourceKey: TypeAlias = tuple[ConfigKind, str, str]
-"""Kind, namespace and name."""
+_Kept = TypeVar("_Kept")
 
 
 class ContentRead(Struct, frozen=True, kw_only=True):
@@ -74,17 +73,14 @@ class Contents:
 
     def put(self, source: SourceKey, answer: ContentRead | ReadFailed) -> None:
         """Takes what the last read of a source brought."""
-        self._read[source] = answer
-        self._read.move_to_end(source)
-        if len(self._read) > KEPT_MAX:
-            self._read.popitem(last=False)
+        _keep(self._read, source, answer)
 
     def get(self, source: SourceKey) -> ContentRead | ReadFailed | None:
         """What the last read of a source brought; None when there was none, or it is forgotten."""
-        found = self._read.get(source)
-        if found is not None:
+        answer = self._read.get(source)
+        if answer is not None:
             self._read.move_to_end(source)
-        return found
+        return answer
 
     def gone_since_s(self, source: SourceKey) -> float | None:
         """When the source was seen to go, wall clock; None when it was not, or nobody named it then."""
@@ -98,11 +94,7 @@ class Contents:
         return self._undated.get(source)
 
     def learn(self, before: ConfigMapObject | None, after: ConfigMapObject | None, *, now_s: float) -> None:
-        """Follows one change of a watched ConfigMap.
-
-        Args:
-            now_s: wall clock.
-        """
+        """Follows one change of a watched ConfigMap. `now_s` is the wall clock."""
         seen = after or before
         if seen is None:
             return
@@ -110,20 +102,17 @@ class Contents:
         if after is not None:
             self._gone.pop(source, None)
             self._changed(source, before.metadata if before is not None else None, after.metadata, now_s=now_s)
-            return
-        self._went(source, now_s=now_s)
+        else:
+            self._deleted(source, now_s=now_s)
 
     def secret(self, source: SourceKey) -> SecretSeen | None:
         """What the last look at a Secret showed; None when nobody has looked yet, or nobody needs it any more."""
         return self._secrets.get(source)
 
     def look(self, source: SourceKey, seen: SecretSeen, *, now_s: float) -> bool:
-        """Takes what a look at a Secret showed, or a read of it; an older version than the last one counts for nothing.
+        """Takes what a look at a Secret showed, or a read of it, and returns whether that is news.
 
-        Args:
-            now_s: wall clock.
-
-        Returns: whether that is anything new.
+        An older version than the last one counts for nothing. `now_s` is the wall clock.
         """
         before = self._secrets.get(source)
         known, now = (before.metadata if before is not None else None), seen.metadata
@@ -134,10 +123,10 @@ class Contents:
             self._gone.pop(source, None)
             self._changed(source, known, now, now_s=now_s)
         elif seen.failed is None and known is not None:
-            self._went(source, now_s=now_s)
+            self._deleted(source, now_s=now_s)
         return before is None or (_version(known), before.failed) != (_version(now), seen.failed)
 
-    def overlook(self, source: SourceKey) -> None:
+    def forget_secret(self, source: SourceKey) -> None:
         """Forgets a Secret that nobody looks at any more."""
         self._secrets.pop(source, None)
 
@@ -148,20 +137,22 @@ class Contents:
         if before is None or _version(before) == _version(after):
             return
         self._undated.pop(source, None)
-        if self.askers.count(source) and (after.changed_at or "") <= (
-            before.changed_at or ""
-        ):  # RFC 3339 in UTC, whole seconds
-            self._undated[source] = now_s
-            if len(self._undated) > KEPT_MAX:
-                self._undated.popitem(last=False)
+        # RFC 3339 in UTC, whole seconds
+        if self.askers.count(source) and (after.changed_at or "") <= (before.changed_at or ""):
+            _keep(self._undated, source, now_s)
 
-    def _went(self, source: SourceKey, *, now_s: float) -> None:
+    def _deleted(self, source: SourceKey, *, now_s: float) -> None:
         self._read.pop(source, None)
         self._undated.pop(source, None)
         if self.askers.count(source):
-            self._gone[source] = now_s
-            if len(self._gone) > KEPT_MAX:
-                self._gone.popitem(last=False)
+            _keep(self._gone, source, now_s)
+
+
+def _keep(kept: OrderedDict[SourceKey, _Kept], source: SourceKey, value: _Kept) -> None:
+    kept[source] = value
+    kept.move_to_end(source)
+    if len(kept) > KEPT_MAX:
+        kept.popitem(last=False)
 
 
 def _version(metadata: ConfigMapMetadata | None) -> tuple[str, str]:

@@ -13,16 +13,25 @@ import structlog
 from rollouts.cluster.client import Client
 from rollouts.cluster.decoding import metadata_of
 from rollouts.cluster.store import Store
-from rollouts.cluster.structs import Metadata
-from rollouts.controller.act.calls import CreateCopy, Patch
-from rollouts.controller.act.secret_looks import SecretLooks
-from rollouts.controller.act.source_reads import SourceRead, not_readable, read_source, refusal_remedy, without_values
+from rollouts.cluster.structs import ConfigMapMetadata, Metadata
+from rollouts.controller.configs.contents import ContentRead, Contents, ReadFailed, SecretSeen
+from rollouts.controller.configs.reads import (
+    SourceRead,
+    not_readable,
+    read_failed,
+    read_source,
+    refusal_remedy,
+    without_values,
+)
+from rollouts.controller.configs.secret_looks import SecretLooks
+from rollouts.controller.workqueue.askers import SourceKey
 from rollouts.controller.workqueue.barrier import Barrier
-from rollouts.controller.workqueue.contents import ContentRead, Contents, ReadFailed, SecretSeen, SourceKey
 from rollouts.controller.workqueue.managed import is_rollout
 from rollouts.controller.workqueue.owned import is_controlled_by
 from rollouts.controller.workqueue.queue import WorkQueue
-from rollouts.core.model.config import ConfigKind
+from rollouts.core.model.config import ConfigKind, ConfigUse
+from rollouts.core.model.intents import CopyOwner
+from rollouts.core.model.rollout import Rollout
 from rollouts.errors import (
     ApiConflict,
     ApiExists,
@@ -33,11 +42,10 @@ from rollouts.errors import (
     RolloutsError,
     TransientError,
 )
-from rollouts.manifests.adoption import adoption_patch
 from rollouts.manifests.config_copy import config_copy, kind_of
 from rollouts.manifests.ownership import CONFIG_COPY, CONFIG_COPY_VALUE, FIELD_MANAGER, NAME, name_label
-from rollouts.objects import Key
-from rollouts.ports import JSON_PATCH, Clock
+from rollouts.objects import CONFIG_MAP, Key
+from rollouts.ports import Clock
 
 READ_AGAIN_S = 1.0
 READ_AGAIN_REFUSED_S = 60.0  # somebody must change RBAC first
@@ -94,62 +102,48 @@ class Sources:
         for task in self._reading.values():
             task.cancel()
 
-    async def copy(self, key: Key, call: CreateCopy) -> Patch | None:
-        """Makes the copy, unless it exists. Returns the patch that adopts an existing one; None when nothing is left to do.
+    async def copy(
+        self, key: Key, rollout: Rollout, use: ConfigUse, owner: CopyOwner | None
+    ) -> ConfigMapMetadata | None:
+        """Makes the copy, unless it exists. Returns an existing one that the Rollout must adopt; None when nothing is left to do.
 
         Raises: ApiConflict, when the source has another content by now, or the copy is being deleted; ApiExists, when an object
         that is no such copy has its name; what `Client` raises.
         """
-        use, source = call.use, await self._source_of_copy(key, call)
-        kind = kind_of(use.kind)
+        source_key = (use.kind, key.namespace, use.source)
+        try:
+            source = await read_source(self._client, *source_key)
+        except ApiNotFound as exc:
+            self._show_secret(source_key, None)
+            raise ApiConflict(f"{use.kind} {use.source} was deleted meanwhile") from exc
+        except ApiForbidden as exc:
+            raise not_readable(use.kind, use.source, exc) from exc
+        self._contents.put(source_key, _content_of(source))
+        self._show_secret(source_key, source)
+        if source.content != use.content or source.is_token:
+            raise ApiConflict(f"{use.kind} {use.source} has another content by now")
         manifest = config_copy(
-            call.rollout,
-            use,
-            data=source.data,
-            binary_data=source.binary_data,
-            secret_type=source.type,
-            owner=call.owner,
+            rollout, use, data=source.data, binary_data=source.binary_data, secret_type=source.type, owner=owner
         )
         try:
-            made = metadata_of(await self._client.create(kind, key.namespace, manifest, FIELD_MANAGER))
+            made = metadata_of(await self._client.create(kind_of(use.kind), key.namespace, manifest, FIELD_MANAGER))
         except ApiExists as exc:
             if use.kind is ConfigKind.SECRET:
                 return None  # of this ReplicaSet, and the answer was lost: nothing else has such a name
-            return await self._existing(key, call, exc)
+            return await self._existing(key, rollout, use, exc)
         except ApiNotFound as exc:
             raise ApiConflict(f"namespace {key.namespace} is gone") from exc
-        except ApiForbidden as exc:
+        except (ApiForbidden, ApiInvalid) as exc:
             why = f"{without_values(str(exc), source)}{refusal_remedy(use.kind, str(exc))}"
-            raise ApiForbidden(f"the copy of {use.kind} {use.source} cannot be created: {why}") from None
-        except ApiInvalid as exc:
-            why = f"{without_values(str(exc), source)}{refusal_remedy(use.kind, str(exc))}"
+            if isinstance(exc, ApiForbidden):
+                raise ApiForbidden(f"the copy of {use.kind} {use.source} cannot be created: {why}") from None
             raise ApiInvalid(f"the copy of {use.kind} {use.source} is refused: {why}") from None
         if use.kind is ConfigKind.CONFIG_MAP:  # no watch shows a Secret
             version = made.resource_version
             known = ContentRead(uid=made.uid, resource_version=version, content=use.content, immutable=True)
             self._contents.put((use.kind, key.namespace, use.copy), known)
-            self._barrier.wrote(key, kind, use.copy, resource_version=made.resource_version, uid=made.uid)
+            self._barrier.wrote(key, CONFIG_MAP, use.copy, resource_version=version, uid=made.uid)
         return None
-
-    async def _source_of_copy(self, key: Key, call: CreateCopy) -> SourceRead:
-        """The source of a copy, with the content that the copy must have. Raises: as `copy`."""
-        use = call.use
-        try:
-            source = await read_source(self._client, use.kind, key.namespace, use.source)
-        except ApiNotFound as exc:
-            self._show_secret((use.kind, key.namespace, use.source), None)
-            raise ApiConflict(f"{use.kind} {use.source} was deleted meanwhile") from exc
-        except ApiForbidden as exc:
-            raise not_readable(use.kind, use.source, exc) from exc
-        self._take((use.kind, key.namespace, use.source), source)
-        if source.content != use.content or source.is_token:
-            raise ApiConflict(f"{use.kind} {use.source} has another content by now")
-        return source
-
-    def _take(self, source: SourceKey, read: SourceRead) -> None:
-        """Takes what a read brought, for everybody who names the source."""
-        self._contents.put(source, _content_of(read))
-        self._show_secret(source, read)
 
     def _show_secret(self, source: SourceKey, read: SourceRead | None) -> None:
         """A read of a Secret is a look at it, too; no watch brings one."""
@@ -157,33 +151,28 @@ class Sources:
             seen = SecretSeen(read.metadata if read is not None else None)
             self._contents.look(source, seen, now_s=self._clock.now_s())
 
-    async def _existing(self, key: Key, call: CreateCopy, error: ApiExists) -> Patch | None:
-        """The patch that an existing copy needs; None for none. Raises: as `copy`."""
-        rollout, use = call.rollout, call.use
-        kind = kind_of(use.kind)
+    async def _existing(self, key: Key, rollout: Rollout, use: ConfigUse, error: ApiExists) -> ConfigMapMetadata | None:
+        """The existing copy of a ConfigMap, if the Rollout must adopt it. Raises: as `copy`."""
         try:
-            found = await read_source(self._client, use.kind, key.namespace, use.copy)
+            existing = await read_source(self._client, use.kind, key.namespace, use.copy)
         except ApiNotFound:
             raise ApiConflict(f"{use.kind} {use.copy} was deleted while the controller read it") from error
-        metadata = found.metadata
+        metadata = existing.metadata
         if metadata.deletion_timestamp is not None:
             raise ApiConflict(f"{use.kind} {use.copy} is being deleted") from error
-        if why := _why_no_copy(found, call):
+        if why := _why_no_copy(existing, rollout, use):
             message = f"{use.kind} {use.copy} is not the copy of {use.source} that this Rollout needs: {why}; delete it"
             raise ApiExists(message) from error
-        self._contents.put((use.kind, key.namespace, use.copy), _content_of(found))
-        self._barrier.wrote(key, kind, use.copy, resource_version=metadata.resource_version, uid=metadata.uid)
+        self._contents.put((use.kind, key.namespace, use.copy), _content_of(existing))
+        self._barrier.wrote(key, CONFIG_MAP, use.copy, resource_version=metadata.resource_version, uid=metadata.uid)
         if rollout.spec.config_versioning.retain or is_controlled_by(metadata, key, rollout.uid):
             return None
         owners = metadata.owner_references or ()
-        if any(is_rollout(each) and each.name == key.name for each in owners):
+        if any(is_rollout(owner) and owner.name == key.name for owner in owners):
             raise ApiConflict(f"{use.kind} {use.copy} goes with an earlier Rollout {key}") from error
-        if any(each.controller for each in owners):
+        if any(owner.controller for owner in owners):
             raise ApiExists(f"{use.kind} {use.copy} exists and another object controls it; delete it") from error
-        body = adoption_patch(
-            rollout, uid=metadata.uid, resource_version=metadata.resource_version, has_owners=bool(owners)
-        )
-        return Patch(kind=kind, name=use.copy, uid=metadata.uid, body=body, content_type=JSON_PATCH)
+        return metadata
 
     async def _read(self, source: SourceKey) -> None:
         """Reads a source until there is an answer, or nobody needs one; never fails the task group."""
@@ -213,20 +202,16 @@ class Sources:
             return _content_of(read), None
         except ApiNotFound:
             return None, READ_AGAIN_S  # the watch, or the next look, will say that it is gone; only that counts
-        except ApiForbidden as exc:
-            failed, again_s = str(not_readable(kind, name, exc)), READ_AGAIN_REFUSED_S
-            answer = ReadFailed(message=failed, needs_a_person=True)
-        except RolloutsError as exc:
-            failed, again_s = str(exc), READ_AGAIN_S if isinstance(exc, TransientError) else READ_AGAIN_REFUSED_S
-            answer = ReadFailed(message=f"{kind} {name} cannot be read: {exc}", needs_a_person=False)
-        except Exception:  # a bug; it affects this source alone, whatever the answer was
-            log.exception("source_read_crashed", kind=kind, namespace=namespace, name=name)
-            failed, again_s = "see the traceback", READ_AGAIN_CRASHED_S
-            answer = ReadFailed(
-                message=f"{kind} {name} cannot be read; the controller's log says why", needs_a_person=False
-            )
-        log.warning("source_not_read", kind=kind, namespace=namespace, name=name, why=failed, again_in_s=again_s)
-        return answer, again_s
+        except Exception as exc:
+            answer = read_failed(kind, name, exc)
+            if isinstance(exc, RolloutsError):
+                why = answer.message if isinstance(exc, ApiForbidden) else str(exc)
+                again_s = READ_AGAIN_S if isinstance(exc, TransientError) else READ_AGAIN_REFUSED_S
+            else:  # a bug; it affects this source alone, whatever the answer was
+                log.exception("source_read_crashed", kind=kind, namespace=namespace, name=name)
+                why, again_s = "see the traceback", READ_AGAIN_CRASHED_S
+            log.warning("source_not_read", kind=kind, namespace=namespace, name=name, why=why, again_in_s=again_s)
+            return answer, again_s
 
     def _is_needed(self, source: SourceKey) -> bool:
         """Whether somebody names the source, it exists, and its content is not known."""
@@ -241,9 +226,8 @@ class Sources:
         if kind is ConfigKind.SECRET:
             secret = self._contents.secret(source)
             return secret.metadata if secret is not None else None
-        table = self._store.watched(kind_of(kind))
-        shown = table.get(namespace, name) if table is not None else None
-        return shown.metadata if shown is not None else None
+        config_map = self._store.table(CONFIG_MAP).get(namespace, name)
+        return config_map.metadata if config_map is not None else None
 
 
 def _content_of(read: SourceRead) -> ContentRead:
@@ -257,12 +241,12 @@ def _content_of(read: SourceRead) -> ContentRead:
     )
 
 
-def _why_no_copy(found: SourceRead, call: CreateCopy) -> str:
+def _why_no_copy(existing: SourceRead, rollout: Rollout, use: ConfigUse) -> str:
     """Why an object is not the copy that is needed, whatever its annotations say; "" when it is."""
-    labels = found.metadata.labels or {}
-    wanted = {NAME: name_label(call.rollout.name), CONFIG_COPY: CONFIG_COPY_VALUE}
+    labels = existing.metadata.labels or {}
+    wanted = {NAME: name_label(rollout.name), CONFIG_COPY: CONFIG_COPY_VALUE}
     if lacks := [f"{label}: {value}" for label, value in wanted.items() if labels.get(label) != value]:
         return f"it lacks the label {' and '.join(lacks)}"
-    if not found.immutable:
+    if not existing.immutable:
         return "it is not immutable"
-    return "" if found.content == call.use.content else "it has another content"
+    return "" if existing.content == use.content else "it has another content"

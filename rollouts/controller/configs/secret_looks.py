@@ -14,11 +14,12 @@ import structlog
 
 from rollouts.cluster.client import Client
 from rollouts.cluster.decoding import decode_secret_metadata
-from rollouts.controller.act.source_reads import not_readable
-from rollouts.controller.workqueue.contents import Contents, ReadFailed, SecretSeen, SourceKey
+from rollouts.controller.configs.contents import Contents, SecretSeen
+from rollouts.controller.configs.reads import read_failed
+from rollouts.controller.workqueue.askers import SourceKey
 from rollouts.controller.workqueue.queue import WorkQueue
 from rollouts.core.model.config import ConfigKind
-from rollouts.errors import ApiForbidden, ApiNotFound, RolloutsError
+from rollouts.errors import ApiNotFound, RolloutsError
 from rollouts.objects import SECRET
 from rollouts.ports import Clock
 
@@ -114,32 +115,25 @@ class SecretLooks:
         finally:
             self._following.pop(source, None)
             self._in_namespace -= Counter((source[1],))
-            self._contents.overlook(source)
+            self._contents.forget_secret(source)
+
+    def _pause_s(self, source: SourceKey, seen: SecretSeen, *, first: bool) -> float:
+        """Until the next look. After the first one a part of the time, so that not all Secrets are looked at in one moment."""
+        if seen.failed is not None and not seen.failed.needs_a_person:
+            return LOOK_AGAIN_FAILED_S
+        again_s = look_again_s(self._in_namespace, source[1])
+        return again_s * (0.5 + zlib.crc32("/".join(source).encode()) / 2**33) if first else again_s
 
     async def _look(self, source: SourceKey) -> SecretSeen:
         _, namespace, name = source
         try:
-            return SecretSeen(
-                decode_secret_metadata(await self._client.get(SECRET, namespace, name, metadata_only=True))
-            )
+            answer = await self._client.get(SECRET, namespace, name, metadata_only=True)
+            return SecretSeen(decode_secret_metadata(answer))
         except ApiNotFound:
             return SecretSeen()
-        except ApiForbidden as exc:
-            failed = ReadFailed(message=str(not_readable(ConfigKind.SECRET, name, exc)), needs_a_person=True)
-        except RolloutsError as exc:
-            failed = ReadFailed(message=f"Secret {name} cannot be read: {exc}", needs_a_person=False)
-        except Exception:  # a bug; it affects this Secret alone
-            log.exception("secret_look_crashed", namespace=namespace, name=name)
-            failed = ReadFailed(
-                message=f"Secret {name} cannot be read; the controller's log says why", needs_a_person=False
-            )
-        log.warning("secret_not_seen", namespace=namespace, name=name, why=failed.message)
-        return SecretSeen(failed=failed)
-
-    def _pause_s(self, source: SourceKey, seen: SecretSeen, *, first: bool) -> float:
-        """Until the next look. After the first one a part of the time, so that not all Secrets are looked at in one moment."""
-        again_s = look_again_s(self._in_namespace, source[1])
-        if seen.failed is not None and not seen.failed.needs_a_person:
-            return LOOK_AGAIN_FAILED_S
-        part = zlib.crc32("/".join(source).encode()) / 2**32
-        return again_s * (0.5 + part / 2) if first else again_s
+        except Exception as exc:
+            if not isinstance(exc, RolloutsError):  # a bug; it affects this Secret alone
+                log.exception("secret_look_crashed", namespace=namespace, name=name)
+            failed = read_failed(ConfigKind.SECRET, name, exc)
+            log.warning("secret_not_seen", namespace=namespace, name=name, why=failed.message)
+            return SecretSeen(failed=failed)

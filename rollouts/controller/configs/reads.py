@@ -18,16 +18,16 @@ import msgspec
 from rollouts.cluster.client import Client
 from rollouts.cluster.decoding import decode_config
 from rollouts.cluster.structs import ConfigContent, ConfigMapMetadata
-from rollouts.core.config.content import Hashing, hashing
+from rollouts.controller.configs.contents import ReadFailed
+from rollouts.core.config.content import hashing
 from rollouts.core.model.config import ConfigKind
-from rollouts.errors import ApiConflict, ApiExists, ApiForbidden, ApiNotFound, ApiUnavailable
+from rollouts.errors import ApiConflict, ApiExists, ApiForbidden, ApiNotFound, ApiUnavailable, RolloutsError
 from rollouts.manifests.config_copy import CONFIG_KEY_BYTES, TOKEN_TYPE, config_key, config_key_of, kind_of
 from rollouts.manifests.ownership import CONFIG_COPY, CONFIG_KEY_NAME, FIELD_MANAGER
 from rollouts.objects import SECRET
 
 _ENTRIES = msgspec.json.Decoder(dict[str, str] | None)
 _DENIERS = ("admission webhook ", "ValidatingAdmissionPolicy ")
-_PRINTS_THE_ROLE = "rollouts rbac -f FILE prints the Role"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,14 +62,21 @@ async def read_source(client: Client, kind: ConfigKind, namespace: str, name: st
     """
     read = decode_config(await client.get(kind_of(kind), namespace, name))
     data, binary_data = _entries(read, kind)
-    key = await _hash_key(client, namespace) if kind is ConfigKind.SECRET else b""
+    steps = hashing(data, binary_data, key=await _hash_key(client, namespace) if kind is ConfigKind.SECRET else b"")
+    while True:
+        try:
+            next(steps)
+        except StopIteration as hashed:
+            content = str(hashed.value)
+            break
+        await asyncio.sleep(0)  # passes go on between the pieces
     return SourceRead(
         metadata=read.metadata,
         type=read.type,
         immutable=read.immutable,
         data=data,
         binary_data=binary_data,
-        content=await _unhurried(hashing(data, binary_data, key=key)),
+        content=content,
     )
 
 
@@ -80,7 +87,8 @@ def remedy_of(kind: ConfigKind, verb: str) -> str:
         case ConfigKind.CONFIG_MAP:
             return f"grant {verb} of {plural}, or set spec.configVersioning.mode: Off"
         case ConfigKind.SECRET:
-            return f"grant {verb} of {plural} ({_PRINTS_THE_ROLE}), or set spec.configVersioning.secrets: false"
+            role = "rollouts rbac -f FILE prints the Role"
+            return f"grant {verb} of {plural} ({role}), or set spec.configVersioning.secrets: false"
 
 
 def refusal_remedy(kind: ConfigKind, text: str) -> str:
@@ -100,29 +108,32 @@ def not_readable(kind: ConfigKind, name: str, why: ApiForbidden) -> ApiForbidden
     return ApiForbidden(f"the controller may not read {kind} {name}: {remedy_of(kind, 'get')}: {why}")
 
 
+def read_failed(kind: ConfigKind, name: str, error: Exception) -> ReadFailed:
+    """What passes see of a read, or of a look, that failed."""
+    match error:
+        case ApiForbidden():
+            return ReadFailed(message=str(not_readable(kind, name, error)), needs_a_person=True)
+        case RolloutsError():
+            return ReadFailed(message=f"{kind} {name} cannot be read: {error}", needs_a_person=False)
+        case _:
+            why = "the controller's log says why"
+            return ReadFailed(message=f"{kind} {name} cannot be read; {why}", needs_a_person=False)
+
+
 def without_values(text: str, read: SourceRead) -> str:
     """A refusal in the API server's words, or a webhook's; of a Secret nothing, if a value is in it."""
     if not read.type:  # a ConfigMap
         return text
-    plain = [_bytes(value) for value in read.binary_data.values()]
-    found = [value for value in (*read.binary_data.values(), *plain) if value and value in text]
-    return "the reason has a value of the Secret in it, and is shown to nobody" if found else text
-
-
-async def _unhurried(steps: Hashing) -> str:
-    """The hash, while passes go on between its pieces."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as done:
-            return str(done.value)
-        await asyncio.sleep(0)
+    plain = [_decoded(value) for value in read.binary_data.values()]
+    if any(value and value in text for value in (*read.binary_data.values(), *plain)):
+        return "the reason has a value of the Secret in it, and is shown to nobody"
+    return text
 
 
 async def _hash_key(client: Client, namespace: str) -> bytes:
     """The key of a namespace, which is made when there is none."""
     try:
-        found = decode_config(await client.get(SECRET, namespace, CONFIG_KEY_NAME))
+        secret = decode_config(await client.get(SECRET, namespace, CONFIG_KEY_NAME))
     except ApiNotFound:
         key = secrets.token_bytes(CONFIG_KEY_BYTES)
         try:
@@ -135,13 +146,13 @@ async def _hash_key(client: Client, namespace: str) -> bytes:
         return key
     except ApiForbidden as exc:
         raise not_readable(ConfigKind.SECRET, CONFIG_KEY_NAME, exc) from exc
-    usable = config_key_of(_entries(found, ConfigKind.SECRET)[1])
+    usable = config_key_of(_entries(secret, ConfigKind.SECRET)[1])
     if usable is None:
         raise ApiExists(f"Secret {CONFIG_KEY_NAME} has no key of the controller: delete it")
     return usable
 
 
-def _bytes(value: str) -> str:
+def _decoded(value: str) -> str:
     try:
         return base64.b64decode(value).decode(errors="replace").strip()
     except (binascii.Error, ValueError):

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Mapping
 
 from rollouts.api.times import time_or_0
 from rollouts.cluster.store import Store
-from rollouts.cluster.structs import ConfigMapMetadata, ConfigMapObject, ReplicaSetObject
+from rollouts.cluster.structs import ConfigMapMetadata, ReplicaSetObject
 from rollouts.cluster.watch_state import FAILED_TELL_S
-from rollouts.controller.workqueue.contents import ContentRead, Contents, ReadFailed
+from rollouts.controller.configs.contents import ContentRead, Contents, ReadFailed
+from rollouts.controller.workqueue.askers import SourceKey
 from rollouts.controller.workqueue.managed import is_rollout
 from rollouts.controller.workqueue.owned import is_controlled_by
 from rollouts.core.config.content import copy_name
@@ -45,7 +46,7 @@ from rollouts.manifests.ownership import (
 from rollouts.objects import CONFIG_MAP, Key
 from rollouts.ports import Clock
 
-_REMEDY = "or set spec.configVersioning.mode: Off"
+_REMEDY = "delete it, or remove the labels"
 
 _Noted = Mapping[tuple[ConfigKind, str, str, str], str]
 """Content hashes by kind, source, uid and resourceVersion, from the notes on ReplicaSets."""
@@ -89,45 +90,46 @@ class Configs:
             return {}
         noted = {
             (use.kind, use.source, use.uid, use.resource_version): use.content
-            for each in replica_sets
-            for use in each.config or ()
+            for replica_set in replica_sets
+            for use in replica_set.config or ()
             if use.copy
         }
         unseen = self._unseen(key.namespace)
-        found: dict[tuple[ConfigKind, str], Source] = {}
+        sources: dict[tuple[ConfigKind, str], Source] = {}
         for ref in refs:
             if ref.kind is ConfigKind.SECRET:
-                found[ref.kind, ref.name] = self._secret(key.namespace, ref, noted)
+                sources[ref.kind, ref.name] = self._secret(key.namespace, ref, noted)
             else:
-                found[ref.kind, ref.name] = unseen or self._config_map(key.namespace, ref, noted)
-        return found
+                sources[ref.kind, ref.name] = unseen or self._config_map(key.namespace, ref, noted)
+        return sources
 
     def copies(self, key: Key, uid: str) -> tuple[CopySeen, ...]:
         """The copies with the Rollout's name on them, whoever owns them, in order of their names."""
-        marked = self._table.labelled(NAME, key.namespace, name_label(key.name))
-        return tuple(
-            sorted(
-                (self._copy(each.metadata, key, uid) for each in marked if is_copy(each)), key=lambda each: each.name
-            )
-        )
+        marked = [each.metadata for each in self._table.labelled(NAME, key.namespace, name_label(key.name))]
+        copies = [
+            self._checked(_copy(metadata, key, uid), key.namespace)
+            for metadata in marked
+            if (metadata.labels or {}).get(CONFIG_COPY) == CONFIG_COPY_VALUE
+        ]
+        return tuple(sorted(copies, key=lambda copy: copy.name))
 
-    def _copy(self, metadata: ConfigMapMetadata, key: Key, uid: str) -> CopySeen:
+    def _checked(self, copy: CopySeen, namespace: str) -> CopySeen:
         """A copy, with what its data says where it was read. The name says what the data must be, annotations only repeat it."""
-        seen = _copy(metadata, key, uid)
-        if seen.problem:
-            return seen
-        read = self._contents.get((ConfigKind.CONFIG_MAP, key.namespace, metadata.name))
+        if copy.problem:
+            return copy
+        read = self._contents.get((ConfigKind.CONFIG_MAP, namespace, copy.name))
         if isinstance(read, ReadFailed):
-            return replace(seen, unread_because=read.message)
-        if read is None or read.uid != metadata.uid:
-            return seen
-        if read.content != seen.content:
-            return replace(seen, forged=True, problem=_forged(metadata.name, "its data is not what its name says"))
-        if not read.immutable:
-            return replace(
-                seen, forged=True, problem=_forged(metadata.name, "it is not immutable, so its data may change")
-            )
-        return replace(seen, checked=True)
+            return replace(copy, unread_because=read.message)
+        if read is None or read.uid != copy.uid:
+            return copy
+        if read.content == copy.content and read.immutable:
+            return replace(copy, checked=True)
+        why = "it is not immutable, so its data may change"
+        if read.content != copy.content:
+            why = "its data is not what its name says"
+        again = "the controller makes it again while its source has that content"
+        problem = f"ConfigMap {copy.name} is not the copy that the controller made: {why}; delete it, and {again}"
+        return replace(copy, forged=True, problem=problem)
 
     def forget(self, key: Key) -> None:
         """Drops what is known of a Rollout that is gone."""
@@ -138,17 +140,17 @@ class Configs:
         if not self._is_listed():
             return SourceUnread(asks=False)
         if why := self._why_unseen(namespace):
-            return SourceUnread(f"{why}, {_REMEDY}", needs_a_person=True, asks=False)
+            remedy = "or set spec.configVersioning.mode: Off"
+            return SourceUnread(f"{why}, {remedy}", needs_a_person=True, asks=False)
         watch = self._table.watch(namespace)
         if watch.failing_for_s(now_s=self._clock.monotonic_s()) >= FAILED_TELL_S:
             return SourceUnread(f"the watch of ConfigMaps fails: {watch.trouble}", asks=False)
         return None
 
     def _config_map(self, namespace: str, ref: ConfigRef, noted: _Noted) -> Source:
-        where = (namespace, ref.name)
-        if (unreadable := self._table.unreadable.get(where)) is not None:
+        if (unreadable := self._table.unreadable.get((namespace, ref.name))) is not None:
             return SourceUnread(f"{ref} cannot be read: {unreadable.why}; repair it or delete it", asks=False)
-        seen: ConfigMapObject | None = self._table.get(*where)
+        seen = self._table.get(namespace, ref.name)
         return self._source(namespace, ref, seen.metadata if seen is not None else None, noted)
 
     def _secret(self, namespace: str, ref: ConfigRef, noted: _Noted) -> Source:
@@ -166,18 +168,19 @@ class Configs:
         if is_left_alone(metadata.annotations or {}):
             return SourceLeftAlone()
         read = self._contents.get(source)
-        if isinstance(read, ContentRead) and _is_about(read, metadata):
+        version = (metadata.uid, metadata.resource_version)
+        if isinstance(read, ContentRead) and (read.uid, read.resource_version) == version:
             if read.left_alone:
                 return SourceLeftAlone()
             return self._known(source, metadata, content=read.content, immutable=read.immutable)
-        content = noted.get((ref.kind, ref.name, metadata.uid, metadata.resource_version))
-        if content is not None:
+        if (content := noted.get((ref.kind, ref.name, *version))) is not None:
             return self._known(source, metadata, content=content, immutable=False)
-        return self._not_known(read, metadata)
+        if isinstance(read, ReadFailed):
+            return SourceUnread(read.message, needs_a_person=read.needs_a_person)
+        # A later version was read than the watch shows: it will show this one, or a later one.
+        return SourceUnread(asks=read is None or int(read.resource_version) <= metadata.version)
 
-    def _known(
-        self, source: tuple[ConfigKind, str, str], metadata: ConfigMapMetadata, *, content: str, immutable: bool
-    ) -> SourceKnown:
+    def _known(self, source: SourceKey, metadata: ConfigMapMetadata, *, content: str, immutable: bool) -> SourceKnown:
         return SourceKnown(
             content=content,
             immutable=immutable,
@@ -186,15 +189,6 @@ class Configs:
             changed_at_s=max(time_or_0(metadata.changed_at), self._contents.undated_change_s(source) or 0.0),
             shared_by=max(1, self._contents.askers.count(source)),
         )
-
-    def _not_known(self, read: ContentRead | ReadFailed | None, metadata: ConfigMapMetadata) -> SourceUnread:
-        match read:
-            case ReadFailed(message=message, needs_a_person=needs_a_person):
-                return SourceUnread(message, needs_a_person=needs_a_person)
-            case ContentRead(resource_version=version) if int(version) > metadata.version:
-                return SourceUnread(asks=False)  # the watch will show this version, or a later one
-            case _:
-                return SourceUnread()
 
 
 def config_of(seen: ReplicaSetObject) -> tuple[ConfigUse, ...] | None:
@@ -208,58 +202,34 @@ def config_of(seen: ReplicaSetObject) -> tuple[ConfigUse, ...] | None:
     return None if (seen.metadata.labels or {}).get(HASH_SCHEME_LABEL) == HASH_SCHEME_V2 else ()
 
 
-def is_copy(seen: ConfigMapObject) -> bool:
-    """Whether a ConfigMap says that it is a copy of ours."""
-    return (seen.metadata.labels or {}).get(CONFIG_COPY) == CONFIG_COPY_VALUE
-
-
-def _is_about(read: ContentRead, metadata: ConfigMapMetadata) -> bool:
-    return (read.uid, read.resource_version) == (metadata.uid, metadata.resource_version)
-
-
 def _copy(metadata: ConfigMapMetadata, key: Key, uid: str) -> CopySeen:
     annotations = metadata.annotations or {}
+    source, content = annotations.get(CONFIG_SOURCE, ""), annotations.get(CONTENT, "")
+    forged = metadata.name != copy_name(ConfigKind.CONFIG_MAP, rollout=key.name, source=source, content=content)
     owners = metadata.owner_references or ()
     owned = is_controlled_by(metadata, key, uid)
-    ours = [index for index, each in enumerate(owners) if is_rollout(each) and each.uid == uid] if owned else []
+    ours = [index for index, owner in enumerate(owners) if is_rollout(owner) and owner.uid == uid] if owned else []
+    not_ours = ""
+    if forged:
+        not_ours = f"its name does not follow from its annotations {CONFIG_SOURCE} and {CONTENT}"
+    elif any(owner.controller and not (is_rollout(owner) and owner.name == key.name) for owner in owners):
+        not_ours = "another object controls it"
     return CopySeen(
         kind=ConfigKind.CONFIG_MAP,
         name=metadata.name,
         uid=metadata.uid,
         resource_version=metadata.resource_version,
-        source=annotations.get(CONFIG_SOURCE, ""),
-        content=annotations.get(CONTENT, ""),
+        source=source,
+        content=content,
         created_at_s=time_or_0(metadata.creation_timestamp),
         owned=owned,
         owners=len(owners),
         owner_index=ours[0] if ours else -1,
-        claimed=not owned and any(each.controller for each in owners),
+        claimed=not owned and any(owner.controller for owner in owners),
         deleting=metadata.deletion_timestamp is not None,
-        problem=_not_ours(metadata, key),
-        forged=not _is_named_by_its_content(metadata, key),
+        problem=f"ConfigMap {metadata.name} has the labels of a copy of this Rollout, but {not_ours}: {_REMEDY}"
+        if not_ours
+        else "",
+        forged=forged,
         checked=False,
     )
-
-
-def _is_named_by_its_content(metadata: ConfigMapMetadata, key: Key) -> bool:
-    annotations = metadata.annotations or {}
-    source, content = annotations.get(CONFIG_SOURCE, ""), annotations.get(CONTENT, "")
-    return metadata.name == copy_name(ConfigKind.CONFIG_MAP, rollout=key.name, source=source, content=content)
-
-
-def _forged(name: str, why: str) -> str:
-    again = "the controller makes it again while its source has that content"
-    return f"ConfigMap {name} is not the copy that the controller made: {why}; delete it, and {again}"
-
-
-def _not_ours(metadata: ConfigMapMetadata, key: Key) -> str:
-    """Why an object with the labels of a copy was not made for the Rollout of that key, and what to do; "" when it was."""
-    if not _is_named_by_its_content(metadata, key):
-        why = f"its name does not follow from its annotations {CONFIG_SOURCE} and {CONTENT}"
-    elif any(
-        each.controller and not (is_rollout(each) and each.name == key.name) for each in metadata.owner_references or ()
-    ):
-        why = "another object controls it"
-    else:
-        return ""
-    return f"ConfigMap {metadata.name} has the labels of a copy of this Rollout, but {why}: delete it, or remove the labels"

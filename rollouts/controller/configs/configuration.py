@@ -1,0 +1,174 @@
+"""The parts of this room, connected, and the watch of ConfigMaps.
+
+The watch starts when the first Rollout needs one: a cluster has many ConfigMaps, and many controllers need none.
+It shows metadata only. A resourceVersion that has moved says that the content may have changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from rollouts.cluster.client import Client
+from rollouts.cluster.store import Store
+from rollouts.cluster.structs import RolloutObject
+from rollouts.cluster.watch import OnChange, OnUnreadable
+from rollouts.controller.configs.contents import Contents
+from rollouts.controller.configs.observed import Configs
+from rollouts.controller.configs.sources import Sources
+from rollouts.controller.workqueue.barrier import Barrier
+from rollouts.controller.workqueue.optional_watch import OptionalWatch
+from rollouts.controller.workqueue.queue import WorkQueue
+from rollouts.objects import CONFIG_MAP, Kind
+from rollouts.ports import ApiServer, Clock
+from rollouts.settings import Settings
+from rollouts.telemetry import Telemetry
+
+_NAMES_ONE = b'"configMap'  # the beginning of each field of a pod template that names a ConfigMap
+
+
+class ConfigMapWatch:
+    """Keeps the table of ConfigMaps equal to the cluster from the moment it is wanted.
+
+    Without the right to see them, what was seen before still counts: a refusal is never read as absence.
+
+    Args:
+        on_change, on_unreadable: as for `OptionalWatch`.
+        on_sight: called when ConfigMaps can be seen that could not be seen before, and when the reason why not is a new one.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        api: ApiServer,
+        telemetry: Telemetry,
+        on_change: OnChange,
+        on_unreadable: OnUnreadable,
+        on_sight: Callable[[], None],
+    ) -> None:
+        self._table = store.table(CONFIG_MAP)
+        self._telemetry = telemetry
+        self._on_sight = on_sight
+        self._wanted = asyncio.Event()
+        self._reasons: list[str] = []
+        self._watch = OptionalWatch(
+            self._table,
+            api=api,
+            rng=random.Random(ConfigMapWatch.__name__),  # noqa: S311 - jitter of its own: many controllers have no such watch
+            on_change=on_change,
+            on_unreadable=on_unreadable,
+            on_seen=self._seen,
+            on_unseen=self._unseen,
+            is_missed=lambda: True,  # a Rollout that wanted it waits for it
+            keeps_what_was_seen=True,
+        )
+
+    def wanted(self) -> None:
+        """Starts the watch, if it has not been started; it goes on until the process ends."""
+        self._wanted.set()
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether it has been started."""
+        return self._wanted.is_set()
+
+    @property
+    def listed(self) -> asyncio.Event:
+        """Set when it is known which ConfigMaps there are, or that they cannot be seen."""
+        return self._watch.listed
+
+    def why_unseen(self, namespace: str) -> str:
+        """Why the ConfigMaps of a namespace cannot be seen, and what helps; "" when they can."""
+        return self._watch.why_unseen(namespace)
+
+    async def run(self) -> NoReturn:
+        """Follows the cluster until cancelled, and sends nothing until it is wanted. Raises: nothing on purpose."""
+        await self._wanted.wait()
+        await self._watch.run()
+
+    def _seen(self) -> None:
+        self._telemetry.follow_table(self._table)
+        self._reasons = []
+        self._on_sight()
+
+    def _unseen(self) -> None:
+        reasons = [self._watch.why_unseen(scope) for scope in self._table.watches()]
+        if reasons != self._reasons:
+            self._reasons = reasons
+            self._on_sight()
+
+
+class Configuration:
+    """All parts about sources of configuration. With `--config-versioning=off` nothing is watched, read or copied.
+
+    Args:
+        on_change, on_unreadable: as for `cluster.watch.reflect`.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        api: ApiServer,
+        store: Store,
+        queue: WorkQueue,
+        clock: Clock,
+        telemetry: Telemetry,
+        on_change: OnChange,
+        on_unreadable: OnUnreadable,
+    ) -> None:
+        self.contents = Contents()
+        """What was read, and which Rollouts name which sources."""
+        self._enabled = settings.config_versioning
+        self._store = store
+        self._queue = queue
+        self._clock = clock
+        self._on_change = on_change
+        self._watch = ConfigMapWatch(store, api, telemetry, self._changed, on_unreadable, self._wake)
+
+    def configs(self) -> Configs | None:
+        """What observes sources and copies; None when they are left as they are."""
+        if not self._enabled:
+            return None
+        return Configs(
+            self._store,
+            self.contents,
+            clock=self._clock,
+            is_listed=self._watch.listed.is_set,
+            why_unseen=self._watch.why_unseen,
+        )
+
+    def sources(self, *, client: Client, barrier: Barrier, reads: asyncio.TaskGroup) -> Sources:
+        """What reads and copies sources while this process leads; its tasks end with that group."""
+        return Sources(
+            client=client,
+            store=self._store,
+            contents=self.contents,
+            barrier=barrier,
+            queue=self._queue,
+            clock=self._clock,
+            reads=reads,
+        )
+
+    def follow(self, rollout: RolloutObject | None) -> None:
+        """Starts the watch if the Rollout names a ConfigMap; in a standby too, so that a takeover needs no list."""
+        if self._enabled and rollout is not None and _NAMES_ONE in bytes(rollout.spec):
+            self._watch.wanted()
+
+    async def wait_listed(self) -> None:
+        """Returns when it is known which ConfigMaps there are, if anybody needs one. Cancellation: safe."""
+        if self._watch.is_wanted:
+            await self._watch.listed.wait()
+
+    async def run(self) -> NoReturn:
+        """Follows the cluster until cancelled. Raises: nothing on purpose."""
+        await self._watch.run()
+
+    def _changed(self, kind: Kind, before: Any, after: Any) -> None:
+        self.contents.learn(before, after, now_s=self._clock.now_s())
+        self._on_change(kind, before, after)
+
+    def _wake(self) -> None:
+        for key in self.contents.askers.all():
+            self._queue.add(key)

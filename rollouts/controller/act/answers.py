@@ -6,6 +6,9 @@ A pass never waits for an answer. The same question is under way only once. A qu
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
 from typing import assert_never
 
 import structlog
@@ -46,51 +49,37 @@ _GRANT = "name its router in the chart's `routers`, or grant get, list, watch an
 log = structlog.get_logger()
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class Answers:
     """Runs questions and stores their answers.
 
     Args:
         planes: None when neither a data plane nor Prometheus can be asked.
-        lags: learns from the answers of data planes; None to learn nothing.
+        lags: learns from the answers of data planes.
         load: what the cluster measures; all Rollouts share it.
         questions: owns the tasks; they end with it.
     """
 
-    def __init__(  # noqa: PLR0913 - everything that can be asked, by name
-        self,
-        *,
-        client: Client,
-        store: Store,
-        inbox: Inbox,
-        queue: WorkQueue,
-        kinds: RouteKinds,
-        classes: GatewayClasses,
-        load: ClusterLoad,
-        planes: DataPlanes | None = None,
-        lags: GatewayLags | None = None,
-        clock: Clock,
-        questions: asyncio.TaskGroup,
-    ) -> None:
-        self._client = client
-        self._store = store
-        self._inbox = inbox
-        self._queue = queue
-        self._kinds = kinds
-        self._classes = classes
-        self._load = load
-        self._planes = planes
-        self._lags = lags
-        self._clock = clock
-        self._questions = questions
-        self._asking: dict[tuple[Key, OwnAsk], asyncio.Task[None]] = {}
-        self._room_for_asks = asyncio.Semaphore(ASKS_AT_ONCE)
-        self._room_for_lists = asyncio.Semaphore(LISTS_AT_ONCE)
-        self._room_for_planes = asyncio.Semaphore(PLANES_AT_ONCE)
+    client: Client
+    store: Store
+    inbox: Inbox
+    queue: WorkQueue
+    kinds: RouteKinds
+    classes: GatewayClasses
+    load: ClusterLoad
+    planes: DataPlanes | None = None
+    lags: GatewayLags | None = None
+    clock: Clock
+    questions: asyncio.TaskGroup
+    _asking: dict[tuple[Key, OwnAsk], asyncio.Task[None]] = field(default_factory=dict)
+    _room_for_asks: asyncio.Semaphore = field(default_factory=partial(asyncio.Semaphore, ASKS_AT_ONCE))
+    _room_for_lists: asyncio.Semaphore = field(default_factory=partial(asyncio.Semaphore, LISTS_AT_ONCE))
+    _room_for_planes: asyncio.Semaphore = field(default_factory=partial(asyncio.Semaphore, PLANES_AT_ONCE))
 
     def ask(self, key: Key, uid: str, ask: OwnAsk) -> None:
         """Starts a question for the Rollout of that key and uid, unless it is under way."""
         if (key, ask) not in self._asking:
-            self._asking[key, ask] = self._questions.create_task(self._question(key, uid, ask))
+            self._asking[key, ask] = self.questions.create_task(self._question(key, uid, ask))
 
     def stop(self) -> None:
         """Ends all questions, because no pass will read their answers."""
@@ -99,26 +88,22 @@ class Answers:
 
     async def _question(self, key: Key, uid: str, ask: OwnAsk) -> None:
         """Runs one question until it is answered or has failed; never fails the task group."""
+        name = type(ask).__name__
         try:
             async with self._room(ask):
                 pass_in_s = await self._answered(key, uid, ask)
-            if pass_in_s > 0:
-                self._queue.add_at(key, self._clock.monotonic_s() + pass_in_s)
-            else:
-                self._queue.add(key)
         except RolloutsError as exc:
-            again_s = ASK_AGAIN_S if isinstance(exc, TransientError) else ASK_AGAIN_REFUSED_S
-            log.warning(
-                "question_failed", rollout=str(key), question=type(ask).__name__, error=str(exc), again_in_s=again_s
-            )
-            self._queue.add_at(key, self._clock.monotonic_s() + again_s)
+            pass_in_s = ASK_AGAIN_S if isinstance(exc, TransientError) else ASK_AGAIN_REFUSED_S
+            log.warning("question_failed", rollout=str(key), question=name, error=str(exc), again_in_s=pass_in_s)
         except Exception:  # a bug; it affects this Rollout alone, whatever the answer was
-            log.exception(
-                "question_crashed", rollout=str(key), question=type(ask).__name__, again_in_s=ASK_AGAIN_CRASHED_S
-            )
-            self._queue.add_at(key, self._clock.monotonic_s() + ASK_AGAIN_CRASHED_S)
+            pass_in_s = ASK_AGAIN_CRASHED_S
+            log.exception("question_crashed", rollout=str(key), question=name, again_in_s=pass_in_s)
         finally:
             self._asking.pop((key, ask), None)
+        if pass_in_s > 0:
+            self.queue.add_at(key, self.clock.monotonic_s() + pass_in_s)
+        else:
+            self.queue.add(key)
 
     def _room(self, ask: OwnAsk) -> asyncio.Semaphore:
         match ask:
@@ -135,27 +120,37 @@ class Answers:
         """Puts the answer into the inbox; in how many seconds a pass should look at it, 0 when it is news."""
         match ask:
             case AskService(name=name):
-                self._inbox.put_service(key, str(name), await self._read_service(key, str(name)))
+                asked_s, service = self.clock.monotonic_s(), None
+                with suppress(ApiNotFound):
+                    service = decode(SERVICE, await self.client.get(SERVICE, key.namespace, str(name)))
+                self.inbox.put_service(key, str(name), ServiceAnswer(service, asked_s))
             case ReadRoute(route=route):
-                self._inbox.put_route(key, route, await self._read_route(ask))
+                asked_s = self.clock.monotonic_s()
+                try:
+                    answer = await read_route(ask, client=self.client, kinds=self.kinds, clock=self.clock)
+                except ApiForbidden as exc:
+                    log.warning("route_forbidden", route=str(route), why=str(exc))
+                    message = f"the controller may not read {route}; {_GRANT}: {exc}"
+                    answer = RouteAnswer(asked_s=asked_s, message=message)
+                self.inbox.put_route(key, route, answer)
             case ReadClasses(gateways):
-                await self._classes.ask(gateways, client=self._client)
+                await self.classes.ask(gateways, client=self.client)
             case AskDataPlanes(route=route, pace=pace, question=question):
                 live = await self._live(question)
-                if not self._inbox.put_live(key, route, live):
-                    return min(pace.again_s(live) - self._clock.now_s(), pace.most_s)
+                if not self.inbox.put_live(key, route, live):
+                    return min(pace.again_s(live) - self.clock.now_s(), pace.most_s)
             case DrainQuestion(revision=revision):
-                self._inbox.put_drained(key, revision, await self._drained(key, ask))
+                self.inbox.put_drained(key, revision, await self._drained(key, ask))
             case AskAutoscaling(gate):
-                if not self._inbox.put_autoscaling(key, gate, await self._load.seen(key, gate)):
+                if not self.inbox.put_autoscaling(key, gate, await self.load.seen(key, gate)):
                     return ASK_AGAIN_S
             case AskSecretCopy(name=name):
-                self._inbox.put_copy(key, name, await self._tried(key, name))
+                self.inbox.put_copy(key, name, await self._tried(key, name))
             case AskPods():
-                at_s = self._clock.now_s()
+                at_s = self.clock.now_s()
                 pods = await self._list_pods(key)
-                owners = replica_sets_of(self._store.table(REPLICA_SET), key, uid)
-                self._inbox.put_pods(key, pods_seen(pods, owners, at_s=at_s))
+                owners = replica_sets_of(self.store.table(REPLICA_SET), key, uid)
+                self.inbox.put_pods(key, pods_seen(pods, owners, at_s=at_s))
             case _:
                 assert_never(ask)
         return 0.0
@@ -165,10 +160,10 @@ class Answers:
 
         Admission comes first: what refuses the question says nothing about the Secret.
         """
-        at_s = self._clock.now_s()
+        at_s = self.clock.now_s()
         manifest = config_copy_probe(key.namespace, name, rollout=key.name)
         try:
-            await self._client.create(SECRET, key.namespace, manifest, FIELD_MANAGER, dry_run=True)
+            await self.client.create(SECRET, key.namespace, manifest, FIELD_MANAGER, dry_run=True)
         except ApiExists:
             return CopyLook(at_s, there=True)
         except (ApiForbidden, ApiInvalid, ApiNotFound) as exc:
@@ -176,59 +171,41 @@ class Answers:
             return CopyLook(at_s, there=None)
         return CopyLook(at_s, there=False)
 
-    async def _read_service(self, key: Key, name: str) -> ServiceAnswer:
-        asked_s = self._clock.monotonic_s()
-        try:
-            answer = await self._client.get(SERVICE, key.namespace, name)
-        except ApiNotFound:
-            return ServiceAnswer(None, asked_s)
-        return ServiceAnswer(decode(SERVICE, answer), asked_s)
-
-    async def _read_route(self, ask: ReadRoute) -> RouteAnswer:
-        asked_s = self._clock.monotonic_s()
-        try:
-            return await read_route(ask, client=self._client, kinds=self._kinds, clock=self._clock)
-        except ApiForbidden as exc:
-            log.warning("route_forbidden", route=str(ask.route), why=str(exc))
-            return RouteAnswer(asked_s=asked_s, message=f"the controller may not read {ask.route}; {_GRANT}: {exc}")
-
     async def _live(self, question: LiveQuestion) -> LiveSeen:
-        if self._planes is None:
+        if self.planes is None:
             return LiveSeen(
-                at_s=self._clock.now_s(),
+                at_s=self.clock.now_s(),
                 resource_version=question.resource_version,
                 live=False,
                 by=VerifiedBy.SETTLE_TIME,
                 message="no data plane is configured (--data-plane)",
             )
-        if self._lags is not None:
-            self._lags.asked(question)
-        seen = await self._planes.live(question, deadline_s=PLANES_DEADLINE_S)
-        if self._lags is not None:
-            self._lags.answered(question, seen)
-        return seen
+        if self.lags is not None:
+            self.lags.asked(question)
+        live = await self.planes.live(question, deadline_s=PLANES_DEADLINE_S)
+        if self.lags is not None:
+            self.lags.answered(question, live)
+        return live
 
     async def _drained(self, key: Key, question: DrainQuestion) -> DrainSeen:
-        if self._planes is None:
+        if self.planes is None:
             message = "neither a data plane nor Prometheus is configured (--data-plane, --prometheus-url)"
-            return DrainSeen(at_s=self._clock.now_s(), in_flight=None, message=message, streams=None)
+            return DrainSeen(at_s=self.clock.now_s(), in_flight=None, message=message, streams=None)
         addresses, others = set[str](), set[str]()
         for pod in await self._list_pods(key) if question.needs_addresses else ():
             left = (pod.metadata.labels or {}).get(REVISION) == question.revision
             (addresses if left else others).add(pod.status.pod_ip)
         asked = replace(question, addresses=frozenset(addresses - {""}), others=frozenset(others - {""}))
-        return await self._planes.drained(asked, deadline_s=PLANES_DEADLINE_S)
+        return await self.planes.drained(asked, deadline_s=PLANES_DEADLINE_S)
 
     async def _list_pods(self, key: Key) -> list[PodObject]:
         pods: list[PodObject] = []
         selector, token = pods_selector(key.name), ""
         while True:
-            page = pod_page(
-                await self._client.list_page(POD, key.namespace, label_selector=selector, continue_token=token)
-            )
-            pods.extend(page.items)
-            token = page.continue_token
-            if not token:
+            answer = await self.client.list_page(POD, key.namespace, label_selector=selector, continue_token=token)
+            page = pod_page(answer)
+            pods += page.items
+            if not (token := page.continue_token):
                 return pods
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 
 import structlog
 
@@ -15,9 +14,7 @@ from rollouts.telemetry import Telemetry
 
 WAITING_MAX = 1_000
 SENDERS = 4
-LAG_S = (
-    0.1  # a pass is often followed by another at once, whose writes should not queue behind an Event in the API server
-)
+LAG_S = 0.1  # a pass is often followed by another at once, whose writes should not queue behind an Event
 
 log = structlog.get_logger()
 
@@ -32,12 +29,8 @@ class EventSender:
     def __init__(self, *, client: Client, telemetry: Telemetry) -> None:
         self._client = client
         self._telemetry = telemetry
-        self._waiting: deque[tuple[float, str, Manifest]] = deque()  # each with the earliest time to send it
-        self._arrived = asyncio.Semaphore(0)
-        self._sending = 0
+        self._waiting: asyncio.Queue[tuple[float, str, Manifest]] = asyncio.Queue(WAITING_MAX)
         self._offered = 0
-        self._idle = asyncio.Event()
-        self._idle.set()
 
     def next_index(self) -> int:
         """A number from 0 to 999 that makes the names of Events of one microsecond differ."""
@@ -46,32 +39,29 @@ class EventSender:
 
     def offer(self, namespace: str, manifest: Manifest) -> None:
         """Queues an Event, or drops it when 1,000 wait already."""
-        if len(self._waiting) >= WAITING_MAX:
+        not_before_s = asyncio.get_running_loop().time() + LAG_S
+        try:
+            self._waiting.put_nowait((not_before_s, namespace, manifest))
+        except asyncio.QueueFull:
             self._telemetry.events_dropped.labels("too many waiting").inc()
-            return
-        self._waiting.append((asyncio.get_running_loop().time() + LAG_S, namespace, manifest))
-        self._idle.clear()
-        self._arrived.release()
 
     async def run(self) -> None:
         """Sends until cancelled."""
         async with asyncio.TaskGroup() as senders:
             for _ in range(SENDERS):
-                senders.create_task(self._send_for_ever())
+                senders.create_task(self._send_forever())
 
     async def drained(self, *, deadline_s: float) -> None:
         """Returns when the queue is empty, or at the deadline."""
         try:
             async with asyncio.timeout(deadline_s):
-                await self._idle.wait()
+                await self._waiting.join()
         except TimeoutError:
-            self._telemetry.events_dropped.labels("shutdown").inc(len(self._waiting))
+            self._telemetry.events_dropped.labels("shutdown").inc(self._waiting.qsize())
 
-    async def _send_for_ever(self) -> None:
+    async def _send_forever(self) -> None:
         while True:
-            await self._arrived.acquire()
-            not_before_s, namespace, manifest = self._waiting.popleft()
-            self._sending += 1
+            not_before_s, namespace, manifest = await self._waiting.get()
             try:
                 await asyncio.sleep(not_before_s - asyncio.get_running_loop().time())
                 await self._client.create(EVENT, namespace, manifest, FIELD_MANAGER)
@@ -82,6 +72,4 @@ class EventSender:
                 self._telemetry.events_dropped.labels("crashed").inc()
                 log.exception("event_crashed", namespace=namespace)
             finally:
-                self._sending -= 1
-                if not self._sending and not self._waiting:
-                    self._idle.set()
+                self._waiting.task_done()

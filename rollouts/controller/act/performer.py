@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, assert_never
 
 from msgspec import Struct
@@ -96,6 +97,22 @@ class RolloutVersion(Struct, frozen=True):
     resource_version: str
 
 
+def _refused(call: Write, cause: ApiForbidden | ApiInvalid) -> RouteWriteRefused | CreationWriteRefused | None:
+    """The error for a write that the next pass can do without; None for another one."""
+    match call:
+        case CreateRoute(route=RouteName() as route) | Patch(route=RouteName() as route):
+            return RouteWriteRefused(route, cause)
+        case Apply(route=RouteName() as route) | Delete(route=RouteName() as route):
+            return RouteWriteRefused(route, cause)
+        case Create(kind=kind) if kind == REPLICA_SET:
+            return CreationWriteRefused(cause)
+        case CreateCopy(owner=None):
+            return CreationWriteRefused(cause)
+        case _:
+            return None
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
 class Performer:
     """Performs the calls of `render`.
 
@@ -104,26 +121,14 @@ class Performer:
         sources: reads and copies sources of configuration, in the same way.
     """
 
-    def __init__(
-        self,
-        *,
-        client: Client,
-        store: Store,
-        barrier: Barrier,
-        inbox: Inbox,
-        queue: WorkQueue,
-        clock: Clock,
-        answers: Answers,
-        sources: Sources,
-    ) -> None:
-        self._client = client
-        self._store = store
-        self._barrier = barrier
-        self._inbox = inbox
-        self._queue = queue
-        self._clock = clock
-        self._answers = answers
-        self._sources = sources
+    client: Client
+    store: Store
+    barrier: Barrier
+    inbox: Inbox
+    queue: WorkQueue
+    clock: Clock
+    answers: Answers
+    sources: Sources
 
     async def perform(self, target: RolloutVersion, calls: Sequence[Write | Ask]) -> int:
         """Makes the calls in order and returns how many were writes. Questions only start here.
@@ -139,52 +144,62 @@ class Performer:
         version = target.resource_version
         for call in calls:
             match call:
+                case AskConfig(ref):
+                    self.sources.ask((ref.kind, target.key.namespace, ref.name))
                 case RemoveRolloutAnnotation() | WriteStatus():
                     version = await self._write_rollout(target, version, call)
                     writes += 1
-                case Adopt(patch=patch):
-                    await self._confirm(target)
-                    await self._write(target.key, patch)
-                    writes += 1
-                case CreateCopy(owner=None):
+                case Create() | CreateRoute() | CreateCopy() | Patch() | Adopt() | Apply() | Delete() | EvictPod():
                     try:
-                        await self._copy(target, call)
+                        await self._write(target, call)
                     except (ApiForbidden, ApiInvalid) as exc:
-                        raise CreationWriteRefused(exc) from exc
+                        if (refused := _refused(call, exc)) is None:
+                            raise
+                        raise refused from exc
                     writes += 1
-                case CreateCopy():
-                    await self._copy(target, call)
-                    writes += 1
-                case Create() if call.kind == REPLICA_SET:
-                    try:
-                        await self._write(target.key, call)
-                    except (ApiForbidden, ApiInvalid) as exc:
-                        raise CreationWriteRefused(exc) from exc
-                    writes += 1
-                case CreateRoute() | Patch() | Apply() | Delete() if call.route is not None:
-                    await self._write_route(target.key, call, call.route)
-                    writes += 1
-                case Create() | CreateRoute() | Patch() | Apply() | Delete() | EvictPod():
-                    await self._write(target.key, call)
-                    writes += 1
-                case AskConfig(ref):
-                    self._sources.ask((ref.kind, target.key.namespace, ref.name))
                 case _:
-                    self._answers.ask(target.key, target.uid, call)
+                    self.answers.ask(target.key, target.uid, call)
         return writes
 
+    async def _write(
+        self,
+        target: RolloutVersion,
+        call: Create | CreateRoute | CreateCopy | Patch | Adopt | Apply | Delete | EvictPod,
+    ) -> None:
+        key = target.key
+        match call:
+            case Create():
+                await self._create(key, call)
+            case CreateCopy():
+                await self._copy(target, call)
+            case CreateRoute() | Apply():
+                await self._make_route(key, call)
+            case Patch():
+                await self._patch(key, call)
+            case Adopt(patch=patch):
+                await self._confirm(target)
+                await self._patch(key, patch)
+            case Delete():
+                where = call.namespace or key.namespace
+                with suppress(ApiNotFound):  # it is gone already, as wanted
+                    await self.client.delete(call.kind, where, call.name, call.uid, call.resource_version)
+                self.barrier.wrote(key, call.kind, call.name, resource_version=None, uid=call.uid, namespace=where)
+            case EvictPod():
+                await self._evict(key, call)
+            case _:
+                assert_never(call)
+
     async def _copy(self, target: RolloutVersion, call: CreateCopy) -> None:
-        existing = await self._sources.copy(target.key, call.rollout, call.use, call.owner)
+        key, name = target.key, call.use.copy
+        existing = await self.sources.copy(key, call.rollout, call.use, call.owner)
         if existing is not None:
             uid, version = existing.uid, existing.resource_version
             has_owners = bool(existing.owner_references)
             body = adoption_patch(call.rollout, uid=uid, resource_version=version, has_owners=has_owners)
             await self._confirm(target)
-            await self._write(
-                target.key, Patch(kind=CONFIG_MAP, name=call.use.copy, uid=uid, body=body, content_type=JSON_PATCH)
-            )
+            await self._patch(key, Patch(kind=CONFIG_MAP, name=name, uid=uid, body=body, content_type=JSON_PATCH))
         if call.use.kind is ConfigKind.SECRET:
-            self._inbox.put_copy(target.key, call.use.copy, CopyLook(self._clock.now_s(), there=True))
+            self.inbox.put_copy(key, name, CopyLook(self.clock.now_s(), there=True))
 
     async def _confirm(self, target: RolloutVersion) -> None:
         """Reads the Rollout live: a ReplicaSet that is adopted for a Rollout in deletion would be deleted with it.
@@ -193,12 +208,12 @@ class Performer:
         """
         key = target.key
         try:
-            live = metadata_of(await self._client.get(ROLLOUT, key.namespace, key.name))
+            live = metadata_of(await self.client.get(ROLLOUT, key.namespace, key.name))
         except ApiNotFound as exc:
-            self._barrier.wrote(key, ROLLOUT, key.name, resource_version=None, uid=target.uid)
+            self.barrier.wrote(key, ROLLOUT, key.name, resource_version=None, uid=target.uid)
             raise ApiConflict(f"Rollout {key} is gone") from exc
         if live.uid != target.uid or live.deletion_timestamp is not None:
-            self._barrier.wrote(key, ROLLOUT, key.name, resource_version=live.resource_version, uid=live.uid)
+            self.barrier.wrote(key, ROLLOUT, key.name, resource_version=live.resource_version, uid=live.uid)
             raise ApiConflict(f"Rollout {key} is being deleted, or was deleted and created again")
 
     async def _write_rollout(
@@ -211,7 +226,7 @@ class Performer:
                 case WriteStatus(patch=patch):
                     # With a resourceVersion in it, a merge patch on an old version is a conflict, not an overwrite.
                     body = {"metadata": {"resourceVersion": version}, "status": patch}
-                    answer = await self._client.patch(
+                    answer = await self.client.patch(
                         ROLLOUT,
                         key.namespace,
                         key.name,
@@ -228,59 +243,35 @@ class Performer:
                         {"op": "remove", "path": path},
                         *([{"op": "remove", "path": json_pointer("metadata", "annotations", note)}] if note else []),
                     ]
-                    answer = await self._client.patch(
+                    answer = await self.client.patch(
                         ROLLOUT, key.namespace, key.name, operations, JSON_PATCH, field_manager=FIELD_MANAGER
                     )
                 case _:
                     assert_never(call)
         except ApiNotFound as exc:
             # No further object is created for it: the garbage collector would delete each one, and each would cause a pass.
-            self._barrier.wrote(key, ROLLOUT, key.name, resource_version=None, uid=target.uid)
+            self.barrier.wrote(key, ROLLOUT, key.name, resource_version=None, uid=target.uid)
             raise ApiConflict(f"Rollout {key} is gone") from exc
         except ApiConflict:
-            self._barrier.outdated(key, ROLLOUT, key.name, resource_version=version, uid=target.uid)
+            self.barrier.outdated(key, ROLLOUT, key.name, resource_version=version, uid=target.uid)
             raise
         written = metadata_of(answer)
-        self._barrier.wrote(key, ROLLOUT, key.name, resource_version=written.resource_version, uid=target.uid)
+        self.barrier.wrote(key, ROLLOUT, key.name, resource_version=written.resource_version, uid=target.uid)
         if isinstance(call, WriteStatus) and call.patch.get("analyses") and _VERDICTS not in answer:
             # The server drops what its CRD does not have, and without the record no verdict ever counts.
             raise ApiInvalid("the CRD of rollouts is older than this controller: rollouts crds | kubectl apply -f -")
         return written.resource_version
 
-    async def _write_route(self, key: Key, call: CreateRoute | Patch | Apply | Delete, route: RouteName) -> None:
-        try:
-            await self._write(key, call)
-        except (ApiForbidden, ApiInvalid) as exc:
-            raise RouteWriteRefused(route, exc) from exc
-
-    async def _write(self, key: Key, call: Create | CreateRoute | Patch | Apply | Delete | EvictPod) -> None:
-        match call:
-            case Create():
-                await self._create(key, call)
-            case CreateRoute() | Apply():
-                await self._make_route(key, call)
-            case Patch():
-                await self._patch(key, call)
-            case Delete():
-                where = call.namespace or key.namespace
-                with suppress(ApiNotFound):  # it is gone already, as wanted
-                    await self._client.delete(call.kind, where, call.name, call.uid, call.resource_version)
-                self._barrier.wrote(key, call.kind, call.name, resource_version=None, uid=call.uid, namespace=where)
-            case EvictPod():
-                await self._evict(key, call)
-            case _:
-                assert_never(call)
-
     async def _create(self, key: Key, call: Create) -> None:
         try:
             # A field that an older CRD drops would be missing in what is measured, and in the hash by which the run is known.
             strict = call.kind == ANALYSIS_RUN
-            answer = await self._client.create(call.kind, key.namespace, call.manifest, FIELD_MANAGER, strict=strict)
+            answer = await self.client.create(call.kind, key.namespace, call.manifest, FIELD_MANAGER, strict=strict)
             made = metadata_of(answer)
         except ApiExists as exc:
             # Most likely it is ours: the answer to an earlier attempt was lost, or our store is behind.
             try:
-                made = metadata_of(await self._client.get(call.kind, key.namespace, call.name))
+                made = metadata_of(await self.client.get(call.kind, key.namespace, call.name))
             except ApiNotFound:
                 raise ApiConflict(f"{call.kind.kind} {call.name} was deleted while the controller read it") from exc
             if not is_controlled_by(made, key, call.owner_uid) or (made.labels or {}).get(REVISION) != call.revision:
@@ -291,14 +282,14 @@ class Performer:
                 raise ApiConflict(f"{call.kind.kind} {call.name} is being deleted") from exc
         except ApiNotFound as exc:
             raise ApiConflict(f"namespace {key.namespace} is gone, or the CRD of {call.kind.plural}") from exc
-        self._barrier.wrote(key, call.kind, call.name, resource_version=made.resource_version, uid=made.uid)
+        self.barrier.wrote(key, call.kind, call.name, resource_version=made.resource_version, uid=made.uid)
 
     async def _patch(self, key: Key, call: Patch) -> None:
         where = call.namespace or key.namespace
         table = self._watched(call.kind, where)
         shown = table is not None and table.get(where, call.name) is not None
         try:
-            answer = await self._client.patch(
+            answer = await self.client.patch(
                 call.kind,
                 where,
                 call.name,
@@ -308,7 +299,6 @@ class Performer:
                 strict=call.strict,
             )
         except ApiNotFound as exc:
-            self._forget_answers(key, call)
             raise ApiConflict(f"{call.kind.kind} {call.name} is gone") from exc
         except ApiForbidden as exc:
             raise ApiForbidden(f"{_POD_METADATA}: {exc}" if call.kind == POD else str(exc)) from exc
@@ -323,7 +313,7 @@ class Performer:
         if table is not None and (shown or not call.leaves_watch):
             # An object that leaves our filtered watch without having been in it would never be shown.
             written = metadata_of(answer)
-            self._barrier.wrote(
+            self.barrier.wrote(
                 key, call.kind, call.name, resource_version=written.resource_version, uid=call.uid, namespace=where
             )
 
@@ -333,9 +323,9 @@ class Performer:
         try:
             match call:
                 case CreateRoute():
-                    answer = await self._client.create(kind, where, call.manifest, FIELD_MANAGER, strict=True)
+                    answer = await self.client.create(kind, where, call.manifest, FIELD_MANAGER, strict=True)
                 case Apply():
-                    answer = await self._client.patch(
+                    answer = await self.client.patch(
                         kind, where, call.name, call.manifest, APPLY_PATCH, field_manager=FIELD_MANAGER
                     )
         except ApiExists as exc:
@@ -343,35 +333,35 @@ class Performer:
         except ApiNotFound as exc:
             raise ApiConflict(f"{kind.kind} {call.name} cannot be created: its namespace or its kind is gone") from exc
         finally:
-            self._inbox.route_changed(key, call.route)
+            self.inbox.route_changed(key, call.route)
         if self._watched(kind, where) is not None:
             made = metadata_of(answer)
             version = made.resource_version
-            self._barrier.wrote(key, kind, call.name, resource_version=version, uid=made.uid, namespace=where)
+            self.barrier.wrote(key, kind, call.name, resource_version=version, uid=made.uid, namespace=where)
 
     def _watched(self, kind: Kind, namespace: str) -> Table[Any] | None:
         """The table whose watch will show a write; None when no watch does."""
-        table = self._store.watched(kind)
+        table = self.store.watched(kind)
         return table if table is not None and table.covers(namespace) else None
 
     def _forget_answers(self, key: Key, call: Patch) -> None:
         if call.route is not None:
-            self._inbox.route_changed(key, call.route)
+            self.inbox.route_changed(key, call.route)
         elif call.kind == SERVICE:
-            self._inbox.service_changed(key, call.name)
+            self.inbox.service_changed(key, call.name)
         elif call.kind == POD:
-            self._inbox.pods_changed(key)
+            self.inbox.pods_changed(key)
 
     async def _evict(self, key: Key, call: EvictPod) -> None:
         try:
-            await self._client.evict(key.namespace, call.name, call.uid)
+            await self.client.evict(key.namespace, call.name, call.uid)
         except ApiThrottled as exc:
-            self._inbox.put_refusal(key, EvictionRefused(at_s=self._clock.now_s(), pod=call.name, message=str(exc)))
-            self._queue.add(key)
+            self.inbox.put_refusal(key, EvictionRefused(at_s=self.clock.now_s(), pod=call.name, message=str(exc)))
+            self.queue.add(key)
             return
         except (ApiNotFound, ApiConflict):
             pass  # the pod is gone, or another pod has its name
         except RolloutsError:  # it may have been evicted
-            self._inbox.pods_changed(key)
+            self.inbox.pods_changed(key)
             raise
-        self._inbox.pods_changed(key)
+        self.inbox.pods_changed(key)

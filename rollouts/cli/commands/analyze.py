@@ -36,7 +36,7 @@ from rollouts.cli.view.objects import status_of
 from rollouts.cli.view.session import Options, Session, open_session
 from rollouts.clock import SystemClock
 from rollouts.cluster.decoding import manifest_from
-from rollouts.controller.analysis.cluster_sources import cluster_sources
+from rollouts.controller.analysis.cluster_measurements import cluster_sources
 from rollouts.controller.analysis.sources import MeasuredRun, MeasurementSource, SourceName, name_of
 from rollouts.controller.facts.cluster_metrics import ClusterMetrics
 from rollouts.core.analysis.cluster_source import FromCluster

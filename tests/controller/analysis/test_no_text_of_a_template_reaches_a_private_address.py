@@ -24,7 +24,7 @@ from rollouts.api.v1alpha1.analysis_template import AnalysisRunSpecWire, Analysi
 from rollouts.bounded.here import Here
 from rollouts.clock import SystemClock
 from rollouts.cluster.client import Client
-from rollouts.controller.analysis.cluster_sources import cluster_sources
+from rollouts.controller.analysis.cluster_measurements import cluster_sources
 from rollouts.controller.analysis.http_measurements import HttpMeasurements
 from rollouts.controller.analysis.sources import MeasuredRun, name_of
 from rollouts.controller.facts.cluster_metrics import ClusterMetrics

@@ -10,7 +10,7 @@ import pytest
 
 from rollouts.bounded.here import Here
 from rollouts.cluster.client import Client
-from rollouts.controller.analysis.cluster_sources import cluster_sources
+from rollouts.controller.analysis.cluster_measurements import cluster_sources
 from rollouts.controller.analysis.sources import MeasuredRun, name_of
 from rollouts.controller.facts.cluster_metrics import ClusterMetrics
 from rollouts.core.analysis.cluster_source import ContainerResourceMetric, CustomMetric, ExternalMetric

@@ -24,7 +24,7 @@
     + CallEnded           the author edits a CEL expression, or lets it have less to look at: it took too long
     + ExpressionFailed    the author edits a CEL expression, or somebody edits the object for which it has no value
 
-Expected outcomes ("not yet", "inconclusive") are values, never exceptions.
+Expected outcomes ("not yet", "inconclusive") are values, never exceptions. `remedy` says when to try again.
 """
 
 from __future__ import annotations
@@ -155,3 +155,48 @@ class SpecInvalid(TerminalError):
     def __init__(self, problems: tuple[SpecProblem, ...]) -> None:
         super().__init__("; ".join(map(str, problems)))
         self.problems = problems
+
+
+class Delays(Struct, frozen=True, kw_only=True):
+    """How long to wait for the next try after an error, in seconds.
+
+    Args:
+        transient_s: None for the exponential back-off of a queue, or what the server asks for.
+        forbidden_s: an administrator edits RBAC, or repairs a watch.
+        refused_s: quotas and admission policies change without an event that we see.
+        crashed_hold_s: after a bug; during this time not even an event causes a try.
+    """
+
+    transient_s: float | None = None
+    forbidden_s: float = 60.0
+    refused_s: float = 300.0
+    crashed_s: float = 30.0
+    crashed_hold_s: float = 1.0
+
+
+class Remedy(Struct, frozen=True):
+    """When to try again.
+
+    Args:
+        in_s: at least; a queue's back-off decides if `backs_off`.
+        hold_s: during this time not even an event causes a try.
+    """
+
+    in_s: float
+    hold_s: float = 0.0
+    backs_off: bool = False
+
+
+def remedy(error: Exception, delays: Delays) -> Remedy:
+    """When it makes sense to try again what has failed."""
+    match error:
+        case ApiThrottled(retry_after_s=retry_after_s) if delays.transient_s is None:
+            return Remedy(retry_after_s, hold_s=retry_after_s)
+        case TransientError() | TimeoutError():
+            return Remedy(delays.transient_s or 0.0, backs_off=delays.transient_s is None)
+        case ApiForbidden() | WatchFailed():
+            return Remedy(delays.forbidden_s)
+        case RolloutsError():
+            return Remedy(delays.refused_s)
+        case _:
+            return Remedy(delays.crashed_s, hold_s=delays.crashed_hold_s)

@@ -22,8 +22,7 @@ from rollouts.controller.analysis.measuring import MEASUREMENT_DEADLINE_S
 from rollouts.controller.analysis.pod_measurements import PodMeasurements
 from rollouts.controller.analysis.sources import MeasurementSource, SourceName
 from rollouts.controller.facts.cluster_metrics import ClusterMetrics
-from rollouts.controller.providers.fresh_credentials import FreshCredentials
-from rollouts.controller.providers.metric_providers import MetricProviders
+from rollouts.controller.providers.metric_providers import FreshCredentials, MetricProviders
 from rollouts.errors import SettingsInvalid
 from rollouts.metrics.addresses import TenantUrls
 from rollouts.ports import ApiServer, BoundedCalls, Clock, MetricEndpoints

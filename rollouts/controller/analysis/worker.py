@@ -34,24 +34,16 @@ from rollouts.controller.analysis.reading import (
 from rollouts.controller.analysis.sources import MeasuredRun
 from rollouts.controller.workqueue.barrier import Barrier
 from rollouts.controller.workqueue.queue import WorkQueue
+from rollouts.controller.workqueue.runtime import log_error, work_off
 from rollouts.core.analysis.measurement import RunStatus
-from rollouts.core.analysis.run import TERMINATED, RunDecision, decide_run
+from rollouts.core.analysis.run import TERMINATED, decide_run
 from rollouts.core.analysis.run_spec import RunSpec
 from rollouts.core.analysis.time_to_live import expires_at_s
 from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import Notice
 from rollouts.core.model.reasons import Reason
-from rollouts.errors import (
-    ApiConflict,
-    ApiForbidden,
-    ApiNotFound,
-    ApiThrottled,
-    NotLeader,
-    SpecInvalid,
-    TerminalError,
-    TransientError,
-)
+from rollouts.errors import ApiConflict, ApiNotFound, Delays, SpecInvalid
 from rollouts.manifests.ownership import FIELD_MANAGER
 from rollouts.objects import ANALYSIS_RUN, Key
 from rollouts.ports import MERGE_PATCH, Clock
@@ -60,10 +52,6 @@ from rollouts.telemetry import Telemetry
 LOOK_DEADLINE_S = 60.0  # its one request has a shorter deadline of its own
 AGAIN_MIN_S = 0.01
 AGAIN_MAX_S = 300.0  # a look costs no request, and the wall clock may have been set meanwhile
-FORBIDDEN_RETRY_S = 60.0
-REFUSED_RETRY_S = 300.0  # quotas and admission policies change without an event that we see
-CRASHED_RETRY_S = 30.0
-CRASHED_HOLD_S = 1.0
 KEPT_AGAIN_S = 60.0
 UNNAMED_AGAIN_S = 5.0
 
@@ -174,33 +162,16 @@ class RunWorker:
 
     async def run(self) -> None:
         """Works until the queue is closed, and finishes a look that has begun."""
-        while (key := await self._queue.take()) is not None:
-            try:
-                if not self._barrier.holds_back(key):
-                    await self.look(key)
-            finally:
-                self._queue.done(key)
+        await work_off(self._queue, self._reconcile, on_error=self._on_error, delays=Delays(), barrier=self._barrier)
 
-    async def look(self, key: Key) -> None:
-        """Looks once, and handles a failure. Raises: nothing but cancellation."""
-        try:
-            async with asyncio.timeout(LOOK_DEADLINE_S):
-                await self._look(key)
-            self._queue.succeeded(key)
-        except (TransientError, TimeoutError) as exc:
-            self._count(exc)
-            retry_in_s = self._again_after(key, exc)
-            tell = log.debug if isinstance(exc, ApiConflict | NotLeader) else log.warning
-            tell("analysis_failed", run=str(key), error=type(exc).__name__, why=str(exc), retry_in_s=retry_in_s)
-        except TerminalError as exc:
-            self._count(exc)
-            after_s = FORBIDDEN_RETRY_S if isinstance(exc, ApiForbidden) else REFUSED_RETRY_S
-            retry_in_s = self._queue.failed(key, retry_in_s=after_s)
-            log.error("analysis_stopped", run=str(key), error=type(exc).__name__, why=str(exc), retry_in_s=retry_in_s)
-        except Exception as exc:  # a bug; it affects this run alone
-            self._count(exc)
-            retry_in_s = self._queue.failed(key, retry_in_s=CRASHED_RETRY_S, hold_s=CRASHED_HOLD_S)
-            log.exception("analysis_crashed", run=str(key), retry_in_s=retry_in_s)
+    def _on_error(self, key: Key, error: Exception, retry_in_s: float) -> None:
+        self._telemetry.analysis.errors.labels(type(error).__name__).inc()
+        log_error("analysis", error, retry_in_s, run=str(key))
+
+    async def _reconcile(self, key: Key) -> None:
+        """Looks once. Raises: what `Client` raises; ApiConflict also when the run has changed or is gone; TimeoutError."""
+        async with asyncio.timeout(LOOK_DEADLINE_S):
+            await self._look(key)
 
     async def _look(self, key: Key) -> None:
         seen = self._table.get(key.namespace, key.name)
@@ -209,7 +180,11 @@ class RunWorker:
             self._forget(key)
             return
         now_s = self._clock.now_s()
-        read = self._status_of(key, seen)
+        known = self._known.get(key)
+        if known is not None and known.recorded is not None and known.written == seen.metadata.resource_version:
+            read = RunStatusRead(known.recorded)  # nobody has written since we did
+        else:
+            read = status_of(seen)
         if read.status.phase.over:
             self._forget(key)
             await self._expire(key, seen, read.status, now_s)
@@ -221,13 +196,10 @@ class RunWorker:
             await self._record(key, seen, read, _refused(read.status, known.spec, now_s))
             return
         known.about = known.about or self._about(seen.metadata)
-        if known.about is None and not known.spec.terminate:
-            await self._unnamed(key, seen, read, known)
+        if known.about is not None or known.spec.terminate:
+            await self._measure(key, seen, read, known.spec, now_s)
             return
-        await self._measure(key, seen, read, known.spec, now_s)
-
-    async def _unnamed(self, key: Key, seen: AnalysisRunObject, read: RunStatusRead, known: _Known) -> None:
-        """Measures nothing for a run that its Rollout does not name, and would not count; the second look says so in the run."""
+        # Its Rollout does not name it, so it would not count: it measures nothing. The second look says so in the run.
         if known.unnamed:
             await self._record(key, seen, read, replace(read.status, message=_UNNAMED))
         known.unnamed = True
@@ -252,19 +224,15 @@ class RunWorker:
         )
         await self._record(key, seen, read, within_limits(decision.status))
         self._measuring.recorded(uid, taken)
-        if not decision.status.phase.over:
-            self._ask(key, seen, spec, decision, now_s)
-
-    def _ask(self, key: Key, seen: AnalysisRunObject, spec: RunSpec, decision: RunDecision, now_s: float) -> None:
         known = self._known.get(key)
-        if known is None or known.uid != seen.metadata.uid:
+        if decision.status.phase.over or known is None or known.uid != uid:
             return  # it was deleted while its status was written
         started_at_s = decision.status.started_at_s
         about = known.about or About("", "")  # one that ends begins nothing
         run = MeasuredRun(
             namespace=key.namespace,
             name=key.name,
-            uid=seen.metadata.uid,
+            uid=uid,
             rollout=about.rollout,
             revision=about.revision,
             started_at_s=now_s if started_at_s is None else started_at_s,
@@ -375,15 +343,6 @@ class RunWorker:
         known = self._known.pop(key, None)
         if known is not None:
             self._measuring.forget(known.uid)
-
-    def _again_after(self, key: Key, error: Exception) -> float:
-        if isinstance(error, ApiThrottled):
-            return self._queue.failed(key, retry_in_s=error.retry_after_s, hold_s=error.retry_after_s)
-        # A conflict needs a newer view. The watch brings it, and queues the key.
-        return self._queue.failed(key)
-
-    def _count(self, error: BaseException) -> None:
-        self._telemetry.analysis.errors.labels(type(error).__name__).inc()
 
 
 def _refused(status: RunStatus, invalid: SpecInvalid, now_s: float) -> RunStatus:

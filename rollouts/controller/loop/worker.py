@@ -28,27 +28,28 @@ from rollouts.controller.act.performer import CreationWriteRefused, Performer, R
 from rollouts.controller.act.render import render_notice, render_status
 from rollouts.controller.facts.off_loop import NotWorkedOut
 from rollouts.controller.loop.deferred import ANSWER_DEFERRED_S, COUNTERS_DEFERRED_S, DeferredStatus
-from rollouts.controller.loop.refusals import NotSaid, refused_creation, refused_route, rendered
-from rollouts.controller.loop.stopped import reason_of, still_true, stopped_status, with_help
+from rollouts.controller.loop.refusals import (
+    DELAYS,
+    NotSaid,
+    reason_of,
+    refused_creation,
+    refused_route,
+    rendered,
+    still_true,
+    stopped_status,
+    with_help,
+)
 from rollouts.controller.observe.observer import Gone, Illegible, Observer, Seen, Undecided, Unreadable
 from rollouts.controller.workqueue.barrier import Barrier
 from rollouts.controller.workqueue.inbox import Inbox
 from rollouts.controller.workqueue.queue import WorkQueue
+from rollouts.controller.workqueue.runtime import log_error, work_off
 from rollouts.core.decide import begun_on_record, commands_on_record, decide, decide_invalid
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskConfig, AskPods, AskService, Decision, Notice
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.status import Phase
-from rollouts.errors import (
-    ApiConflict,
-    ApiForbidden,
-    ApiThrottled,
-    NotLeader,
-    ObjectUnreadable,
-    TerminalError,
-    TransientError,
-    WatchFailed,
-)
+from rollouts.errors import Delays, NotLeader, ObjectUnreadable, TerminalError, WatchFailed, remedy
 from rollouts.objects import Key
 from rollouts.ports import Clock, DrainQuestion
 from rollouts.telemetry import Telemetry, pass_span
@@ -56,10 +57,7 @@ from rollouts.telemetry import Telemetry, pass_span
 PASS_DEADLINE_S = 60.0  # each request in it has a shorter deadline of its own
 REQUEUE_MIN_S = 0.01
 REQUEUE_MAX_S = 300.0  # a pass costs no request, and the wall clock may have been set meanwhile
-POISONED_RETRY_S = 30.0
-POISONED_HOLD_S = 1.0  # events about a poisoned object cause at most one pass a second
-FORBIDDEN_RETRY_S = 60.0
-REFUSED_RETRY_S = 300.0  # quotas and admission policies change without an event that we see
+UNTOLD_DELAYS = Delays(refused_s=DELAYS.forbidden_s)  # the error could not even be written into status
 
 log = structlog.get_logger()
 
@@ -72,6 +70,7 @@ class _Pass:
     """What one pass has done so far: the content of its log line."""
 
     key: Key
+    began_s: float
     writes: int = 0
     intents: tuple[str, ...] = ()
     decision: Decision | None = None
@@ -111,62 +110,54 @@ class Worker:
 
     async def run(self) -> None:
         """Works until the queue is closed, and finishes a pass that has begun."""
-        while (key := await self._queue.take()) is not None:
-            try:
-                if self._barrier.holds_back(key):
-                    self._telemetry.barrier_waits.inc()
-                else:
-                    await self.reconcile(key)
-            finally:
-                self._queue.done(key)
+        await work_off(
+            self._queue,
+            self._reconcile,
+            on_error=self._on_error,
+            delays=UNTOLD_DELAYS,
+            barrier=self._barrier,
+            on_behind=self._telemetry.barrier_waits.inc,
+        )
 
-    async def reconcile(self, key: Key) -> None:
-        """Runs one pass and handles its failure. Raises: nothing but cancellation."""
-        began_s = self._clock.monotonic_s()
-        this = _Pass(key)
-        outcome = "failed"
+    async def _reconcile(self, key: Key) -> None:
+        """Runs one pass. Raises: what could not be written into status."""
+        this = _Pass(key, began_s=self._clock.monotonic_s())
         try:
             with pass_span(key):
                 async with asyncio.timeout(PASS_DEADLINE_S):
                     await self._pass_or_stop(this)
-            outcome = "wrote" if this.writes else "unchanged"
-        except NotLeader:
-            self._count(NotLeader)
-            self._queue.failed(key)
-        except (TransientError, TimeoutError) as exc:
-            self._count(type(exc))
-            retry_in_s = self._retry_transient(key, exc)
-            tell = (
-                log.debug if isinstance(exc, ApiConflict) else log.warning
-            )  # a conflict is how two writers share an object
-            tell("reconcile_failed", rollout=str(key), error=type(exc).__name__, why=str(exc), retry_in_s=retry_in_s)
-        except TerminalError as exc:  # the error could not even be written into status
-            self._count(type(exc))
-            retry_in_s = self._queue.failed(key, retry_in_s=FORBIDDEN_RETRY_S)
-            log.error(
-                "reconcile_stopped", rollout=str(key), error=type(exc).__name__, why=str(exc), retry_in_s=retry_in_s
-            )
-        except Exception as exc:
-            self._count(type(exc))
-            retry_in_s = self._queue.failed(key, retry_in_s=POISONED_RETRY_S, hold_s=POISONED_HOLD_S)
-            log.exception("reconcile_crashed", rollout=str(key), retry_in_s=retry_in_s)
-        took_s = self._clock.monotonic_s() - began_s
+        except Exception:
+            self._finish(this, "failed")
+            raise
+        self._finish(this, "wrote" if this.writes else "unchanged")
+
+    def _finish(self, this: _Pass, outcome: str) -> None:
+        """Counts the pass, and writes its log line."""
+        took_s = self._clock.monotonic_s() - this.began_s
         self._telemetry.passes.labels(outcome).inc()
         self._telemetry.pass_seconds.observe(took_s)
-        if this.decision is not None and outcome != "failed":
-            self._log(this, this.decision, took_s)
+        if this.decision is None or outcome == "failed":
+            return
+        status = this.decision.status
+        write = log.info if this.writes else log.debug
+        write(
+            "reconciled",
+            rollout=str(this.key),
+            phase=status.phase,
+            step=status.step_index,
+            weight_percent=weight_to_json(status.weight_percent),
+            intents=this.intents,
+            writes=this.writes,
+            requeue_in_s=None if this.requeue_in_s is None else round(this.requeue_in_s, 3),
+            took_ms=round(took_s * 1000, 2),
+        )
+
+    def _on_error(self, key: Key, error: Exception, retry_in_s: float) -> None:
+        self._count(error)
+        if not isinstance(error, NotLeader):
+            log_error("reconcile", error, retry_in_s, rollout=str(key))
 
     async def _pass_or_stop(self, this: _Pass) -> None:
-        try:
-            await self._pass_with_answers(this)
-        except TerminalError as exc:
-            if this.rollout is None:
-                raise
-            await self._stop(this, this.rollout, exc)
-        else:
-            self._queue.succeeded(this.key)
-
-    async def _pass_with_answers(self, this: _Pass) -> None:
         """The pass, once more for each answer of a provider that was not worked out yet.
 
         A pass has written nothing by then; the release of a deleted Rollout may have, and goes on with what is left.
@@ -176,6 +167,10 @@ class Worker:
                 return await self._pass(this)
             except NotWorkedOut as exc:
                 await exc.work_out()
+            except TerminalError as exc:
+                if this.rollout is None:
+                    raise
+                return await self._stop(this, this.rollout, exc)
 
     async def _pass(self, this: _Pass) -> None:
         """Observes, decides, renders and acts, as the picture in ARCHITECTURE.md shows."""
@@ -190,7 +185,7 @@ class Worker:
                 return
             case Illegible():
                 why = str(observed.trouble)
-                self._count(ObjectUnreadable)
+                self._count(observed.trouble)
                 self._tell(observed.metadata, (Notice(Reason.OBJECT_UNREADABLE, why, warning=True),))
                 log.warning("reconcile_stopped", rollout=str(this.key), reason=Reason.OBJECT_UNREADABLE, why=why)
                 return  # the watch brings its key again when it can be read
@@ -202,7 +197,14 @@ class Worker:
                 if observed.trouble is not None:
                     self._stop_unless_settled(this, observed, observed.trouble)
                     return
-                seen = self._with_deferred(this.key, observed)
+                # With the status that was decided and not written yet, the progress clock stays exact.
+                status_read = observed.snapshot.status
+                deferred = self._deferred.recalled(this.key, status_read)
+                seen = (
+                    observed
+                    if deferred is status_read
+                    else replace(observed, snapshot=replace(observed.snapshot, status=deferred))
+                )
                 decision = decide(seen.snapshot)
                 try:
                     calls = rendered(seen, decision)
@@ -224,7 +226,7 @@ class Worker:
             self._decide_without(this, observed, decision, exc)
             return
         self._count_routes(calls, decision.notices)
-        self._requeue(this, decision, now_s=_now_s(observed))
+        self._requeue(this, decision, now_s=observed.snapshot.now_s)
         self._telemetry.set_phase(this.key, decision.status.phase)
 
     def _decide_without(
@@ -240,7 +242,7 @@ class Worker:
         """
         if not isinstance(observed, Seen):
             raise error.cause
-        now_s = _now_s(observed)
+        now_s = observed.snapshot.now_s
         if isinstance(error, CreationWriteRefused):
             if (refused := refused_creation(observed, decision, error, now_s=now_s)) is None:
                 raise error.cause
@@ -251,7 +253,7 @@ class Worker:
                 raise error.cause
             self._inbox.put_route_refused(this.key, *found)
             what, reason = str(found[0]), found[1].reason
-        self._count(type(error.cause))
+        self._count(error.cause)
         self._queue.add(this.key)
         log.warning("write_refused", rollout=str(this.key), what=what, reason=reason, why=str(error.cause))
 
@@ -268,13 +270,7 @@ class Worker:
         if not settled or asked or isinstance(trouble, ObjectUnreadable):
             this.rollout = seen
             raise trouble
-        self._queue.add_at(this.key, self._clock.monotonic_s() + FORBIDDEN_RETRY_S)
-
-    def _with_deferred(self, key: Key, seen: Seen) -> Seen:
-        """`seen` with the status that was decided and not written yet, so that the progress clock stays exact."""
-        read = seen.snapshot.status
-        deferred = self._deferred.recalled(key, read)
-        return seen if deferred is read else replace(seen, snapshot=replace(seen.snapshot, status=deferred))
+        self._queue.add_at(this.key, self._clock.monotonic_s() + remedy(trouble, DELAYS).in_s)
 
     async def _carry_out(
         self, this: _Pass, metadata: Metadata, decision: Decision, calls: list[Write | Ask], status: WriteStatus | None
@@ -329,7 +325,7 @@ class Worker:
 
     async def _stop(self, this: _Pass, rollout: _Rollout, error: TerminalError) -> None:
         """Reports in status and in an Event why the Rollout cannot continue, and retries only after a long time or a change."""
-        self._count(type(error))
+        self._count(error)
         reason, message = reason_of(error), with_help(error)
         before = rollout.snapshot.status
         if isinstance(rollout, Seen) and this.decision is None:
@@ -341,26 +337,18 @@ class Worker:
             reason=reason,
             message=message,
             generation=rollout.metadata.generation,
-            now_s=_now_s(rollout),
+            now_s=rollout.snapshot.now_s,
         )
         steps = rollout.snapshot.rollout.spec.strategy.step_count if isinstance(rollout, Seen) else 0
         write, _ = render_status(status, before=rollout.status_wire, step_count=steps)
         if write is not None:
             this.writes += await self._performer.perform(_target(this.key, rollout.metadata), [write])
             self._tell(rollout.metadata, (Notice(reason, message, warning=True),))
-        soon = isinstance(error, ApiForbidden | WatchFailed)
-        retry_in_s = FORBIDDEN_RETRY_S if soon else REFUSED_RETRY_S
-        self._queue.failed(this.key, retry_in_s=retry_in_s)
+        retry_in_s = remedy(error, DELAYS).in_s
+        self._queue.add_at(this.key, self._clock.monotonic_s() + retry_in_s)
         self._telemetry.set_phase(this.key, status.phase)
         this.decision = None
         log.warning("reconcile_stopped", rollout=str(this.key), reason=reason, why=message, retry_in_s=retry_in_s)
-
-    def _retry_transient(self, key: Key, error: Exception) -> float:
-        if isinstance(error, ApiThrottled):
-            return self._queue.failed(key, retry_in_s=error.retry_after_s, hold_s=error.retry_after_s)
-        # A conflict needs a newer view. The watch brings it, and queues the key. The back-off is for a change that no
-        # decision reads, which queues nothing.
-        return self._queue.failed(key)
 
     def _tell(self, metadata: Metadata, notices: tuple[Notice, ...]) -> None:
         at_s = self._clock.now_s()
@@ -375,29 +363,9 @@ class Worker:
                 self._telemetry.route_writes.labels(call.route.router).inc()
         self._telemetry.route_drifts.inc(sum(notice.reason is Reason.ROUTE_DRIFTED for notice in notices))
 
-    def _count(self, error: type[BaseException]) -> None:
-        self._telemetry.errors.labels(error.__name__).inc()
-
-    def _log(self, this: _Pass, decision: Decision, took_s: float) -> None:
-        status = decision.status
-        write = log.info if this.writes else log.debug
-        write(
-            "reconciled",
-            rollout=str(this.key),
-            phase=status.phase,
-            step=status.step_index,
-            weight_percent=weight_to_json(status.weight_percent),
-            intents=this.intents,
-            writes=this.writes,
-            requeue_in_s=None if this.requeue_in_s is None else round(this.requeue_in_s, 3),
-            took_ms=round(took_s * 1000, 2),
-        )
+    def _count(self, error: Exception) -> None:
+        self._telemetry.errors.labels(type(error).__name__).inc()
 
 
 def _target(key: Key, metadata: Metadata) -> RolloutVersion:
     return RolloutVersion(key=key, uid=metadata.uid, resource_version=metadata.resource_version)
-
-
-def _now_s(rollout: _Rollout) -> float:
-    """The wall clock as the pass read it, once."""
-    return rollout.snapshot.now_s

@@ -19,8 +19,7 @@ from rollouts.api.v1alpha1.traffic_provider import provider_problems
 from rollouts.cluster.client import Client
 from rollouts.cluster.discovery import first_served
 from rollouts.controller.facts.route_kinds import DISCOVERY_DEADLINE_S, missing
-from rollouts.controller.providers.agenda import REFUSED_AGAIN_S, UNAVAILABLE_AGAIN_S
-from rollouts.controller.providers.verdicts import MESSAGE_MAX, Judged
+from rollouts.controller.providers.verdicts import MESSAGE_MAX, REFUSED_AGAIN_S, UNAVAILABLE_AGAIN_S, Judged
 from rollouts.core.analysis.metric_server import MetricServer
 from rollouts.core.model.reasons import Reason
 from rollouts.errors import (

@@ -12,10 +12,10 @@ from structlog.testing import capture_logs
 from rollouts.controller.act.events import EventSender
 from rollouts.controller.act.orphans import Orphans
 from rollouts.controller.loop.deferred import DeferredStatus
-from rollouts.controller.loop.stopped import with_help
-from rollouts.controller.loop.worker import POISONED_RETRY_S, Worker
+from rollouts.controller.loop.refusals import with_help
+from rollouts.controller.loop.worker import Worker
 from rollouts.controller.observe.observer import Observation, Observer
-from rollouts.errors import ApiForbidden
+from rollouts.errors import ApiForbidden, Delays
 from rollouts.objects import Key
 from rollouts.ports import Request, Response
 from rollouts.telemetry import Telemetry
@@ -124,7 +124,7 @@ async def test_one_poisoned_object_does_not_stop_the_others(shell: Shell) -> Non
     assert [line["event"] for line in lines] == ["reconcile_crashed", "reconciled"]
     assert b'rollouts_pass_errors_total{error="RuntimeError"} 1.0' in shell.telemetry.exposition()
     shell.world.queue.forget(CART)
-    assert await shell.next_in_s() == pytest.approx(POISONED_RETRY_S, abs=0.1)
+    assert await shell.next_in_s() == pytest.approx(Delays().crashed_s, abs=0.1)
 
 
 async def test_a_refusal_becomes_a_condition_and_is_not_repeated_at_once(shell: Shell) -> None:

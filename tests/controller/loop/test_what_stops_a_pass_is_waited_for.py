@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rollouts.controller.loop.stopped import reason_of, stopped_status
+from rollouts.controller.loop.refusals import reason_of, stopped_status
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.status import Phase, RolloutStatus, WaitingFor

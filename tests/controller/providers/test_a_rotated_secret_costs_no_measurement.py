@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rollouts.controller.providers.fresh_credentials import FreshCredentials
+from rollouts.controller.providers.metric_providers import FreshCredentials
 from rollouts.metrics.requests import (
     Bearer,
     ClientCredentials,

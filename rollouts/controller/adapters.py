@@ -14,9 +14,8 @@ from rollouts.bounded.process import BoundedProcess
 from rollouts.cluster.client import Client
 from rollouts.cluster.connection import KubernetesConnection, OnDate, connect
 from rollouts.cluster.lease import Elector
-from rollouts.controller.analysis.argument_secrets import ArgumentSecrets
 from rollouts.controller.analysis.cluster_measurements import cluster_sources
-from rollouts.controller.analysis.http_measurements import HttpMeasurements
+from rollouts.controller.analysis.http_measurements import ArgumentSecrets, HttpMeasurements
 from rollouts.controller.analysis.job_measurements import JobMeasurements
 from rollouts.controller.analysis.measuring import MEASUREMENT_DEADLINE_S
 from rollouts.controller.analysis.pod_measurements import PodMeasurements

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias, assert_never
 
 from msgspec import Struct
 
+from rollouts.cluster.client import Client
+from rollouts.cluster.secret_data import secret_data
 from rollouts.controller.analysis.sources import MeasuredRun, failed, stopped
 from rollouts.core.analysis.cluster_source import FromCluster
 from rollouts.core.analysis.measurement import Measurement
@@ -27,6 +31,7 @@ from rollouts.core.analysis.source import (
     WebQuery,
 )
 from rollouts.core.model.frozen import replace
+from rollouts.errors import ApiForbidden, ApiNotFound
 from rollouts.metrics.comparison import failure_of, measurement_of
 from rollouts.metrics.comparison_arms import ArmSeen, look_of, seen_in
 from rollouts.metrics.endpoints import question_to
@@ -35,8 +40,13 @@ from rollouts.metrics.requests import MetricEndpoint, origin_of
 from rollouts.metrics.samples import Absence, NoEvidence
 from rollouts.metrics.sources import HttpSource, Question, judged, window_of
 from rollouts.ports import BoundedCalls, Clock, MetricEndpoints
+from rollouts.secret import Secret
 
 _NUMBERS = re.compile(r"[^\[\], ]+")
+
+
+KEPT_S = 3.0
+"""How long values of Secrets are kept, so that metrics that are measured together make one request."""
 
 
 class SecretProblem(Struct, frozen=True):
@@ -47,6 +57,67 @@ class SecretProblem(Struct, frozen=True):
 
 SecretValues: TypeAlias = Callable[[str, tuple[SecretReference, ...]], Awaitable[Mapping[str, str] | SecretProblem]]
 """Reads the values of secrets in a namespace; by the names of their arguments."""
+
+
+@dataclass(slots=True)
+class _Kept:
+    """One Secret.
+
+    Args:
+        reading: held while it is read: others wait for that answer.
+        found: None before it is read.
+    """
+
+    reading: asyncio.Lock = field(default_factory=asyncio.Lock)
+    found: Mapping[str, Secret | None] | SecretProblem | None = None
+
+
+class ArgumentSecrets:
+    """`SecretValues` of runs: reads them right before a request is sent.
+
+    A Secret is read by its name: the controller has no right to list or watch Secrets, and a Role of its namespace names those
+    that it may read.
+    """
+
+    def __init__(self, *, client: Client) -> None:
+        self._client = client
+        self._kept: dict[tuple[str, str], _Kept] = {}
+
+    async def __call__(self, namespace: str, secrets: tuple[SecretReference, ...]) -> Mapping[str, str] | SecretProblem:
+        """The values by the names of their arguments, or why one of them is not known.
+
+        Raises: what `Client.get` raises, but for a Secret that is missing or may not be read. Cancellation: safe.
+        """
+        values: dict[str, str] = {}
+        for secret in secrets:
+            data = await self._data(namespace, secret.name)
+            if isinstance(data, SecretProblem):
+                return data
+            value = data.get(secret.key)
+            if value is None:
+                why = "no text in its key" if secret.key in data else "no key"
+                return SecretProblem(f"Secret {secret.name} in namespace {namespace} has {why} {secret.key}")
+            values[secret.argument] = value.reveal()
+        return values
+
+    async def _data(self, namespace: str, name: str) -> Mapping[str, Secret | None] | SecretProblem:
+        key = namespace, name
+        kept = self._kept.setdefault(key, _Kept())
+        async with kept.reading:
+            if kept.found is not None:
+                return kept.found
+            try:
+                kept.found = await secret_data(self._client, namespace, name)
+            except ApiNotFound:
+                kept.found = SecretProblem(f"there is no Secret {name} in namespace {namespace}")
+            except ApiForbidden:
+                kept.found = SecretProblem(
+                    f"the controller may not read Secret {name} in namespace {namespace}: apply what "
+                    f"`rollouts rbac -f FILE` prints for the template"
+                )
+            finally:
+                asyncio.get_running_loop().call_later(KEPT_S, self._kept.pop, key, None)
+            return kept.found
 
 
 class HttpMeasurements:
@@ -85,14 +156,15 @@ class HttpMeasurements:
         values: Mapping[str, str] = {}
         if metric.secrets:
             found = await self._secret_values(run.namespace, metric.secrets)
-            if isinstance(found, SecretProblem):
-                return self._failed(found.why, now_s)
+            problem = found.why if isinstance(found, SecretProblem) else _secret_problem(metric, found)
+            if problem or isinstance(found, SecretProblem):
+                return failed(problem, started_at_s=now_s, finished_at_s=self._clock.now_s())
             values = found
-            if problem := _secret_problem(metric, values):
-                return self._failed(problem, now_s)
         if isinstance(metric.source, Comparison):
-            return without_secrets(await self._compared(metric, metric.source, values, run, due, now_s), values)
-        return without_secrets(await self._asked(run.namespace, metric, values, now_s), values)
+            measurement = await self._compared(metric, metric.source, values, run, due, now_s)
+        else:
+            measurement = await self._asked(run.namespace, metric, values, now_s)
+        return without_secrets(measurement, values)
 
     async def _asked(self, tenant: str, metric: Metric, values: Mapping[str, str], now_s: float) -> Measurement:
         source, asked = metric.source, with_secret_values(metric, values).source
@@ -125,7 +197,9 @@ class HttpMeasurements:
         judge = partial(measurement_of, look, seen, started_at_s=now_s, finished_at_s=self._clock.now_s())
         # Importing scipy takes about a second, in which no pass would run.
         measurement = await asyncio.to_thread(judge) if source.by is ComparedBy.RANKS else judge()
-        return replace(measurement, value="") if _has_secret(seen, values) else measurement
+        # A number that was seen may be a secret: a comparison shows it rounded, where its text is not found.
+        numbers = {number for arm in seen if isinstance(arm, tuple) for number in arm}
+        return measurement if numbers.isdisjoint(_numbers(values.values())) else replace(measurement, value="")
 
     async def _question(self, tenant: str, source: HttpSource, now_s: float) -> Question | NoEvidence:
         """What is asked, and whom; or why nobody can be. Raises: CallEnded."""
@@ -139,9 +213,6 @@ class HttpMeasurements:
             return NoEvidence(why_not, Absence.ERROR) if why_not else question
         return question
 
-    def _failed(self, why: str, now_s: float) -> Measurement:
-        return failed(why, started_at_s=now_s, finished_at_s=self._clock.now_s())
-
 
 def without_secrets(measurement: Measurement, values: Mapping[str, str]) -> Measurement:
     """The measurement, without a text in it that has a secret: a server may repeat what it was sent."""
@@ -154,22 +225,13 @@ def without_secrets(measurement: Measurement, values: Mapping[str, str]) -> Meas
     return measurement
 
 
-def _has_secret(seen: Sequence[ArmSeen], values: Mapping[str, str]) -> bool:
-    """Whether a number that was seen is a secret: a comparison shows it rounded, where its text is not found."""
-    numbers = {number for each in seen if isinstance(each, tuple) for number in each}
-    return not numbers.isdisjoint(_numbers(values.values()))
-
-
 def _numbers(texts: Iterable[str]) -> set[float]:
     """Those of the texts that are numbers, however they are spelled."""
-    return {number for each in texts if (number := _number(each)) is not None}
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
+    numbers = set()
+    for text in texts:
+        with contextlib.suppress(ValueError):
+            numbers.add(float(text))
+    return numbers
 
 
 def _secret_problem(metric: Metric, values: Mapping[str, str]) -> str:

@@ -20,7 +20,6 @@ from rollouts.controller.analysis.sources import (
     MeasurementSource,
     SourceName,
     failed,
-    leaves_nothing,
     name_of,
 )
 from rollouts.controller.workqueue.queue import WorkQueue
@@ -28,6 +27,7 @@ from rollouts.core.analysis.measurement import Measurement
 from rollouts.core.analysis.metric import Metric
 from rollouts.core.analysis.run import Due, Task
 from rollouts.core.analysis.schedule import RETRY_S
+from rollouts.core.analysis.source import JobMetric
 from rollouts.errors import CallEnded, RolloutsError, TransientError
 from rollouts.objects import Key
 from rollouts.ports import Clock
@@ -59,6 +59,10 @@ class _Order:
     metric: Metric
     due: Due
     task: asyncio.Task[None] | None = None
+
+    def cancel(self) -> None:
+        if self.task is not None:
+            self.task.cancel()
 
 
 @dataclass(slots=True)
@@ -111,7 +115,7 @@ class Measuring:
         if due.metric in of_run.orders:
             return
         of_run.orders[due.metric] = _Order(key, run, metric, due)
-        self._queue.add(_slot(run, due.metric))
+        self._queue.add(Key(run.namespace, f"{run.uid}/{due.metric}"))  # a uid has no slash
 
     def asked(self, uid: str) -> frozenset[str]:
         """Metrics of the run whose measurement is under way."""
@@ -130,17 +134,16 @@ class Measuring:
 
     def give_up(self, uid: str) -> None:
         """Ends the run's measurements that leave nothing behind; nobody waits for them any more."""
-        of_run = self._runs.get(uid)
-        for metric, order in tuple(of_run.orders.items()) if of_run is not None else ():
-            if leaves_nothing(order.metric.source):
-                self._drop(order)
-                self._runs[uid].orders.pop(metric)
+        orders = self._runs[uid].orders if uid in self._runs else {}
+        for metric, order in tuple(orders.items()):
+            if not isinstance(order.metric.source, JobMetric):
+                order.cancel()
+                del orders[metric]
 
     def forget(self, uid: str) -> None:
         """Ends all measurements of a run that is over or gone."""
-        of_run = self._runs.pop(uid, None)
-        for order in of_run.orders.values() if of_run is not None else ():
-            self._drop(order)
+        for order in self._runs.pop(uid, _OfRun()).orders.values():
+            order.cancel()
 
     async def run(self) -> None:
         """Takes measurements until cancelled; then those under way are cancelled and awaited."""
@@ -209,12 +212,3 @@ class Measuring:
 
     def _failed(self, why: str, began_at_s: float) -> Measurement:
         return failed(why, started_at_s=began_at_s, finished_at_s=self._clock.now_s())
-
-    def _drop(self, order: _Order) -> None:
-        if order.task is not None:
-            order.task.cancel()
-
-
-def _slot(run: MeasuredRun, metric: str) -> Key:
-    """The queue's key for the metric of a run. A uid has no slash."""
-    return Key(run.namespace, f"{run.uid}/{metric}")

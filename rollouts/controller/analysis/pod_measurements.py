@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -86,16 +85,12 @@ class PodMeasurements:
                 page = _PAGE.decode(answer)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
                 raise ApiUnavailable(f"the list of pods cannot be read ({type(exc).__name__})") from exc
-            pods += _seen(page)
+            for pod in page.items or ():
+                metadata = {
+                    "creationTimestamp": pod.metadata.creation_timestamp,
+                    "deletionTimestamp": pod.metadata.deletion_timestamp,
+                }
+                pods.append(pod_seen({"metadata": metadata, "status": pod.status}))
             token = page.metadata.continue_
             if not token:
                 return pods
-
-
-def _seen(page: _Page) -> Iterator[PodSeen]:
-    for each in page.items or ():
-        metadata = {
-            "creationTimestamp": each.metadata.creation_timestamp,
-            "deletionTimestamp": each.metadata.deletion_timestamp,
-        }
-        yield pod_seen({"metadata": metadata, "status": each.status})

@@ -116,11 +116,6 @@ def name_of(source: MetricSource) -> SourceName:
             assert_never(source)
 
 
-def leaves_nothing(source: MetricSource) -> bool:
-    """Whether a measurement may be given up at any moment, because it has created nothing."""
-    return not isinstance(source, JobMetric)
-
-
 def failed(why: str, *, started_at_s: float, finished_at_s: float) -> Measurement:
     """A measurement that could not be taken.
 

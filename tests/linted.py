@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from rollouts.cli.commands.lint import LintReport, known_in, lint
+from rollouts.cli.commands.lint import known_in, lint
+from rollouts.cli.commands.lint_output import LintReport
 from rollouts.cli.kubernetes.yaml_text import read_text
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -11,9 +11,8 @@ import typer
 from rich.console import Console
 
 from rollouts.cli.exits import Exit
-from rollouts.cli.terminal.options import CommandRun, Output, duration, fail, on_cluster, read_file
+from rollouts.cli.terminal.options import CommandRun, Output, duration, fail, on_cluster, read_manifests
 from rollouts.cli.view.session import Options
-from rollouts.objects import Manifest
 
 TemplatesArgument = Annotated[
     list[str] | None,
@@ -85,7 +84,7 @@ def analyze(  # noqa: PLR0913 - each is an option of the command
     _check_url(prometheus_url)
     if not files and not templates:
         raise typer.BadParameter("name a template of the cluster, or give -f FILE")
-    in_files = known.templates_in(_manifests(files or ()))
+    in_files = known.templates_in(read_manifests(files or ()))
     in_cluster = rollout is not None or not files
     names = known.chosen(in_files, templates or (), cluster_scope=cluster_scope, in_cluster=in_cluster)
     if isinstance(names, str):
@@ -104,17 +103,6 @@ def analyze(  # noqa: PLR0913 - each is an option of the command
     return measuring.analyze_in_cluster(
         options, in_files, names, how, rollout=rollout, console=console, output_json=output_json
     )
-
-
-def _manifests(files: Iterable[str]) -> list[Manifest]:
-    """Raises: typer.Exit, when one cannot be read."""
-    from rollouts.cli.commands.lint import manifests_in  # noqa: PLC0415 - main.py says why
-
-    try:
-        return [manifest for file in files for manifest in manifests_in(*read_file(file))]
-    except ValueError as broken:
-        fail(str(broken))
-        raise typer.Exit(Exit.USAGE) from None
 
 
 def _check_analyze(*, dry_run: bool, rollout: str | None, watch: bool, output: Output | None) -> None:

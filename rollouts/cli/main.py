@@ -1,8 +1,9 @@
-"""`rollouts` and `kubectl rollouts`: the commands in their order, with the options of those whose modules cost time to import.
+"""`rollouts` and `kubectl rollouts`: the commands in their order.
 
 Nothing here decides anything about a Rollout: `promote` and the like write annotations, and the controller acts on them.
 
-What checks specs is imported by the commands that do: it takes a third of the time in which `get` prints its first line.
+What checks specs, and what the controller knows, is imported by the commands that need it: it takes a third of the time in which
+`get` prints its first line.
 """
 
 from __future__ import annotations
@@ -16,29 +17,27 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from rollouts.cli import analysis, completion, updates
-from rollouts.cli.commands import analysis as runs
-from rollouts.cli.commands import config
-from rollouts.cli.commands import drain_report as drain_command
-from rollouts.cli.commands import get as get_command
-from rollouts.cli.commands import status as status_command
-from rollouts.cli.commands.own_version import own_version
+from rollouts.cli import completion, updates
+from rollouts.cli.analysis import analyze
+from rollouts.cli.commands import (
+    analysis,
+    config,
+    create,
+    delete,
+    diff,
+    doctor,
+    drain_report,
+    get,
+    lint_output,
+    rbac,
+    set_image,
+    status,
+    version,
+)
 from rollouts.cli.exits import EXIT_HELP, Exit
 from rollouts.cli.migrate import command as migrate
 from rollouts.cli.terminal.listing import print_line
-from rollouts.cli.terminal.options import (
-    CommandRun,
-    FilesOption,
-    LintOutput,
-    Output,
-    Tool,
-    fail,
-    finish,
-    note,
-    on_cluster,
-    read_file,
-    result_of,
-)
+from rollouts.cli.terminal.options import CommandRun, FilesOption, Output, Tool, finish, on_cluster, read_file
 from rollouts.cli.view.session import Options
 from rollouts.core.model.drain import ProxyMode
 from rollouts.objects import Manifest
@@ -55,14 +54,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-LintedFilesOption = Annotated[
-    list[str],
-    typer.Option(
-        "-f", "--filename", metavar="FILE", help="A file of YAML or JSON, or a folder; repeatable; - for stdin."
-    ),
-]
-_REVISION = "A revision, its number (`4`), its role (stable, canary, active, preview), `current` or `previous`."
 
 
 def main(argv: Sequence[str]) -> int:
@@ -86,67 +77,25 @@ def program_name(executable: str) -> str:
     return "kubectl rollouts" if Path(executable).stem == KUBECTL_PLUGIN else "rollouts"
 
 
-app.command("get")(get_command.get)
-app.command("list")(get_command.list_)
-app.command("status")(status_command.status)
-app.command("history")(get_command.history)
-app.command("drain-report")(drain_command.drain_report)
-
-
-@app.command("lint")
-def lint(
-    files: LintedFilesOption,
-    prometheus_url: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="Warn of metrics in queries of templates that this Prometheus does not have."),
-    ] = None,
-    ca_file: Annotated[
-        Path | None, typer.Option("--ca", help="Certificates of the authorities that Prometheus' is from, PEM.")
-    ] = None,
-    silenced: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--silence", metavar="RULE", help="Leave out one piece of advice, by its rule's name; repeatable."
-        ),
-    ] = None,
-    output: Annotated[
-        LintOutput | None, typer.Option("-o", "--output", help="For programs: all findings with their rules.")
-    ] = None,
-) -> None:
-    """Report every problem of Rollouts, TrafficProviders and analysis templates, with line and path; exit code 1 for problems.
-
-    Needs no cluster. Runs the tests that a TrafficProvider contains; Rollouts in the same files may use it.
-    Analyses are checked with the templates in the files, and keys with the ConfigMaps and Secrets; what is not there
-    may be in the cluster. A file without an object, and an object with a wrong apiVersion, are problems too.
-
-    It also reports what loses requests although the controller can carry it out:
-    findings of the graceful-exit checklist, and Services in the same file that do not fit a gradual update.
-    Each of them is unsafe, a warning or a note, and does not change the exit code.
-    With --prometheus-url it warns of metrics that are not there, with the names next to them; 4 when it does not answer.
-    """
-    from rollouts.cli.commands.lint_output import as_text, files_in, lint_files, print_reports  # noqa: PLC0415
-    from rollouts.cli.commands.metric_names import metric_names  # noqa: PLC0415
-
-    found = files_in(files)
-    if found.patches:
-        merged = f"not checked, because Kustomize merges them into others: {', '.join(found.patches)}"
-        note(f"{merged}; check what comes out: kubectl kustomize FOLDER | rollouts lint -f -")
-    texts = [read_file(file) for file in found.checked]
-    if not texts:
-        fail(f"there is no .yaml, .yml or .json file in {', '.join(files)}")
-        raise typer.Exit(Exit.USAGE)
-    metrics = result_of(metric_names(prometheus_url, deadline_s=30.0, ca_file=ca_file)) if prometheus_url else None
-    reports = lint_files(texts, metrics=metrics, silenced=silenced or ())
-    if output is None:
-        print_reports(reports, Console(), Console(stderr=True))
-    else:
-        sys.stdout.write(f"{as_text(output, reports, version=own_version())}\n")
-    raise typer.Exit(Exit.BAD if any(report.report.problems for report in reports) else Exit.OK)
-
-
-updates.register(app)
-app.command("analyze")(analysis.analyze)
-app.add_typer(runs.app, name="analysis")
+app.command("get")(get.get)
+app.command("list")(get.list_)
+app.command("status")(status.status)
+app.command("history")(get.history)
+app.command("drain-report")(drain_report.drain_report)
+app.command("lint")(lint_output.lint)
+app.command("promote")(updates.promote)
+app.command("abort")(updates.abort)
+app.command("retry")(updates.retry)
+app.command("pause")(updates.pause)
+app.command("resume")(updates.resume)
+app.command("rollback")(updates.rollback)
+app.command("undo")(updates.undo)
+app.command("restart")(updates.restart)
+app.command("create")(create.create)
+app.command("delete")(delete.delete)
+app.add_typer(set_image.app, name="set")
+app.command("analyze")(analyze)
+app.add_typer(analysis.app, name="analysis")
 app.add_typer(config.app, name="config")
 app.command("migrate")(migrate.migrate)
 
@@ -181,42 +130,7 @@ def gitops(
     sys.stdout.write(gitops_text(ignored_in(manifests, known.providers), tools or list(Tool)))
 
 
-@app.command("rbac")
-def rbac(
-    files: FilesOption,
-    account: Annotated[
-        str, typer.Option("--service-account", metavar="NAMESPACE/NAME", help="The controller's ServiceAccount.")
-    ] = "rollouts-system/rollouts",
-    namespaces: Annotated[
-        list[str] | None,
-        typer.Option(
-            "-n", "--namespace", metavar="NAME", help="Where objects without a namespace are used; repeatable."
-        ),
-    ] = None,
-) -> None:
-    """Print the Roles with which the controller may read the Secrets that analyses and Rollouts in files name. Needs no cluster.
-
-    Of Rollouts those count that have `configVersioning.secrets: true`. Each object has a Role of its own, which says each Secret
-    by name; for copies of a Rollout's Secrets there is the right to create Secrets, too. Apply them by:
-    `rollouts rbac -f FILE | kubectl apply -f -`.
-    """
-    from rollouts.api.schema import yaml_text  # noqa: PLC0415
-    from rollouts.cli.commands import lint as lint_command  # noqa: PLC0415
-    from rollouts.cli.commands import rbac as rbac_command  # noqa: PLC0415
-
-    try:
-        manifests = [manifest for file in files for manifest in lint_command.manifests_in(*read_file(file))]
-        named = rbac_command.secrets_named(manifests, namespaces or ())
-        versioned = rbac_command.config_secrets_named(manifests, namespaces or ())
-        who = rbac_command.parse_account(account)
-        made = [*rbac_command.roles(named, who), *rbac_command.config_roles(versioned, who)]
-    except ValueError as wrong:
-        fail(str(wrong))
-        raise typer.Exit(Exit.USAGE) from None
-    if not made:
-        nothing = "no argument of an analysis in the files names a Secret, and no Rollout versions one"
-        note(nothing)
-    sys.stdout.write("---\n".join(yaml_text(each) for each in made))
+app.command("rbac")(rbac.rbac)
 
 
 @app.command("plan")
@@ -249,63 +163,9 @@ def plan(
     return plan_command.plan(options, text, source=source, proxy_mode=proxy_mode, output=output, console=Console())
 
 
-@app.command("doctor")
-@on_cluster
-def doctor(
-    options: Options,
-    controller_namespace: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Where the controller runs; default: looks in every namespace."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
-) -> CommandRun:
-    """Look whether the cluster has everything that Rollouts need, and say of each fault what repairs it. Reads only.
-
-    Looks at the CRDs, the controller, its leader and its rights, versions, the proxy mode, routers and Gateway classes,
-    metrics APIs of autoscalers, Prometheus, TrafficProviders and MetricProviders.
-    Exit code 0: no fault. 1: a fault. 4: the API server cannot be reached or refuses.
-    """
-    from rollouts.cli.commands import doctor as doctor_command  # noqa: PLC0415 - the controller's facts are for it only
-
-    return doctor_command.doctor(options, controller_namespace=controller_namespace, as_json=as_json, console=Console())
-
-
-@app.command("diff")
-@on_cluster
-def diff(
-    options: Options,
-    name: Annotated[str | None, typer.Argument(help="Name of the Rollout.", show_default=False)] = None,
-    before: Annotated[str, typer.Argument(metavar="[REV]", help=_REVISION)] = "previous",
-    after: Annotated[str, typer.Argument(metavar="[REV]", help=_REVISION)] = "current",
-    file: Annotated[
-        str | None, typer.Option("-f", "--filename", metavar="FILE", help="What applying this file would change.")
-    ] = None,
-) -> CommandRun:
-    """Show how the pod templates of two revisions differ, or with -f what applying a file would change. Reads only.
-
-    Exit code 0: no difference. 1: they differ. 2: usage, or a revision that is not kept.
-    """
-    from rollouts.cli.commands import diff as diff_command  # noqa: PLC0415 - for it only
-
-    if (name is None) == (file is None):
-        raise typer.BadParameter("name a Rollout, or give -f FILE")
-    if file is not None:
-        source, text = read_file(file)
-        return diff_command.diff_file(options, text, source=source, console=Console())
-    return diff_command.diff_revisions(options, name or "", (before, after), console=Console())
-
-
-@app.command("version")
-@on_cluster
-def version(
-    options: Options,
-    client: Annotated[bool, typer.Option("--client", help="Only of this program; asks no cluster.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print them as JSON.")] = False,
-) -> CommandRun:
-    """Show the versions of this program, of the controllers and of the API server, and whether they fit."""
-    from rollouts.cli.commands import version as version_command  # noqa: PLC0415 - the controller's facts are for it only
-
-    return version_command.version(options, client_only=client, as_json=as_json, console=Console())
+app.command("doctor")(doctor.doctor)
+app.command("diff")(diff.diff)
+app.command("version")(version.version)
 
 
 @app.command("completion")
@@ -347,7 +207,7 @@ def demo(
 
     Exit code 0 only if every outcome was as promised and no request was lost.
     """
-    from rollouts.cli.demo import command as demo_command  # noqa: PLC0415 - the simulated cluster and the controller are for it only
+    from rollouts.cli.demo import command as demo_command  # noqa: PLC0415 - the controller is for it only
 
     if cluster and serve:
         raise typer.BadParameter("--serve cannot be combined with --cluster: it is for the simulated cluster")

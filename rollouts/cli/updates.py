@@ -1,8 +1,7 @@
-"""The commands that change Rollouts, their options and exit codes. What they do is in `commands/` and `plan/`."""
+"""The commands that change Rollouts by annotation. What each writes is in `commands/verb_plans.py`."""
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from typing import Annotated
@@ -10,26 +9,18 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from rollouts.cli.commands import set_image, verb_plans, verbs
+from rollouts.cli.commands import verb_plans
+from rollouts.cli.commands.verbs import carry_out
 from rollouts.cli.exits import Exit
-from rollouts.cli.terminal.options import (
-    CommandRun,
-    FilesOption,
-    NameArgument,
-    fail,
-    on_cluster,
-    read_file,
-    rollout_name,
-)
-from rollouts.cli.terminal.prompt import confirmed
+from rollouts.cli.terminal.options import CommandRun, NameArgument, on_cluster
+from rollouts.cli.terminal.prompt import YesOption, confirmation
 from rollouts.cli.view.objects import RolloutObjects
-from rollouts.cli.view.session import Options
+from rollouts.cli.view.session import Options, open_session
 from rollouts.core.model.analysis import AnalysisKind
 
 WaitOption = Annotated[
     bool, typer.Option("--wait/--no-wait", help="Wait up to 10 s until a controller has recorded the command.")
 ]
-YesOption = Annotated[bool, typer.Option("-y", "--yes", help="Do not ask for confirmation.")]
 
 
 @on_cluster
@@ -61,7 +52,7 @@ def promote(
     """
     if sum((full, step is not None, gate is not None, skip_analysis)) > 1:
         raise typer.BadParameter("--full, --step, --gate and --skip-analysis cannot be combined")
-    confirm = _confirmation("the promotion without a verdict", yes=yes) if skip_analysis else None
+    confirm = confirmation("the promotion without a verdict", yes=yes) if skip_analysis else None
 
     def plan(seen: RolloutObjects) -> verb_plans.CommandWrite | verb_plans.Nothing:
         return verb_plans.plan_promote(seen, full=full, step=step, gate=gate, skip_analysis=skip_analysis)
@@ -77,7 +68,7 @@ def abort(
     wait: WaitOption = True,
 ) -> CommandRun:
     """Abort the current revision: the stable revision gets all traffic. Says what is lost and asks, on a terminal."""
-    confirm = _confirmation("the abort", yes=yes)
+    confirm = confirmation("the abort", yes=yes)
     return _verb(options, name, verb_plans.plan_abort, wait=wait, confirm=confirm)
 
 
@@ -140,60 +131,19 @@ def restart(options: Options, name: NameArgument, wait: WaitOption = True) -> Co
     return _verb(options, name, lambda seen: verb_plans.plan_restart(seen, now_s=now_s), wait=wait)
 
 
-@on_cluster
-def create(options: Options, files: FilesOption) -> CommandRun:
-    """Create the Rollouts, templates, providers, Services and ConfigMaps of files, after `lint` has found no problem in them."""
-    from rollouts.cli.commands import create as create_command  # noqa: PLC0415 - main.py says why
-
-    texts = [read_file(file) for file in files]
-    return create_command.create(options, texts, console=Console())
-
-
-@on_cluster
-def delete(
-    options: Options,
-    names: Annotated[
-        list[str],
-        typer.Argument(metavar="NAME…", help="Names of Rollouts.", show_default=False, parser=rollout_name),
-    ],
-    yes: YesOption = False,
-) -> CommandRun:
-    """Delete Rollouts with their pods. Says what is lost and asks, on a terminal."""
-    from rollouts.cli.commands import delete as delete_command  # noqa: PLC0415
-
-    confirm = _confirmation("the deletion", yes=yes)
-    return delete_command.delete(options, names, confirm=confirm, console=Console())
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the commands of this module."""
-    for command in (promote, abort, retry, pause, resume, rollback, undo, restart, create, delete):
-        app.command(command.__name__)(command)
-    app.add_typer(set_image.app, name="set")
-
-
 def _undo(options: Options, name: str, *, to: str | None, full: bool, wait: bool) -> CommandRun:
     from rollouts.cli.plan import undo as undo_command  # noqa: PLC0415 - the controller's policy is for it only
 
     return undo_command.undo(options, name, to=to, full=full, wait=wait, console=Console())
 
 
-def _verb(
+async def _verb(
     options: Options,
     name: str,
     plan: verb_plans.PlannedWrite,
     *,
     wait: bool,
     confirm: Callable[[str], bool] | None = None,
-) -> CommandRun:
-    return verbs.carry_out(options, name, plan, wait=wait, console=Console(), confirm=confirm)
-
-
-def _confirmation(what: str, *, yes: bool) -> Callable[[str], bool] | None:
-    """Who asks; None for nobody. Raises: typer.Exit, when somebody must be asked and there is no terminal."""
-    if yes:
-        return None
-    if not sys.stdin.isatty():
-        fail(f"there is no terminal to confirm {what}: add --yes")
-        raise typer.Exit(Exit.USAGE)
-    return lambda meaning: confirmed(f"{meaning}. Go on?")
+) -> Exit:
+    async with open_session(options) as session:
+        return await carry_out(session, name, plan, wait=wait, console=Console(), confirm=confirm)

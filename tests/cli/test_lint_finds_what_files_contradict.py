@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from rollouts.cli.commands.lint import LintReport
-from rollouts.cli.commands.lint_output import lint_files
+from rollouts.cli.commands.lint import lint_files
+from rollouts.cli.commands.lint_output import LintReport
 from rollouts.core.advice.findings import Rule, Severity
 from rollouts.objects import SERVICE, Kind, Manifest
 from rollouts.sim.network.gateway_types import HTTP_ROUTE
@@ -246,8 +246,8 @@ def remarks(*files: Manifest, rule: str = "ReplicasOfAutoscaler") -> list[str]:
     """What lint says by one rule of these files."""
     texts = [(f"{index}.yaml", yaml.safe_dump(each)) for index, each in enumerate(files)]
     reports = lint_files(texts, metrics=None, silenced=())
-    assert [each for report in reports for each in report.report.problems] == []
-    advice = [each for report in reports for each in report.report.advice]
+    assert [each for report in reports for each in report.problems] == []
+    advice = [each for report in reports for each in report.advice]
     return [each.message for each in advice if each.rule == rule]
 
 

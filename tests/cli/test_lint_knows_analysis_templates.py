@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rollouts.cli.commands.lint import summary
+from rollouts.cli.commands.lint_output import summary
 from rollouts.cli.commands.metric_names import metric_names
 from rollouts.cli.exits import Exit
 from rollouts.core.analysis.metric import MetricCondition

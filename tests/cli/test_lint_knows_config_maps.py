@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rollouts.cli.commands.lint import LintReport
+from rollouts.cli.commands.lint_output import LintReport
 from rollouts.core.config.content import copy_name
 from rollouts.core.model.config import ConfigKind
 from rollouts.objects import Manifest

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,7 +12,6 @@ import yaml
 from rollouts.cli.commands.rbac import (
     Account,
     RoleKey,
-    config_roles,
     config_secrets_named,
     parse_account,
     roles,
@@ -88,7 +88,9 @@ def test_what_is_not_known_is_not_guessed(manifest: Manifest, words: str) -> Non
 ABOUT = {"apiGroups": [""], "resources": ["secrets"]}
 
 
-@pytest.mark.parametrize(("made", "more"), [(roles, []), (config_roles, [{**ABOUT, "verbs": ["create"]}])])
+@pytest.mark.parametrize(
+    ("made", "more"), [(roles, []), (partial(roles, makes_copies=True), [{**ABOUT, "verbs": ["create"]}])]
+)
 def test_a_role_may_get_these_secrets_and_nothing_else(
     made: Callable[..., list[Manifest]], more: list[Manifest]
 ) -> None:
@@ -149,7 +151,7 @@ def test_the_command_prints_the_roles_of_rollouts(typed: CommandLine) -> None:
     file = typed.file(reading())
 
     made = list(yaml.safe_load_all(typed("rbac", "-f", file, "-n", "shop").out))
-    assert made == config_roles(
-        {RoleKey("shop", ROLE): ("db", CONFIG_KEY_NAME)}, Account("rollouts-system", "rollouts")
+    assert made == roles(
+        {RoleKey("shop", ROLE): ("db", CONFIG_KEY_NAME)}, Account("rollouts-system", "rollouts"), makes_copies=True
     )
     assert "Rollout cart: has no namespace" in typed("rbac", "-f", file, code=Exit.USAGE).err

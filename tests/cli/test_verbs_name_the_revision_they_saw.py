@@ -281,7 +281,7 @@ async def annotations_of(there: Served) -> dict[str, str]:
 
 async def carried_out(there: Served, plan: Any = verb_plans.plan_promote, *, wait: bool = False, **how: Any) -> Exit:
     """The exit code of a verb about the Rollout."""
-    return await verbs.carry_out_on(there.session, "shop", plan, wait=wait, console=Console(quiet=True), **how)
+    return await verbs.carry_out(there.session, "shop", plan, wait=wait, console=Console(quiet=True), **how)
 
 
 def moves_once(there: Served, status: Manifest) -> Served:

@@ -6,12 +6,10 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from rollouts.cli.commands.lint import known_in, lint
 from rollouts.cli.commands.verbs import FIELD_MANAGER
 from rollouts.cli.exits import Exit
-from rollouts.cli.kubernetes.yaml_text import TextRead, read_text
 from rollouts.cli.terminal.listing import print_line
-from rollouts.cli.terminal.options import fail
+from rollouts.cli.terminal.options import CommandRun, FilesOption, fail, on_cluster, read_file
 from rollouts.cli.view.session import Options, open_session
 from rollouts.objects import (
     ANALYSIS_RUN,
@@ -42,40 +40,37 @@ _CREATED = {
 }
 
 
-async def create(options: Options, texts: Sequence[tuple[str, str]], *, console: Console) -> Exit:
-    """Creates every object, in the order of the files; nothing when one of them has a problem.
+@on_cluster
+def create(options: Options, files: FilesOption) -> CommandRun:
+    """Create the Rollouts, templates, providers, Services and ConfigMaps of files, after `lint` has found no problem in them."""
+    return _create(options, [read_file(file) for file in files])  # before the event loop takes Ctrl-C
 
-    Args:
-        texts: names of files, and what is in them.
 
-    Raises: ApiExists, for the first object that is there already; what `Client` raises.
-    """
-    files = [(source, read_text(text)) for source, text in texts]
-    if not _is_right(files):
+async def _create(options: Options, files: Sequence[tuple[str, str]]) -> Exit:
+    from rollouts.cli.commands.lint import known_in, lint  # noqa: PLC0415 - main.py says why
+    from rollouts.cli.kubernetes.yaml_text import read_text  # noqa: PLC0415
+
+    texts = [(source, read_text(text)) for source, text in files]
+    known = known_in(*(text for _, text in texts))
+    if problems := [problem.text(source) for source, text in texts for problem in lint(text, known).problems]:
+        for problem in problems:
+            fail(problem)
         return Exit.BAD
-    manifests = [manifest for _, file in files for manifest in file.manifests]
+    manifests = [manifest for _, text in texts for manifest in text.manifests]
     if others := [_title(manifest) for manifest in manifests if _kind_key(manifest) not in _CREATED]:
         fail(f"{others[0]} is not created here, nor is anything else: use `kubectl create -f`")
         return Exit.USAGE
+    console = Console()
     async with open_session(options) as session:
-        for each in manifests:
-            kind, metadata = _CREATED[_kind_key(each)], each.get("metadata") or {}
+        for manifest in manifests:
+            kind, metadata = _CREATED[_kind_key(manifest)], manifest.get("metadata") or {}
             namespace = (metadata.get("namespace") or session.namespace) if kind.namespaced else None
             if options.namespace and namespace not in (None, options.namespace):
-                fail(f"{_title(each)} is in namespace {namespace}, but -n says {options.namespace}")
+                fail(f"{_title(manifest)} is in namespace {namespace}, but -n says {options.namespace}")
                 return Exit.USAGE
-            await session.client.create(kind, namespace, each, FIELD_MANAGER, strict=True)
-            print_line(console, f"{_title(each)} created")
+            await session.client.create(kind, namespace, manifest, FIELD_MANAGER, strict=True)
+            print_line(console, f"{_title(manifest)} created")
     return Exit.OK
-
-
-def _is_right(files: Sequence[tuple[str, TextRead]]) -> bool:
-    """Whether `lint` finds no problem; prints those that it finds."""
-    known = known_in(*(file for _, file in files))
-    problems = [problem.text(source) for source, file in files for problem in lint(file, known).problems]
-    for problem in problems:
-        fail(problem)
-    return not problems
 
 
 def _kind_key(manifest: Manifest) -> tuple[str, str]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from typing import Annotated
 
+import typer
 from rich.console import Console
 
-from rollouts.api.spec.parse import parse_spec
 from rollouts.cli.commands.verbs import look
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.listing import print_line
+from rollouts.cli.terminal.options import on_cluster, rollout_name
+from rollouts.cli.terminal.prompt import YesOption, confirmation
 from rollouts.cli.terminal.text import plain
 from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.objects import RolloutObjects, status_of
@@ -19,31 +21,32 @@ from rollouts.errors import SpecInvalid
 from rollouts.objects import ROLLOUT
 
 
+@on_cluster
 async def delete(
-    options: Options, names: Sequence[str], *, confirm: Callable[[str], bool] | None, console: Console
+    options: Options,
+    names: Annotated[
+        list[str],
+        typer.Argument(metavar="NAME…", help="Names of Rollouts.", show_default=False, parser=rollout_name),
+    ],
+    yes: YesOption = False,
 ) -> Exit:
-    """Deletes the Rollouts.
-
-    Args:
-        confirm: called once, with what is lost; on False nothing is deleted. None does not ask.
-
-    Raises: ApiNotFound, before anything is deleted; ApiConflict, when another Rollout of that name has taken its place; what
-        `Client` raises.
-    """
+    """Delete Rollouts with their pods. Says what is lost and asks, on a terminal."""
+    confirm, console = confirmation("the deletion", yes=yes), Console()
     async with open_session(options) as session:
         seen = [await look(session, name) for name in dict.fromkeys(names)]
-        if confirm is not None and not confirm("\n".join(plain(losses(each)) for each in seen)):
+        if confirm is not None and not confirm("\n".join(plain(_losses(objects)) for objects in seen)):
             console.print("nothing was deleted", highlight=False)
             return Exit.BAD
-        for each in seen:
-            metadata = each.rollout["metadata"]
+        for metadata in (objects.rollout["metadata"] for objects in seen):
             await session.client.delete(ROLLOUT, session.namespace, metadata["name"], uid=metadata["uid"])
             print_line(console, f"{session.namespace}/{metadata['name']}: deleted")
     return Exit.OK
 
 
-def losses(seen: RolloutObjects) -> str:
+def _losses(seen: RolloutObjects) -> str:
     """What goes with a Rollout: `deletes shop/cart with 4 pods, which serve no requests any more, 3 revisions, …`."""
+    from rollouts.api.spec.parse import parse_spec  # noqa: PLC0415 - main.py says why
+
     metadata, status = seen.rollout["metadata"], status_of(seen.rollout)
     pods = sum((replica_set.get("status") or {}).get("replicas", 0) for replica_set in seen.replica_sets)
     unfinished = status.current_revision not in ("", status.stable_revision)

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
 
+import typer
 import yaml
 from rich.console import Console
 from rich.text import Text
 
 from rollouts.cli.commands.config import CURRENT
-from rollouts.cli.commands.lint import manifests_in
 from rollouts.cli.commands.verbs import look
 from rollouts.cli.exits import Exit
-from rollouts.cli.kubernetes.parts import is_a
 from rollouts.cli.terminal.config import DIFF_STYLES
 from rollouts.cli.terminal.listing import print_line
-from rollouts.cli.terminal.options import fail
+from rollouts.cli.terminal.options import CommandRun, fail, on_cluster, read_manifests
 from rollouts.cli.terminal.text import plain
 from rollouts.cli.view.objects import RolloutObjects, number_of, revision_of, roles_of, status_of
 from rollouts.cli.view.session import Options, Session, open_session
@@ -27,70 +26,73 @@ from rollouts.manifests.ownership import PREFIX
 from rollouts.objects import ROLLOUT, Manifest
 from rollouts.ports import APPLY_PATCH
 
+_REVISION = "A revision, its number (`4`), its role (stable, canary, active, preview), `current` or `previous`."
 PREVIOUS = "previous"  # the newest kept revision before the current one
 _KEPT_BY_SERVER = ("managedFields", "resourceVersion", "generation", "uid", "creationTimestamp")
 
 
-async def diff_revisions(options: Options, name: str, words: tuple[str, str], *, console: Console) -> Exit:
-    """Prints how the pod templates of two kept revisions differ.
+@on_cluster
+def diff(
+    options: Options,
+    name: Annotated[str | None, typer.Argument(help="Name of the Rollout.", show_default=False)] = None,
+    before: Annotated[str, typer.Argument(metavar="[REV]", help=_REVISION)] = "previous",
+    after: Annotated[str, typer.Argument(metavar="[REV]", help=_REVISION)] = "current",
+    file: Annotated[
+        str | None, typer.Option("-f", "--filename", metavar="FILE", help="What applying this file would change.")
+    ] = None,
+) -> CommandRun:
+    """Show how the pod templates of two revisions differ, or with -f what applying a file would change. Reads only.
 
-    Args:
-        words: each a revision, its number, its role, `current` or `previous`.
-
-    Returns: OK for no difference, else BAD; USAGE for a revision that is not kept.
-    Raises: ApiNotFound; what `Client` raises.
+    Exit code 0: no difference. 1: they differ. 2: usage, or a revision that is not kept.
     """
-    async with open_session(options) as session:
-        seen = await look(session, name)
-    found = [_revision(seen, word) for word in words]
-    for word, one in zip(words, found, strict=True):
-        if one is None:
-            kept = ", ".join(
-                f"#{number_of(replica_set)} {revision_of(replica_set)}" for replica_set in seen.replica_sets
-            )
-            fail(f"{name}: revision {word} is not kept; the kept revisions: {kept or 'none'}")
-            return Exit.USAGE
-    before, after = (each for each in found if each is not None)
-    titles = (f"#{number_of(before)} {revision_of(before)}", f"#{number_of(after)} {revision_of(after)}")
-    return _print(console, difference(_template(before), _template(after), *titles), f"{titles[0]} and {titles[1]}")
+    if name is not None and file is None:
+        return _diff_revisions(options, name, (before, after))
+    if name is not None or file is None:
+        raise typer.BadParameter("name a Rollout, or give -f FILE")
+    from rollouts.cli.kubernetes.parts import is_a  # noqa: PLC0415 - most commands read no files
 
-
-async def diff_file(options: Options, text: str, *, source: str, console: Console) -> Exit:
-    """Prints what a server-side apply of the file's Rollouts would change; the API server answers, and nothing is written.
-
-    Args:
-        source: name of the file.
-
-    Returns: OK for no difference, else BAD; USAGE when the file has no Rollout, or a document that cannot be read.
-    Raises: what `Client` raises; ApiInvalid, when the server would refuse it.
-    """
-    try:
-        manifests = manifests_in(source, text)
-    except ValueError as broken:
-        fail(str(broken))
-        return Exit.USAGE
-    rollouts = [manifest for manifest in manifests if is_a(manifest, ROLLOUT)]
+    source = "stdin" if file == "-" else file
+    rollouts = [manifest for manifest in read_manifests([file]) if is_a(manifest, ROLLOUT)]
     if not rollouts:
         fail(f"{source}: the file contains no {ROLLOUT.api_version} Rollout")
-        return Exit.USAGE
+        raise typer.Exit(Exit.USAGE)
+    return _diff_file(options, rollouts, source)
+
+
+async def _diff_revisions(options: Options, name: str, words: tuple[str, str]) -> Exit:
+    async with open_session(options) as session:
+        seen = await look(session, name)
+    replica_sets = []
+    for word in words:
+        if (replica_set := _revision(seen, word)) is None:
+            kept = ", ".join(f"#{number_of(kept)} {revision_of(kept)}" for kept in seen.replica_sets)
+            fail(f"{name}: revision {word} is not kept; the kept revisions: {kept or 'none'}")
+            return Exit.USAGE
+        replica_sets.append(replica_set)
+    before, after = replica_sets
+    titles = (f"#{number_of(before)} {revision_of(before)}", f"#{number_of(after)} {revision_of(after)}")
+    return _print(_difference(_template(before), _template(after), titles), f"{titles[0]} and {titles[1]}")
+
+
+async def _diff_file(options: Options, rollouts: Sequence[Manifest], source: str) -> Exit:
+    """Asks the API server what a server-side apply would make of each Rollout; nothing is written."""
     code = Exit.OK
     async with open_session(options) as session:
         for rollout in rollouts:
             live, applied = await _applied(session, rollout)
-            name = applied["metadata"]["name"]
-            title = f"Rollout {applied['metadata']['namespace']}/{name}"
-            lines = difference(_plain(live), _plain(applied), f"{title} (cluster)", f"{title} ({source})")
-            code = max(code, _print(console, lines, f"{title} in the cluster and in {source}"))
+            title = f"Rollout {applied['metadata']['namespace']}/{applied['metadata']['name']}"
+            lines = _difference(_plain(live), _plain(applied), (f"{title} (cluster)", f"{title} ({source})"))
+            code = max(code, _print(lines, f"{title} in the cluster and in {source}"))
     return code
 
 
-def difference(before: Any, after: Any, from_: str, to: str) -> list[str]:
+def _difference(before: Any, after: Any, titles: tuple[str, str]) -> list[str]:
     """The lines of a unified diff of two values as YAML; none when they are equal."""
     old, new = (
         yaml.safe_dump(value, sort_keys=True, allow_unicode=True).splitlines() if value else []
         for value in (before, after)
     )
-    return list(difflib.unified_diff(old, new, fromfile=from_, tofile=to, lineterm=""))
+    return list(difflib.unified_diff(old, new, *titles, lineterm=""))
 
 
 async def _applied(session: Session, manifest: Manifest) -> tuple[Manifest, Manifest]:
@@ -147,7 +149,8 @@ def _template(replica_set: Manifest) -> Mapping[str, Any]:
     return {**template, "metadata": {**metadata, "labels": labels}}
 
 
-def _print(console: Console, lines: list[str], what: str) -> Exit:
+def _print(lines: list[str], what: str) -> Exit:
+    console = Console()
     if not lines:
         print_line(console, f"{what} are the same")
         return Exit.OK

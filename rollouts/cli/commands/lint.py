@@ -8,7 +8,7 @@ cutovers. Numbers that depend on the cluster have their lowest value, so nothing
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -31,14 +31,13 @@ from rollouts.cli.commands.lint_analysis import (
 from rollouts.cli.commands.lint_autoscalers import FileAutoscalers, autoscalers_of, replicas_remarks, value_remarks
 from rollouts.cli.commands.lint_config import FileConfigs, config_findings, config_problems, configs_of
 from rollouts.cli.commands.lint_fields import autoscaler_problems, falling_weights, hash_label_remarks, mend, stranger
+from rollouts.cli.commands.lint_output import LintReport, Remark
 from rollouts.cli.kubernetes.metadata import metadata_problems
 from rollouts.cli.kubernetes.objects import job_problems, object_problems
 from rollouts.cli.kubernetes.parts import is_a, mapping
 from rollouts.cli.kubernetes.pods import template_problems as pod_problems
 from rollouts.cli.kubernetes.pods import unique
 from rollouts.cli.kubernetes.yaml_text import TextRead, node_at, read_text
-from rollouts.cli.terminal.text import plain
-from rollouts.cli.view.counts import count_of
 from rollouts.controller.observe.observer import context_of
 from rollouts.controller.observe.places import places_of
 from rollouts.controller.providers.declarations import provider_of, server_of
@@ -79,46 +78,6 @@ _LINTED = {
 _ANY_FOLDER = Path("/")  # which one credentials are in, a flag of the controller says
 
 
-class Remark(Struct, frozen=True):
-    """One thing to fix or to know, or (in `LintReport.skipped`) one document that was not checked.
-
-    Args:
-        line: counted from 1.
-        subject: `Rollout cart`.
-        severity: `error` for a problem; of advice as `core/advice/findings.py` says it.
-        rule: the name by which advice can be silenced; "" for a problem.
-    """
-
-    line: int
-    subject: str
-    message: str
-    severity: str = "error"
-    rule: str = ""
-
-    def text(self, source: str) -> str:
-        """In the form that editors jump to: `FILE:LINE: subject: message`."""
-        return plain(f"{source}:{self.line}: {self.subject}: {self.message}")
-
-
-@dataclass(slots=True)
-class LintReport:
-    """What was found in one file.
-
-    Args:
-        checked: how many Rollouts were checked.
-        providers, servers, templates: how many TrafficProviders, MetricProviders and templates of analyses were checked.
-        advice: what may lose requests although the controller carries it out.
-    """
-
-    checked: int = 0
-    providers: int = 0
-    servers: int = 0
-    templates: int = 0
-    problems: list[Remark] = field(default_factory=list)
-    advice: list[Remark] = field(default_factory=list)
-    skipped: list[Remark] = field(default_factory=list)
-
-
 class Known(Struct, frozen=True):
     """What Rollouts may name that stands in the same files.
 
@@ -152,7 +111,25 @@ def known_in(*files: TextRead, declared: Iterable[Manifest] = ()) -> Known:
     )
 
 
-def lint(file: TextRead, known: Known, *, metrics: Collection[str] | None = None) -> LintReport:
+def lint_files(
+    texts: Sequence[tuple[str, str]], *, metrics: Collection[str] | None, silenced: Collection[str]
+) -> list[LintReport]:
+    """Checks files together: templates, providers, configuration and autoscalers of one are known in all of them.
+
+    Args:
+        texts: names of files, and what is in them.
+        metrics: the names that a Prometheus has; None to leave queries alone.
+        silenced: rules whose advice is left out.
+    """
+    files = [(source, read_text(text)) for source, text in texts]
+    known = known_in(*(file for _, file in files))
+    reports = [lint(file, known, source=source, metrics=metrics) for source, file in files]
+    for report in reports:
+        report.advice = [remark for remark in report.advice if remark.rule not in silenced]
+    return reports
+
+
+def lint(file: TextRead, known: Known, *, source: str = "", metrics: Collection[str] | None = None) -> LintReport:
     """Checks every object of ours in a file.
 
     Args:
@@ -161,7 +138,7 @@ def lint(file: TextRead, known: Known, *, metrics: Collection[str] | None = None
 
     Raises: nothing. A text that is no YAML is a problem like any other.
     """
-    report = LintReport()
+    report = LintReport(source)
     if file.broken is not None:
         report.problems.append(Remark(file.broken.line, "YAML", file.broken.why))
     elif not file.objects:
@@ -179,32 +156,6 @@ def lint(file: TextRead, known: Known, *, metrics: Collection[str] | None = None
             report.problems += _problems_at(node, document, _route_problems(document, rollout, spec, known.providers))
     report.advice += _advice(found)
     return report
-
-
-def summary(reports: Iterable[LintReport]) -> str:
-    """One line about all files."""
-    reports = tuple(reports)
-    what = [count_of(sum(report.checked for report in reports), "Rollout")]
-    if providers_checked := sum(report.providers for report in reports):
-        what.append(count_of(providers_checked, "TrafficProvider"))
-    if servers := sum(report.servers for report in reports):
-        what.append(count_of(servers, "MetricProvider"))
-    if templates := sum(report.templates for report in reports):
-        what.append(count_of(templates, "analysis template"))
-    problems, advice = sum(len(report.problems) for report in reports), sum(len(report.advice) for report in reports)
-    advised = f", {advice} piece{'' if advice == 1 else 's'} of advice" if advice else ""
-    return f"{' and '.join(what)} checked, {problems or 'no'} problem{'' if problems == 1 else 's'}{advised}"
-
-
-def manifests_in(source: str, text: str) -> tuple[Manifest, ...]:
-    """The objects of a file, Lists taken apart, for commands that do not lint it first.
-
-    Raises: ValueError, with the place and the reason, when a document cannot be read: nothing may be left out in silence.
-    """
-    file = read_text(text)
-    if file.broken is not None:
-        raise ValueError(f"{source}:{file.broken.line}: YAML: {file.broken.why}")
-    return file.manifests
 
 
 @dataclass(slots=True)

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from msgspec import Struct
 from rich.console import Console
 
-from rollouts.cli.commands.lint import LintReport, Remark, known_in, lint, summary
+from rollouts.cli.commands.version import own_version
+from rollouts.cli.exits import Exit
 from rollouts.cli.kubernetes.yaml_text import read_text
 from rollouts.cli.terminal.listing import print_line
-from rollouts.cli.terminal.options import LintOutput
+from rollouts.cli.terminal.options import fail, note, read_file, result_of
+from rollouts.cli.terminal.text import plain
+from rollouts.cli.view.counts import count_of
 from rollouts.core.advice.findings import Severity
 
 ERROR = "error"
@@ -24,33 +31,142 @@ _PATCH_FIELDS = ("patches", "patchesStrategicMerge", "patchesJson6902")
 """Source: https://kubectl.docs.kubernetes.io/references/kustomize/kustomization/."""
 
 
-class FileReport(Struct, frozen=True):
-    """The report of one file."""
+class LintOutput(StrEnum):
+    """The values of `-o` of `lint`."""
 
-    source: str
-    report: LintReport
-
-
-class FoundFiles(Struct, frozen=True):
-    """The files to check, and those that Kustomize merges into others: a part of an object is not right or wrong by itself."""
-
-    checked: tuple[str, ...]
-    patches: tuple[str, ...] = ()
+    JSON = "json"
+    GITHUB = "github"
+    SARIF = "sarif"
 
 
-def files_in(paths: Iterable[str]) -> FoundFiles:
-    """The files, and those of YAML and JSON in the folders and below, in the order of their names."""
+class Remark(Struct, frozen=True):
+    """One thing to fix or to know, or (in `LintReport.skipped`) one document that was not checked.
+
+    Args:
+        line: counted from 1.
+        subject: `Rollout cart`.
+        severity: `error` for a problem; of advice as `core/advice/findings.py` says it.
+        rule: the name by which advice can be silenced; "" for a problem.
+    """
+
+    line: int
+    subject: str
+    message: str
+    severity: str = "error"
+    rule: str = ""
+
+    def text(self, source: str) -> str:
+        """In the form that editors jump to: `FILE:LINE: subject: message`."""
+        return plain(f"{source}:{self.line}: {self.subject}: {self.message}")
+
+
+@dataclass(slots=True)
+class LintReport:
+    """What was found in one file.
+
+    Args:
+        source: the file's name.
+        checked: how many Rollouts were checked.
+        providers, servers, templates: how many TrafficProviders, MetricProviders and templates of analyses were checked.
+        advice: what may lose requests although the controller carries it out.
+    """
+
+    source: str = ""
+    checked: int = 0
+    providers: int = 0
+    servers: int = 0
+    templates: int = 0
+    problems: list[Remark] = field(default_factory=list)
+    advice: list[Remark] = field(default_factory=list)
+    skipped: list[Remark] = field(default_factory=list)
+
+
+def lint(
+    files: Annotated[
+        list[str],
+        typer.Option(
+            "-f", "--filename", metavar="FILE", help="A file of YAML or JSON, or a folder; repeatable; - for stdin."
+        ),
+    ],
+    prometheus_url: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Warn of metrics in queries of templates that this Prometheus does not have."),
+    ] = None,
+    ca_file: Annotated[
+        Path | None, typer.Option("--ca", help="Certificates of the authorities that Prometheus' is from, PEM.")
+    ] = None,
+    silenced: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--silence", metavar="RULE", help="Leave out one piece of advice, by its rule's name; repeatable."
+        ),
+    ] = None,
+    output: Annotated[
+        LintOutput | None, typer.Option("-o", "--output", help="For programs: all findings with their rules.")
+    ] = None,
+) -> None:
+    """Report every problem of Rollouts, TrafficProviders and analysis templates, with line and path; exit code 1 for problems.
+
+    Needs no cluster. Runs the tests that a TrafficProvider contains; Rollouts in the same files may use it.
+    Analyses are checked with the templates in the files, and keys with the ConfigMaps and Secrets; what is not there
+    may be in the cluster. A file without an object, and an object with a wrong apiVersion, are problems too.
+
+    It also reports what loses requests although the controller can carry it out:
+    findings of the graceful-exit checklist, and Services in the same file that do not fit a gradual update.
+    Each of them is unsafe, a warning or a note, and does not change the exit code.
+    With --prometheus-url it warns of metrics that are not there, with the names next to them; 4 when it does not answer.
+    """
+    from rollouts.cli.commands.lint import lint_files  # noqa: PLC0415 - main.py says why
+    from rollouts.cli.commands.metric_names import metric_names  # noqa: PLC0415
+
+    checked, patches = _files_in(files)
+    if patches:
+        merged = f"not checked, because Kustomize merges them into others: {', '.join(patches)}"
+        note(f"{merged}; check what comes out: kubectl kustomize FOLDER | rollouts lint -f -")
+    texts = [read_file(file) for file in checked]
+    if not texts:
+        fail(f"there is no .yaml, .yml or .json file in {', '.join(files)}")
+        raise typer.Exit(Exit.USAGE)
+    metrics = result_of(metric_names(prometheus_url, deadline_s=30.0, ca_file=ca_file)) if prometheus_url else None
+    reports = lint_files(texts, metrics=metrics, silenced=silenced or ())
+    if output is None:
+        print_reports(reports, Console(), Console(stderr=True))
+    else:
+        sys.stdout.write(f"{as_text(output, reports, version=own_version())}\n")
+    raise typer.Exit(Exit.BAD if any(report.problems for report in reports) else Exit.OK)
+
+
+def summary(reports: Iterable[LintReport]) -> str:
+    """One line about all files."""
+    reports = tuple(reports)
+    what = [count_of(sum(report.checked for report in reports), "Rollout")]
+    if providers_checked := sum(report.providers for report in reports):
+        what.append(count_of(providers_checked, "TrafficProvider"))
+    if servers := sum(report.servers for report in reports):
+        what.append(count_of(servers, "MetricProvider"))
+    if templates := sum(report.templates for report in reports):
+        what.append(count_of(templates, "analysis template"))
+    problems, advice = sum(len(report.problems) for report in reports), sum(len(report.advice) for report in reports)
+    advised = f", {advice} piece{'' if advice == 1 else 's'} of advice" if advice else ""
+    return f"{' and '.join(what)} checked, {problems or 'no'} problem{'' if problems == 1 else 's'}{advised}"
+
+
+def _files_in(paths: Iterable[str]) -> tuple[list[str], list[str]]:
+    """The files to check, those of folders in the order of their names, and those that Kustomize merges into others.
+
+    A part of an object is not right or wrong by itself.
+    """
     checked: list[str] = []
     patches: list[str] = []
     for path in paths:
-        if path != "-" and Path(path).is_dir():
-            found = sorted(each for each in Path(path).rglob("*") if each.suffix in _SUFFIXES and each.is_file())
-            merged = {patch for each in found if each.name in _KUSTOMIZATIONS for patch in _patches_of(each)}
-            patches += [str(each) for each in found if each.resolve() in merged]
-            checked += [str(each) for each in found if each.resolve() not in merged]
-        else:
+        if path == "-" or not Path(path).is_dir():
             checked.append(path)
-    return FoundFiles(tuple(checked), tuple(patches))
+            continue
+        files = sorted(file for file in Path(path).rglob("*") if file.suffix in _SUFFIXES and file.is_file())
+        merged = {patch for file in files if file.name in _KUSTOMIZATIONS for patch in _patches_of(file)}
+        for file in files:
+            (patches if file.resolve() in merged else checked).append(str(file))
+    return checked, patches
 
 
 def _patches_of(kustomization: Path) -> Iterator[Path]:
@@ -60,61 +176,39 @@ def _patches_of(kustomization: Path) -> Iterator[Path]:
     except (OSError, ValueError):
         return
     settings = next(iter(found.manifests), {})
-    for field in _PATCH_FIELDS:
-        entries = settings.get(field)
+    for name in _PATCH_FIELDS:
+        entries = settings.get(name)
         for entry in entries if isinstance(entries, list) else ():
-            name = entry.get("path") if isinstance(entry, dict) else entry
-            if isinstance(name, str) and "\n" not in name:
-                yield (kustomization.parent / name).resolve()
+            patch = entry.get("path") if isinstance(entry, dict) else entry
+            if isinstance(patch, str) and "\n" not in patch:
+                yield (kustomization.parent / patch).resolve()
 
 
-def lint_files(
-    texts: Sequence[tuple[str, str]], *, metrics: Collection[str] | None, silenced: Collection[str]
-) -> list[FileReport]:
-    """Checks files together: templates, providers, configuration and autoscalers of one are known in all of them.
-
-    Args:
-        texts: names of files, and what is in them.
-        metrics: the names that a Prometheus has; None to leave queries alone.
-        silenced: rules whose advice is left out.
-    """
-    files = [(source, read_text(text)) for source, text in texts]
-    known = known_in(*(file for _, file in files))
-    reports = []
-    for source, file in files:
-        report = lint(file, known, metrics=metrics)
-        report.advice = [each for each in report.advice if each.rule not in silenced]
-        reports.append(FileReport(source, report))
-    return reports
-
-
-def print_reports(reports: Sequence[FileReport], console: Console, errors: Console) -> None:
+def print_reports(reports: Sequence[LintReport], console: Console, errors: Console) -> None:
     """Prints them for people.
 
     Args:
         errors: where what was not checked is told; scripts read the rest.
     """
     for report in reports:
-        for remark in (*report.report.problems, *report.report.advice):
+        for remark in (*report.problems, *report.advice):
             rule = f" [{remark.rule}]" if remark.rule else ""
             print_line(console, f"{remark.text(report.source)}{rule}")
-    skipped = Counter(remark.subject.partition(" ")[0] for each in reports for remark in each.report.skipped)
+    skipped = Counter(remark.subject.partition(" ")[0] for each in reports for remark in each.skipped)
     if skipped:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(skipped.items()))
         text = f"skipped, because they are no objects of ours (Services and autoscalers count with a Rollout): {kinds}"
         print_line(errors, text, style="dim")
-    console.print(summary(each.report for each in reports), highlight=False, soft_wrap=True)
+    console.print(summary(reports), highlight=False, soft_wrap=True)
 
 
-def as_text(output: LintOutput, reports: Iterable[FileReport], *, version: str) -> str:
+def as_text(output: LintOutput, reports: Iterable[LintReport], *, version: str) -> str:
     """All problems and all advice.
 
     Args:
         version: of this program, for SARIF.
     """
-    found = [
-        (report.source, remark) for report in reports for remark in (*report.report.problems, *report.report.advice)
-    ]
+    found = [(report.source, remark) for report in reports for remark in (*report.problems, *report.advice)]
     match output:
         case LintOutput.JSON:
             findings = [

@@ -7,12 +7,15 @@ applies those of one file takes no right from another.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Annotated, TypeAlias
 
+import typer
 from msgspec import Struct
 
-from rollouts.cli.kubernetes.parts import is_a
+from rollouts.cli.exits import Exit
+from rollouts.cli.terminal.options import FilesOption, fail, note, read_manifests
 from rollouts.core.config.references import references
 from rollouts.core.model.config import ConfigKind
 from rollouts.manifests.ownership import CONFIG_KEY_NAME
@@ -23,13 +26,13 @@ from rollouts.objects import (
     ROLLOUT,
     SECRET,
     Manifest,
+    mapping,
     name_problem,
     namespace_problem,
 )
 
 ROLE_NAME = "rollouts-analysis-secrets"
 CONFIG_ROLE_NAME = "rollouts-config-secrets"
-_NAMESPACED = (ANALYSIS_TEMPLATE.kind, ANALYSIS_RUN.kind)
 _RBAC = "rbac.authorization.k8s.io"
 
 
@@ -49,6 +52,40 @@ class RoleKey(Struct, frozen=True, order=True):
 
 SecretsNamed: TypeAlias = Mapping[RoleKey, tuple[str, ...]]
 """The names of Secrets in their order, by the Role that is to open them, in the order of the Roles."""
+
+
+def rbac(
+    files: FilesOption,
+    account: Annotated[
+        str, typer.Option("--service-account", metavar="NAMESPACE/NAME", help="The controller's ServiceAccount.")
+    ] = "rollouts-system/rollouts",
+    namespaces: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-n", "--namespace", metavar="NAME", help="Where objects without a namespace are used; repeatable."
+        ),
+    ] = None,
+) -> None:
+    """Print the Roles with which the controller may read the Secrets that analyses and Rollouts in files name. Needs no cluster.
+
+    Of Rollouts those count that have `configVersioning.secrets: true`. Each object has a Role of its own, which says each Secret
+    by name; for copies of a Rollout's Secrets there is the right to create Secrets, too. Apply them by:
+    `rollouts rbac -f FILE | kubectl apply -f -`.
+    """
+    from rollouts.api.schema import yaml_text  # noqa: PLC0415 - main.py says why
+
+    manifests = read_manifests(files)
+    try:
+        named = secrets_named(manifests, namespaces or ())
+        versioned = config_secrets_named(manifests, namespaces or ())
+        controller = parse_account(account)
+    except ValueError as wrong:
+        fail(str(wrong))
+        raise typer.Exit(Exit.USAGE) from None
+    made = [*roles(named, controller), *roles(versioned, controller, makes_copies=True)]
+    if not made:
+        note("no argument of an analysis in the files names a Secret, and no Rollout versions one")
+    sys.stdout.write("---\n".join(yaml_text(manifest) for manifest in made))
 
 
 def parse_account(text: str) -> Account:
@@ -74,10 +111,10 @@ def secrets_named(manifests: Sequence[Manifest], namespaces: Sequence[str]) -> S
             if problem := name_problem(name):
                 raise ValueError(f"{_title(manifest)}: the name of a Secret {problem}")
         if names:
-            role = f"{ROLE_NAME}-{manifest['kind'].lower()}-{_name_of(manifest)}"
-            for namespace in _namespaces_of(manifest, namespaces):
-                found.setdefault(RoleKey(namespace, role), set()).update(names)
-    return {key: tuple(sorted(found[key])) for key in sorted(found)}
+            prefix = f"{ROLE_NAME}-{manifest['kind'].lower()}"
+            for role in _roles_of(manifest, prefix, namespaces):
+                found.setdefault(role, set()).update(names)
+    return {role: tuple(sorted(found[role])) for role in sorted(found)}
 
 
 def config_secrets_named(manifests: Sequence[Manifest], namespaces: Sequence[str]) -> SecretsNamed:
@@ -90,29 +127,24 @@ def config_secrets_named(manifests: Sequence[Manifest], namespaces: Sequence[str
     """
     found: dict[RoleKey, set[str]] = {}
     for manifest in manifests:
-        spec = _object(manifest.get("spec"))
-        versioning = _object(spec.get("configVersioning"))
-        if not is_a(manifest, ROLLOUT) or versioning.get("secrets") is not True or versioning.get("mode") == "Off":
+        spec = mapping(manifest.get("spec"))
+        versioning = mapping(spec.get("configVersioning"))
+        ours = (manifest.get("apiVersion"), manifest.get("kind")) == (ROLLOUT.api_version, ROLLOUT.kind)
+        if not ours or versioning.get("secrets") is not True or versioning.get("mode") == "Off":
             continue
-        refs = references(_object(spec.get("template")), secrets=True)
+        refs = references(mapping(spec.get("template")), secrets=True)
         if names := [ref.name for ref in refs if ref.kind is ConfigKind.SECRET]:
-            role = f"{CONFIG_ROLE_NAME}-{_name_of(manifest)}"
-            for namespace in _namespaces_of(manifest, namespaces):
-                found.setdefault(RoleKey(namespace, role), {CONFIG_KEY_NAME}).update(names)
-    return {key: tuple(sorted(found[key])) for key in sorted(found)}
+            for role in _roles_of(manifest, CONFIG_ROLE_NAME, namespaces):
+                found.setdefault(role, {CONFIG_KEY_NAME}).update(names)
+    return {role: tuple(sorted(found[role])) for role in sorted(found)}
 
 
-def roles(secrets: SecretsNamed, account: Account) -> list[Manifest]:
-    """Roles and RoleBindings for the Secrets of analyses."""
-    return _roles(secrets, account, makes_copies=False)
+def roles(secrets: SecretsNamed, account: Account, *, makes_copies: bool = False) -> list[Manifest]:
+    """Roles and RoleBindings for Secrets.
 
-
-def config_roles(secrets: SecretsNamed, account: Account) -> list[Manifest]:
-    """Roles and RoleBindings for the Secrets that Rollouts version, and their copies."""
-    return _roles(secrets, account, makes_copies=True)
-
-
-def _roles(secrets: SecretsNamed, account: Account, *, makes_copies: bool) -> list[Manifest]:
+    Args:
+        makes_copies: the controller may create Secrets, too.
+    """
     made: list[Manifest] = []
     for role, names in secrets.items():
         metadata = {"name": role.name, "namespace": role.namespace}
@@ -134,38 +166,30 @@ def _roles(secrets: SecretsNamed, account: Account, *, makes_copies: bool) -> li
     return made
 
 
-def _namespaces_of(manifest: Manifest, namespaces: Sequence[str]) -> Sequence[str]:
-    own = _object(manifest.get("metadata")).get("namespace")
-    if manifest["kind"] in (*_NAMESPACED, ROLLOUT.kind) and isinstance(own, str) and own:
-        return (own,)
-    if not namespaces:
-        raise ValueError(f"{_title(manifest)}: has no namespace; name those in which it is used, with -n")
-    return namespaces
-
-
-def _name_of(manifest: Manifest) -> str:
-    """The name of an object, or what the API server makes it of."""
-    metadata = _object(manifest.get("metadata"))
+def _roles_of(manifest: Manifest, prefix: str, namespaces: Sequence[str]) -> list[RoleKey]:
+    """The Role of an object, in each namespace where it is used. Its name is what the API server makes it of."""
+    metadata = mapping(manifest.get("metadata"))
     name = str(metadata.get("name") or metadata.get("generateName") or "").rstrip("-")
     if problem := name_problem(name):
         raise ValueError(f"{manifest['kind']}: metadata.name {problem}")
-    return name
+    own = metadata.get("namespace")
+    if manifest["kind"] != CLUSTER_ANALYSIS_TEMPLATE.kind and isinstance(own, str) and own:
+        namespaces = (own,)
+    if not namespaces:
+        raise ValueError(f"{_title(manifest)}: has no namespace; name those in which it is used, with -n")
+    return [RoleKey(namespace, f"{prefix}-{name}") for namespace in namespaces]
 
 
 def _secrets_of(manifest: Manifest) -> Iterator[str]:
-    kinds = (*_NAMESPACED, CLUSTER_ANALYSIS_TEMPLATE.kind)
+    kinds = (ANALYSIS_TEMPLATE.kind, ANALYSIS_RUN.kind, CLUSTER_ANALYSIS_TEMPLATE.kind)
     if manifest.get("apiVersion") != ANALYSIS_TEMPLATE.api_version or manifest.get("kind") not in kinds:
         return
-    args = _object(manifest.get("spec")).get("args")
+    args = mapping(manifest.get("spec")).get("args")
     for argument in args if isinstance(args, list) else ():
-        reference = _object(_object(_object(argument).get("valueFrom")).get("secretKeyRef"))
+        reference = mapping(mapping(mapping(argument).get("valueFrom")).get("secretKeyRef"))
         if isinstance(reference.get("name"), str):
             yield reference["name"]
 
 
 def _title(manifest: Manifest) -> str:
-    return f"{manifest.get('kind')} {_object(manifest.get('metadata')).get('name')}"
-
-
-def _object(value: Any) -> Manifest:
-    return value if isinstance(value, dict) else {}
+    return f"{manifest.get('kind')} {mapping(manifest.get('metadata')).get('name')}"

@@ -23,7 +23,7 @@ from rollouts.cli.terminal.text import plain
 from rollouts.cli.view.follow import Collection, Followed, following, list_all, named
 from rollouts.cli.view.missing import the_rollout
 from rollouts.cli.view.objects import RolloutObjects, controlled_by, status_of
-from rollouts.cli.view.session import Options, Session, open_session
+from rollouts.cli.view.session import Session
 from rollouts.core.model.status import Command
 from rollouts.errors import ApiConflict
 from rollouts.manifests.ownership import NAME, PREFIX, name_label
@@ -37,7 +37,7 @@ FIELD_MANAGER = "kubectl-rollouts"  # who gave a command, in its record and its 
 
 
 async def carry_out(
-    options: Options,
+    session: Session,
     name: str,
     plan: PlannedWrite,
     *,
@@ -52,20 +52,6 @@ async def carry_out(
 
     Raises: what `Client` raises; ApiConflict when the Rollout changed between read and write, and the plan with it.
     """
-    async with open_session(options) as session:
-        return await carry_out_on(session, name, plan, wait=wait, console=console, confirm=confirm)
-
-
-async def carry_out_on(
-    session: Session,
-    name: str,
-    plan: PlannedWrite,
-    *,
-    wait: bool,
-    console: Console,
-    confirm: Callable[[str], bool] | None = None,
-) -> Exit:
-    """Does what `carry_out` does, on an open session."""
     seen = await look(session, name)
     asked = plan(seen)
     if isinstance(asked, Nothing):

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import json
+from typing import Annotated
 
+import typer
 from msgspec import Struct
 from rich.console import Console
 
-from rollouts.cli.commands.doctor_reads import Installed, installed_controllers
-from rollouts.cli.commands.own_version import own_version
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.listing import print_line
+from rollouts.cli.terminal.options import on_cluster
 from rollouts.cli.view.session import Options, open_session
 from rollouts.cluster.discovery import server_version
+
+
+def own_version() -> str:
+    """The version of this program; "unknown" in a source tree that is not installed."""
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - most commands do not ask
+
+    try:
+        return version("rollouts-dev")
+    except PackageNotFoundError:
+        return "unknown"
 
 
 class Versions(Struct, frozen=True):
@@ -35,16 +46,17 @@ class Versions(Struct, frozen=True):
         return tuple(where for where, version in self.controllers if version != self.client)
 
 
-async def version(options: Options, *, client_only: bool, as_json: bool, console: Console) -> Exit:
-    """Prints the versions.
+@on_cluster
+async def version(
+    options: Options,
+    client: Annotated[bool, typer.Option("--client", help="Only of this program; asks no cluster.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print them as JSON.")] = False,
+) -> Exit:
+    """Show the versions of this program, of the controllers and of the API server, and whether they fit."""
+    console, found = Console(), Versions(own_version())
+    if not client:
+        from rollouts.cli.commands.doctor_reads import Installed, installed_controllers  # noqa: PLC0415 - main.py says why
 
-    Args:
-        client_only: asks no cluster.
-
-    Raises: what `Client` raises, but no ApiForbidden about controllers.
-    """
-    found = Versions(own_version())
-    if not client_only:
         async with open_session(options) as session:
             server = await server_version(session.api, deadline_s=session.request_timeout_s)
             deployments, refused = await installed_controllers(session)
@@ -55,7 +67,7 @@ async def version(options: Options, *, client_only: bool, as_json: bool, console
         document = {"client": found.client, "server": found.server, "controllers": dict(found.controllers)}
         console.out(json.dumps(document, indent=2), highlight=False)
         return Exit.OK
-    for line in lines_of(found, client_only=client_only):
+    for line in lines_of(found, client_only=client):
         print_line(console, line)
     return Exit.OK
 

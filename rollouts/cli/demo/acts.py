@@ -239,7 +239,7 @@ async def last_requests() -> None:
 async def _verb(stage: DemoStage, name: str, plan: verb_plans.PlannedWrite) -> None:
     """Gives a command by annotation, as `rollouts promote` does, and waits for the controller's record."""
     quiet = Console(quiet=True)
-    code = await verbs.carry_out_on(stage.session, name, plan, wait=True, console=quiet)
+    code = await verbs.carry_out(stage.session, name, plan, wait=True, console=quiet)
     if code is not Exit.OK:
         raise NotAsPromised(f"the command for {name} was not recorded (exit code {int(code)})")
 

@@ -9,9 +9,8 @@ import typer
 import yaml
 
 from rollouts.cli.exits import Exit
-from rollouts.cli.terminal.options import fail, read_file
+from rollouts.cli.terminal.options import read_manifests
 from rollouts.cli.terminal.text import plain
-from rollouts.objects import Manifest
 
 
 def migrate(
@@ -25,17 +24,9 @@ def migrate(
     What comes out goes to stdout; what has changed, what is left to do, and what was left out and why, to stderr. The exit code
     is 1 when something was left out.
     """
-    from rollouts.cli.commands.lint import manifests_in  # noqa: PLC0415 - main.py says why
-    from rollouts.cli.migrate.migrated import migrated  # noqa: PLC0415
+    from rollouts.cli.migrate.migrated import migrated  # noqa: PLC0415 - main.py says why
 
-    found: list[Manifest] = []
-    for source, text in map(read_file, files):
-        try:
-            found += manifests_in(source, text)
-        except ValueError as broken:
-            fail(str(broken))
-            raise typer.Exit(Exit.BAD) from None
-    outcome = migrated(found)
+    outcome = migrated(read_manifests(files, code=Exit.BAD))
     for note in outcome.notes:
         sys.stderr.write(f"{plain(str(note))}\n")
     if not outcome.objects:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rollouts.cli.commands.get import changes
 from rollouts.cli.commands.lint import providers
 from rollouts.cli.commands.verb_plans import CommandWrite, Nothing, plan_promote, plan_rollback
-from rollouts.cli.commands.verbs import RECORDED_WITHIN_S, carry_out_on, look
+from rollouts.cli.commands.verbs import RECORDED_WITHIN_S, carry_out, look
 from rollouts.cli.exits import Exit
 from rollouts.cli.plan.command import plan_of
 from rollouts.cli.plan.config import SourceReader
@@ -51,7 +51,7 @@ async def undo(options: Options, name: str, *, to: str | None, full: bool, wait:
             arrow = marks_for(ascii_only=console.options.ascii_only).arrow
             said = way_back(seen, asked.target, await _forecast(session, seen, asked), full=full, arrow=arrow)
             print_line(console, f"{name}: {said}")
-        code = await carry_out_on(session, name, plan, wait=wait or full, console=console)
+        code = await carry_out(session, name, plan, wait=wait or full, console=console)
         if code is not Exit.OK or not isinstance(asked, CommandWrite) or not full:
             return code
         target = asked.target
@@ -63,7 +63,7 @@ async def undo(options: Options, name: str, *, to: str | None, full: bool, wait:
             why = f"revision {target} is not being rolled out, so none of its steps is passed"
             return Nothing(why, Exit.UNFINISHED)
 
-        return await carry_out_on(session, name, pass_everything, wait=wait, console=console)
+        return await carry_out(session, name, pass_everything, wait=wait, console=console)
 
 
 def way_back(seen: RolloutObjects, target: str, report: PlanReport | None, *, full: bool, arrow: str = "→") -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -19,6 +19,7 @@ from rollouts.cli.terminal.listing import print_line
 from rollouts.cli.view.durations import seconds_of
 from rollouts.cli.view.session import Options
 from rollouts.errors import RolloutsError
+from rollouts.objects import Manifest
 
 CommandRun = Coroutine[Any, Any, Exit]
 T = TypeVar("T")
@@ -56,14 +57,6 @@ class Output(StrEnum):
     YAML = "yaml"
 
 
-class LintOutput(StrEnum):
-    """The values of `-o` of `lint`."""
-
-    JSON = "json"
-    GITHUB = "github"
-    SARIF = "sarif"
-
-
 class Tool(StrEnum):
     """The values of `--for` of `gitops`."""
 
@@ -85,25 +78,51 @@ def duration(text: str) -> float:
 def on_cluster(command: Callable[..., CommandRun]) -> Callable[..., None]:
     """Makes a typer command of a function whose first parameter is `options: Options`, and runs the coroutine that it returns.
 
-    On the command line, `--kubeconfig`, `--context`, `-n` and `--request-timeout` replace that parameter.
+    On the command line, the parameters of `_options_of_cluster` replace that parameter.
     """
-    signature = inspect.signature(command, eval_str=True)
-    own = [parameter for name, parameter in signature.parameters.items() if name != "options"]
+    signature, common = (inspect.signature(each, eval_str=True) for each in (command, _options_of_cluster))
 
     def invoked(**given: Any) -> None:
-        options = Options(
-            kubeconfig=given.pop("kubeconfig"),
-            context=given.pop("context"),
-            namespace=given.pop("namespace"),
-            request_timeout_s=given.pop("request_timeout"),
-        )
+        options = _options_of_cluster(**{name: given.pop(name) for name in common.parameters})
         finish(command(options=options, **given))
 
-    parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in [*own, *_COMMON]]
+    own = [parameter for name, parameter in signature.parameters.items() if name != "options"]
+    parameters = [
+        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in (*own, *common.parameters.values())
+    ]
     invoked.__signature__ = signature.replace(parameters=parameters, return_annotation=None)  # type: ignore[attr-defined]
     invoked.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     invoked.__name__, invoked.__doc__ = command.__name__, command.__doc__
     return invoked
+
+
+def _options_of_cluster(
+    namespace: Annotated[
+        str | None,
+        typer.Option("-n", "--namespace", help="Namespace; default: the context's.", rich_help_panel="Cluster"),
+    ] = None,
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option(
+            help="Kubeconfig file; default: $KUBECONFIG, ~/.kube/config, or the pod's own account.",
+            rich_help_panel="Cluster",
+        ),
+    ] = None,
+    context: Annotated[
+        str | None,
+        typer.Option(help="Context of the kubeconfig; default: the current one.", rich_help_panel="Cluster"),
+    ] = None,
+    request_timeout: Annotated[
+        float,
+        typer.Option(
+            help="The longest time to wait for one answer of the API server.",
+            parser=duration,
+            metavar="DURATION",
+            rich_help_panel="Cluster",
+        ),
+    ] = "10s",  # type: ignore[assignment]
+) -> Options:
+    return Options(kubeconfig=kubeconfig, context=context, namespace=namespace, request_timeout_s=request_timeout)
 
 
 def finish(command: CommandRun) -> None:
@@ -135,6 +154,23 @@ def read_file(file: str) -> tuple[str, str]:
     return ("stdin" if file == "-" else file), text
 
 
+def read_manifests(files: Iterable[str], *, code: Exit = Exit.USAGE) -> list[Manifest]:
+    """The objects of files, Lists taken apart, for commands that do not lint them first.
+
+    Raises: typer.Exit with `code`, when a document cannot be read: nothing may be left out in silence. Else as `read_file`.
+    """
+    from rollouts.cli.kubernetes.yaml_text import read_text  # noqa: PLC0415 - most commands read no files
+
+    manifests: list[Manifest] = []
+    for source, text in map(read_file, files):
+        file = read_text(text)
+        if file.broken is not None:
+            fail(f"{source}:{file.broken.line}: YAML: {file.broken.why}")
+            raise typer.Exit(code)
+        manifests += file.manifests
+    return manifests
+
+
 def fail(message: str) -> None:
     """Prints an error to stderr."""
     print_line(Console(stderr=True), f"error: {message}", style="red")
@@ -143,48 +179,3 @@ def fail(message: str) -> None:
 def note(message: str) -> None:
     """Prints to stderr what is no error and nothing for scripts."""
     print_line(Console(stderr=True), message, style="dim")
-
-
-def _option(name: str, annotation: Any, default: Any, *flags: str, help: str, **more: Any) -> inspect.Parameter:  # noqa: A002  typer's word
-    declared = Annotated[annotation, typer.Option(*flags, help=help, **more)]
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=declared)
-
-
-_PANEL = "Cluster"
-_COMMON = (
-    _option(
-        "namespace",
-        str | None,
-        None,
-        "-n",
-        "--namespace",
-        help="Namespace; default: the context's.",
-        rich_help_panel=_PANEL,
-    ),
-    _option(
-        "kubeconfig",
-        Path | None,
-        None,
-        "--kubeconfig",
-        help="Kubeconfig file; default: $KUBECONFIG, ~/.kube/config, or the pod's own account.",
-        rich_help_panel=_PANEL,
-    ),
-    _option(
-        "context",
-        str | None,
-        None,
-        "--context",
-        help="Context of the kubeconfig; default: the current one.",
-        rich_help_panel=_PANEL,
-    ),
-    _option(
-        "request_timeout",
-        float,
-        "10s",
-        "--request-timeout",
-        help="The longest time to wait for one answer of the API server.",
-        parser=duration,
-        metavar="DURATION",
-        rich_help_panel=_PANEL,
-    ),
-)

@@ -3,8 +3,26 @@
 from __future__ import annotations
 
 import signal
+import sys
+from collections.abc import Callable
+from typing import Annotated
 
 import typer
+
+from rollouts.cli.exits import Exit
+from rollouts.cli.terminal.options import fail
+
+YesOption = Annotated[bool, typer.Option("-y", "--yes", help="Do not ask for confirmation.")]
+
+
+def confirmation(what: str, *, yes: bool) -> Callable[[str], bool] | None:
+    """Who asks; None for nobody. Raises: typer.Exit, when somebody must be asked and there is no terminal."""
+    if yes:
+        return None
+    if not sys.stdin.isatty():
+        fail(f"there is no terminal to confirm {what}: add --yes")
+        raise typer.Exit(Exit.USAGE)
+    return lambda meaning: confirmed(f"{meaning}. Go on?")
 
 
 def confirmed(question: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import selectors
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -25,19 +25,20 @@ class TimeLimitPassed(RuntimeError):
     """The virtual clock has passed its limit: what is awaited will not come."""
 
 
-class _JumpingSelector(selectors.BaseSelector):
+class _JumpingSelector(selectors.PollSelector):
     """A selector whose waits cost no time: it adds the wait to the clock, and polls if there is anything to poll for.
 
     The pipe by which threads wake their loop is nothing of that kind: who writes to it has left its call with the loop before.
+    A PollSelector keeps nothing in the kernel, which a fork would share.
     """
 
     def __init__(self, *, limit_s: float) -> None:
-        self._real = selectors.PollSelector()  # keeps nothing in the kernel, which a fork would share
+        super().__init__()
         self._limit_s = limit_s
         self.now_s = 0.0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        ready = self._real.select(0) if timeout is None or len(self._real.get_map()) > 1 else []
+        ready = super().select(0) if timeout is None or len(self.get_map()) > 1 else []
         if ready or (timeout is not None and timeout <= 0):
             return ready
         if timeout is None:
@@ -47,21 +48,6 @@ class _JumpingSelector(selectors.BaseSelector):
             limit_s, self._limit_s = self._limit_s, float("inf")  # once: clean-up may still use timers
             raise TimeLimitPassed(f"virtual time has passed {limit_s:g} s")
         return ready
-
-    def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
-        return self._real.register(fileobj, events, data)
-
-    def unregister(self, fileobj: Any) -> selectors.SelectorKey:
-        return self._real.unregister(fileobj)
-
-    def modify(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
-        return self._real.modify(fileobj, events, data)
-
-    def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
-        return self._real.get_map()
-
-    def close(self) -> None:
-        self._real.close()
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from rollouts.objects import Manifest
+from rollouts.objects import AUTOSCALER, Manifest
 from rollouts.ports import MERGE_PATCH
-from rollouts.sim.storage.registry import AUTOSCALER
 from tests.contract.conversation import WIDGET, Conversation
 
 TARGET = {"apiVersion": WIDGET.api_version, "kind": "Widget", "name": "web"}

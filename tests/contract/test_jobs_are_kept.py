@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from rollouts.objects import Manifest
+from rollouts.objects import JOB, Manifest
 from rollouts.ports import MERGE_PATCH
-from rollouts.sim.storage.registry import JOB
 from tests.contract.conversation import Conversation
 
 POD = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "test:1"}]}

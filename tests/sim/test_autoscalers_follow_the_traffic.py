@@ -6,11 +6,10 @@ import asyncio
 
 import pytest
 
-from rollouts.objects import REPLICA_SET
+from rollouts.objects import AUTOSCALER, REPLICA_SET
 from rollouts.sim.actors.autoscaling.spec import AutoscalerFlags
 from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.network.resource_metrics import Down
-from rollouts.sim.storage.registry import AUTOSCALER
 from tests.sim.manifests import autoscaler, service, stored, version
 
 pytestmark = pytest.mark.virtual_time

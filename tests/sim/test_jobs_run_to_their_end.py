@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from rollouts.objects import POD, Manifest
+from rollouts.objects import JOB, POD, Manifest
 from rollouts.ports import Request
 from rollouts.sim.actors.processes import EXIT_CODES, RUN_SECONDS
 from rollouts.sim.cluster import SimulatedCluster
-from rollouts.sim.storage.registry import JOB
 from tests.build import manifest
 from tests.sim.manifests import followed, stored
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
-from rollouts.objects import POD, Manifest
+from rollouts.objects import JOB, POD, Manifest
 from rollouts.sim.actors import pods as pod_facts
 from rollouts.sim.actors import processes
 from rollouts.sim.actors.processes import ATTEMPT, COMPLETION_INDEX
@@ -21,7 +21,6 @@ from rollouts.sim.actors.work import Actor, World
 from rollouts.sim.apiserver.verbs import DeleteOptions
 from rollouts.sim.storage.history import DELETED, CommittedWrite, ObjectKey, Stored
 from rollouts.sim.storage.job_rules import INDEXED
-from rollouts.sim.storage.registry import JOB
 
 BACK_OFF_S, BACK_OFF_MAX_S = 10.0, 600.0
 _SUCCEEDED, _FAILED = "Succeeded", "Failed"

@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct
 
 from rollouts import ports
-from rollouts.objects import POD, REPLICA_SET, SERVICE, Kind, Manifest
+from rollouts.objects import AUTOSCALER, JOB, POD, REPLICA_SET, SERVICE, Kind, Manifest
 from rollouts.sim.storage import apply as server_side
 from rollouts.sim.storage import autoscaler_rules
 from rollouts.sim.storage.builtin_rules import metadata_problems
@@ -35,7 +35,7 @@ from rollouts.sim.storage.refusals import (
     value_invalid,
     value_required,
 )
-from rollouts.sim.storage.registry import AUTOSCALER, CRD, JOB, NAMESPACE, NODE, Registry, Resource, custom_resources
+from rollouts.sim.storage.registry import CRD, NAMESPACE, NODE, Registry, Resource, custom_resources
 from rollouts.sim.storage.validation import unknown_fields
 
 NAME_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # k8s.io/apimachinery pkg/util/rand: no vowels, no bad words

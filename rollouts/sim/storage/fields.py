@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from rollouts.objects import Manifest
-from rollouts.sim.storage.shapes import METADATA, MergeShape
+from rollouts.sim.storage.shapes import ATOMIC, METADATA, MergeShape
 
 FieldPath: TypeAlias = tuple[str, ...]
 FieldSet: TypeAlias = frozenset[FieldPath]
@@ -49,6 +49,17 @@ def owned_fields(manifest: Manifest, shape: MergeShape) -> FieldSet:
     return frozenset(paths)
 
 
+def _children(value: Any, shape: MergeShape) -> dict[str, tuple[Any, MergeShape]] | None:
+    """The parts of a value that have owners of their own, by their steps; None for a leaf."""
+    if isinstance(value, dict) and not shape.atomic:
+        return {field_step(name): (part, shape.child(name)) for name, part in value.items()}
+    if isinstance(value, list) and shape.keys and not shape.atomic:
+        return {item_step(item, shape): (item, shape.item) for item in value}
+    if isinstance(value, list) and shape.is_set:
+        return {"v:" + json.dumps(item): (item, ATOMIC) for item in value}
+    return None
+
+
 def _owned_parts(manifest: Manifest, shape: MergeShape) -> Iterable[tuple[str, Any, MergeShape]]:
     for name, value in manifest.items():
         if name == "metadata":
@@ -59,26 +70,18 @@ def _owned_parts(manifest: Manifest, shape: MergeShape) -> Iterable[tuple[str, A
 
 def _collect(value: Any, shape: MergeShape, path: FieldPath, paths: set[FieldPath], *, inner: bool) -> None:
     """Adds the leaves under `value`; with `inner` also the maps above them, as a comparison reports them."""
-    if isinstance(value, dict) and not shape.atomic:
-        if (inner or not value) and len(path) > 1:  # nobody owns `metadata`, `spec` or `status` as such
-            paths.add(path)
-        for name, part in value.items():
-            _collect(part, shape.child(name), (*path, field_step(name)), paths, inner=inner)
-    elif isinstance(value, list) and shape.keys and not shape.atomic:
-        if inner or not value:
-            paths.add(path)
-        for item in value:
-            step = (*path, item_step(item, shape))
-            paths.add(step)
-            if not shape.item.atomic and isinstance(item, dict):
-                for name, part in item.items():
-                    _collect(part, shape.item.child(name), (*step, field_step(name)), paths, inner=inner)
-    elif isinstance(value, list) and shape.is_set:
-        if inner or not value:
-            paths.add(path)
-        paths.update((*path, "v:" + json.dumps(item)) for item in value)
-    else:
+    children = _children(value, shape)
+    if children is None:
         paths.add(path)
+        return
+    is_list = isinstance(value, list)
+    if (inner or not children) and (is_list or len(path) > 1):  # nobody owns `metadata`, `spec` or `status` as such
+        paths.add(path)
+    for step, (part, child) in children.items():
+        here = (*path, step)
+        if is_list:
+            paths.add(here)
+        _collect(part, child, here, paths, inner=inner)
 
 
 def compare(old: Manifest, new: Manifest, shape: MergeShape) -> tuple[set[FieldPath], set[FieldPath]]:
@@ -99,42 +102,24 @@ def compare(old: Manifest, new: Manifest, shape: MergeShape) -> tuple[set[FieldP
 
 def _compare(
     old: Any, new: Any, shape: MergeShape, path: FieldPath, removed: set[FieldPath], changed: set[FieldPath]
-) -> None:  # six parts of one walk
+) -> None:
     if old is new:
         return
-    if isinstance(old, dict) and isinstance(new, dict) and not shape.atomic:
-        pairs = {field_step(name): (part, new.get(name, _MISSING), shape.child(name)) for name, part in old.items()}
-        for name, part in new.items():
-            if name not in old:
-                pairs[field_step(name)] = (_MISSING, part, shape.child(name))
-    elif isinstance(old, list) and isinstance(new, list) and shape.keys and not shape.atomic:
-        after = {item_step(item, shape): item for item in new}
-        before = {item_step(item, shape): item for item in old}
-        pairs = {
-            step: (before.get(step, _MISSING), after.get(step, _MISSING), shape.item) for step in {**before, **after}
-        }
-    elif isinstance(old, list) and isinstance(new, list) and shape.is_set:
-        was, now = ({"v:" + json.dumps(item) for item in items} for items in (old, new))
-        removed.update((*path, step) for step in was - now)
-        changed.update((*path, step) for step in now - was)
-        return
-    else:
+    before, after = _children(old, shape), _children(new, shape)
+    if before is None or after is None or type(old) is not type(new):
         if old != new:
             changed.add(path)
         return
-    for step, (was, now, child) in pairs.items():
+    for step in before.keys() | after.keys():
         here = (*path, step)
-        if was is _MISSING:
-            _collect(now, child, here, changed, inner=True)
+        if step not in before:
+            _collect(*after[step], here, changed, inner=True)
             changed.add(here)
-        elif now is _MISSING:
-            _collect(was, child, here, removed, inner=True)
+        elif step not in after:
+            _collect(*before[step], here, removed, inner=True)
             removed.add(here)
         else:
-            _compare(was, now, child, here, removed, changed)
-
-
-_MISSING = object()
+            _compare(before[step][0], *after[step], here, removed, changed)
 
 
 def as_fields_v1(fields: Iterable[FieldPath]) -> Manifest:
@@ -142,12 +127,9 @@ def as_fields_v1(fields: Iterable[FieldPath]) -> Manifest:
     tree: Manifest = {}
     for path in sorted(fields):
         node = tree
-        for step in path[:-1]:
-            child = node.setdefault(step, {})
-            node = child
-        node.setdefault(path[-1], {})
-    paths = set(fields)
-    _mark_members(tree, (), paths)
+        for step in path:
+            node = node.setdefault(step, {})
+    _mark_members(tree, (), set(fields))
     return tree
 
 

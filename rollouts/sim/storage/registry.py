@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
 from rollouts import objects
-from rollouts.objects import Kind, Manifest
+from rollouts.objects import AUTOSCALER, JOB, Kind, Manifest
 from rollouts.sim.storage import autoscaler_rules, config_rules, job_rules, shapes
 from rollouts.sim.storage import builtin_rules as rules
 from rollouts.sim.storage.refusals import Cause, value_invalid
@@ -23,12 +24,11 @@ DEPLOYMENT = Kind("apps", "v1", "Deployment", "deployments")
 SERVICE_ACCOUNT = Kind("", "v1", "ServiceAccount", "serviceaccounts")
 NAMESPACE = Kind("", "v1", "Namespace", "namespaces", namespaced=False)
 NODE = Kind("", "v1", "Node", "nodes", namespaced=False)
-JOB = Kind("batch", "v1", "Job", "jobs")
-AUTOSCALER = Kind("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers")
 DISRUPTION_BUDGET = Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
 CRD = Kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
 
 _NAMES = frozenset(("metadata.name", "metadata.namespace"))
+_HEAD = ("apiVersion", "kind", "metadata")
 
 
 class ScalePaths(Struct, frozen=True):
@@ -101,12 +101,9 @@ BUILT_IN = (
     Resource(SERVICE_ACCOUNT, short_names=("sa",)),
     Resource(NAMESPACE, has_status=True, short_names=("ns",)),
     Resource(NODE, has_status=True, short_names=("no",)),
-    Resource(objects.REPLICA_SET, shapes.WORKLOAD, has_status=True, scale=ScalePaths(selector="spec.selector"),
-             has_generation=True, defaults=rules.workload_defaults, check=rules.workload_problems,
-             short_names=("rs",), categories=_ALL),
-    Resource(DEPLOYMENT, shapes.WORKLOAD, has_status=True, scale=ScalePaths(selector="spec.selector"),
-             has_generation=True, defaults=rules.workload_defaults, check=rules.workload_problems,
-             short_names=("deploy",), categories=_ALL),
+    *(Resource(kind, shapes.WORKLOAD, has_status=True, scale=ScalePaths(selector="spec.selector"), has_generation=True,
+               defaults=rules.workload_defaults, check=rules.workload_problems, short_names=(short,), categories=_ALL)
+      for kind, short in ((objects.REPLICA_SET, "rs"), (DEPLOYMENT, "deploy"))),
     Resource(JOB, shapes.JOB, has_status=True, has_generation=True, defaults=job_rules.with_defaults,
              check=job_rules.problems, selectable=_NAMES | {"status.successful"}, categories=_ALL),
     Resource(objects.ENDPOINT_SLICE, has_generation=True),
@@ -121,12 +118,6 @@ BUILT_IN = (
 )  # fmt: skip
 
 
-class _CustomRules(Struct, frozen=True):
-    schema: Manifest
-    scale: ScalePaths | None
-    has_cel_rules: bool
-
-
 def custom_resources(crd: Manifest) -> list[Resource]:
     """The types that a CustomResourceDefinition manifest (`apiextensions.k8s.io/v1`) declares, one for each served version.
 
@@ -139,42 +130,36 @@ def custom_resources(crd: Manifest) -> list[Resource]:
         if not version.get("served", True):
             continue
         kind = Kind(spec["group"], version["name"], names["kind"], names["plural"], spec["scope"] == "Namespaced")
-        subresources = version.get("subresources") or {}
-        resources.append(_custom(kind, version["schema"]["openAPIV3Schema"], subresources, names))
+        schema, subresources = version["schema"]["openAPIV3Schema"], version.get("subresources") or {}
+        scale = None
+        if paths := subresources.get("scale"):
+            scale = ScalePaths(
+                paths["specReplicasPath"].lstrip("."),
+                paths["statusReplicasPath"].lstrip("."),
+                (paths.get("labelSelectorPath") or "").lstrip(".") or None,
+            )
+        has_cel_rules = b"x-kubernetes-validations" in msgspec.json.encode(schema)
+        resource = Resource(
+            kind,
+            shapes.shape_of_schema(schema),
+            has_status="status" in subresources,
+            scale=scale,
+            has_generation=True,
+            defaults=partial(_custom_defaults, schema),
+            check=partial(_custom_problems, schema, scale, has_cel_rules),
+            schema=schema,
+            short_names=tuple(names.get("shortNames") or ()),
+            categories=tuple(names.get("categories") or ()),
+            needs_version_to_update=True,
+        )
+        resources.append(resource)
     return resources
 
 
-def _custom(kind: Kind, schema: Manifest, subresources: Manifest, names: Manifest) -> Resource:
-    paths = subresources.get("scale")
-    scale = None
-    if paths:
-        scale = ScalePaths(
-            paths["specReplicasPath"].lstrip("."),
-            paths["statusReplicasPath"].lstrip("."),
-            (paths.get("labelSelectorPath") or "").lstrip(".") or None,
-        )
-    own_rules = _CustomRules(schema, scale, has_cel_rules=b"x-kubernetes-validations" in msgspec.json.encode(schema))
-    return Resource(
-        kind,
-        shapes.shape_of_schema(schema),
-        has_status="status" in subresources,
-        scale=scale,
-        has_generation=True,
-        defaults=lambda manifest: _custom_defaults(manifest, schema),
-        check=lambda new, old: _custom_problems(own_rules, new, old),
-        schema=schema,
-        short_names=tuple(names.get("shortNames") or ()),
-        categories=tuple(names.get("categories") or ()),
-        needs_version_to_update=True,
-    )
-
-
-def _custom_defaults(manifest: Manifest, schema: Manifest) -> Manifest:
-    head: Manifest = {name: manifest[name] for name in ("apiVersion", "kind", "metadata") if name in manifest}
+def _custom_defaults(schema: Manifest, manifest: Manifest) -> Manifest:
+    head: Manifest = {name: manifest[name] for name in _HEAD if name in manifest}
     body = {name: part for name, part in manifest.items() if name not in head}
-    properties = {
-        k: v for k, v in (schema.get("properties") or {}).items() if k not in ("apiVersion", "kind", "metadata")
-    }
+    properties = {name: part for name, part in (schema.get("properties") or {}).items() if name not in _HEAD}
     filled = with_defaults(body, {**schema, "properties": properties})
     return manifest if filled is body else {**head, **filled}
 
@@ -189,24 +174,17 @@ _NOT_CHECKED = value_invalid(
 )
 
 
-def _custom_problems(resource: _CustomRules, new: Manifest, old: Manifest | None) -> Iterator[Cause]:
-    looked_at, schema = new, resource.schema
+def _custom_problems(
+    schema: Manifest, scale: ScalePaths | None, has_cel_rules: bool, new: Manifest, old: Manifest | None
+) -> Iterator[Cause]:
+    looked_at, wanted = new, schema
     if old is not None and old.keys() == new.keys():
         # A part that the new version shares with the old one was checked when the old one was written.
         looked_at = {name: part for name, part in new.items() if part is not old[name]}
-        schema = {**schema, "required": ()}
-    causes = list(problems(looked_at, schema))
+        wanted = {**schema, "required": ()}
+    causes = list(problems(looked_at, wanted))
     yield from causes
-    if resource.scale is not None:
-        yield from _scale_problems(resource.scale, new)
-    if resource.has_cel_rules and any(cause.reason in _BLOCKING for cause in causes):
-        yield _NOT_CHECKED
-    elif old is not None:
-        yield from immutable_problems(new, old, resource.schema)
-
-
-def _scale_problems(scale: ScalePaths, new: Manifest) -> Iterator[Cause]:
-    for path in (scale.spec_replicas, scale.status_replicas):
+    for path in (scale.spec_replicas, scale.status_replicas) if scale is not None else ():
         value = value_at(new, path)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
             kind = "string" if isinstance(value, str) else type(value).__name__
@@ -214,6 +192,10 @@ def _scale_problems(scale: ScalePaths, new: Manifest) -> Iterator[Cause]:
             yield value_invalid(f".{path}", "0", message)
         elif value is not None and value < 0:
             yield value_invalid(f".{path}", f"{value}", "should be a non-negative integer")
+    if has_cel_rules and any(cause.reason in _BLOCKING for cause in causes):
+        yield _NOT_CHECKED
+    elif old is not None:
+        yield from immutable_problems(new, old, schema)
 
 
 @dataclass

@@ -87,46 +87,22 @@ POD_SPEC = MergeShape(
     }
 )
 POD_TEMPLATE = MergeShape(fields={"metadata": METADATA, "spec": POD_SPEC})
-_CONDITIONS = list_map("type")
 
-POD = MergeShape(
-    fields={
-        "metadata": METADATA,
-        "spec": POD_SPEC,
-        "status": MergeShape(fields={"conditions": _CONDITIONS, "podIPs": list_map("ip"), "hostIPs": ATOMIC}),
-    }
-)
-WORKLOAD = MergeShape(
-    fields={
-        "metadata": METADATA,
-        "spec": MergeShape(fields={"selector": ATOMIC, "template": POD_TEMPLATE}),
-        "status": MergeShape(fields={"conditions": _CONDITIONS}),
-    }
-)
+
+def _object(spec: MergeShape, **status: MergeShape) -> MergeShape:
+    """An object whose status has conditions."""
+    conditions = MergeShape(fields={"conditions": list_map("type"), **status})
+    return MergeShape(fields={"metadata": METADATA, "spec": spec, "status": conditions})
+
+
+POD = _object(POD_SPEC, podIPs=list_map("ip"), hostIPs=ATOMIC)
+WORKLOAD = _object(MergeShape(fields={"selector": ATOMIC, "template": POD_TEMPLATE}))
 JOB = MergeShape(
     fields={"metadata": METADATA, "spec": MergeShape(fields={"selector": ATOMIC, "template": POD_TEMPLATE})}
 )
-SERVICE = MergeShape(
-    fields={
-        "metadata": METADATA,
-        "spec": MergeShape(fields={"selector": ATOMIC, "ports": list_map("port", "protocol", protocol="TCP")}),
-        "status": MergeShape(fields={"conditions": _CONDITIONS}),
-    }
-)
-POD_DISRUPTION_BUDGET = MergeShape(
-    fields={
-        "metadata": METADATA,
-        "spec": MergeShape(fields={"selector": ATOMIC}),
-        "status": MergeShape(fields={"conditions": _CONDITIONS}),
-    }
-)
-AUTOSCALER = MergeShape(
-    fields={
-        "metadata": METADATA,
-        "spec": MergeShape(fields={"scaleTargetRef": ATOMIC}),
-        "status": MergeShape(fields={"conditions": _CONDITIONS}),
-    }
-)
+SERVICE = _object(MergeShape(fields={"selector": ATOMIC, "ports": list_map("port", "protocol", protocol="TCP")}))
+POD_DISRUPTION_BUDGET = _object(MergeShape(fields={"selector": ATOMIC}))
+AUTOSCALER = _object(MergeShape(fields={"scaleTargetRef": ATOMIC}))
 PLAIN = MergeShape(fields={"metadata": METADATA})
 
 

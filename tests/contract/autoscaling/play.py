@@ -9,9 +9,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rollouts.objects import POD, Kind, Manifest
+from rollouts.objects import AUTOSCALER, POD, Kind, Manifest
 from rollouts.ports import MERGE_PATCH, ApiServer, Request
-from rollouts.sim.storage.registry import AUTOSCALER
 from tests.contract.autoscaling.situations import Situation, Stage
 from tests.contract.conversation import WIDGET, Conversation
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rollouts.cluster.connection import connect
-from rollouts.sim.storage.registry import AUTOSCALER
+from rollouts.objects import AUTOSCALER
 from tests.contract.autoscaling.catalogue import FLAGS, OUTCOMES, SERVED, WITHOUT_THE_API
 from tests.contract.autoscaling.play import MetricsTable, Seen, play
 from tests.contract.autoscaling.situations import Situation

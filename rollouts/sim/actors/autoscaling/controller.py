@@ -13,7 +13,7 @@ from urllib.parse import quote
 import msgspec
 
 from rollouts import ports
-from rollouts.objects import POD, Manifest
+from rollouts.objects import AUTOSCALER, POD, Manifest
 from rollouts.sim.actors.autoscaling.decision import (
     ABLE,
     AutoscalerLook,
@@ -34,7 +34,7 @@ from rollouts.sim.actors.work import Actor, World
 from rollouts.sim.apiserver.subresources import put_scale, scale_of
 from rollouts.sim.storage.history import DELETED, CommittedWrite, ObjectKey, Stored
 from rollouts.sim.storage.refusals import Refused, not_found
-from rollouts.sim.storage.registry import AUTOSCALER, Resource
+from rollouts.sim.storage.registry import Resource
 from rollouts.sim.storage.selectors import LabelTest, label_test, required_label
 
 _POD_METRICS = "/apis/metrics.k8s.io/v1beta1/namespaces/{}/pods"

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import msgspec
 import yaml
+from msgspec import Struct
 from rich.console import Console, RenderableType
 from rich.text import Text
 
 from rollouts.api.spec.parse import parse_spec
-from rollouts.api.status.scalars import weight_to_json
 from rollouts.cli.commands.lint import known_in, lint
 from rollouts.cli.exits import Exit
 from rollouts.cli.kubernetes.parts import is_a
 from rollouts.cli.kubernetes.yaml_text import read_text
-from rollouts.cli.plan.config import SourceReader, config_as_json, read_sources
+from rollouts.cli.plan.config import SourceReader, read_sources
 from rollouts.cli.plan.draw import draw_impacts, draw_plan
-from rollouts.cli.plan.impact import ConfigImpact, impact_as_json, read_impacts, source_of
+from rollouts.cli.plan.impact import ConfigImpact, read_impacts, source_of
 from rollouts.cli.plan.limit_reads import read_limits
 from rollouts.cli.plan.limits import quantity_of
 from rollouts.cli.plan.live import read_facts, read_live, snapshot_of, with_file
@@ -123,10 +125,15 @@ def _print(
     reports: list[PlanReport], impacts: tuple[ConfigImpact, ...], *, output: str | None, console: Console
 ) -> None:
     if output in ("json", "yaml"):
+        impacts_as_json: dict[ConfigKind, list[Any]] = {kind: [] for kind in ConfigKind}
+        for impact in impacts:
+            fields = msgspec.to_builtins(impact)
+            del fields["kind"]
+            impacts_as_json[impact.kind].append(fields)
         document = {
             "plans": [_report_as_json(report) for report in reports],
-            "configMaps": [impact_as_json(impact) for impact in impacts if impact.kind is ConfigKind.CONFIG_MAP],
-            "secrets": [impact_as_json(impact) for impact in impacts if impact.kind is ConfigKind.SECRET],
+            "configMaps": impacts_as_json[ConfigKind.CONFIG_MAP],
+            "secrets": impacts_as_json[ConfigKind.SECRET],
         }
         if output == "json":
             text = json.dumps(document, indent=2)
@@ -151,7 +158,6 @@ def _drawn(
 
 def _report_as_json(report: PlanReport) -> dict[str, Any]:
     """The report as data: everything that `draw_plan` shows, with every number and its reason."""
-    numbers = report.numbers
     return {
         "namespace": report.namespace,
         "name": report.name,
@@ -166,29 +172,10 @@ def _report_as_json(report: PlanReport) -> dict[str, Any]:
             "changes": report.target != report.current,
         },
         "proxy": {"mode": report.proxy.mode.value, "knownBy": report.proxy.known_by},
-        "drain": {
-            "preStopSeconds": numbers.pre_stop_s,
-            "preStopWhy": numbers.pre_stop_why,
-            "graceSeconds": numbers.grace_s,
-            "graceWhy": numbers.grace_why,
-            "proxyLagSeconds": numbers.proxy_lag_s,
-            "proxyLagWhy": numbers.proxy_lag_why,
-            "drainSeconds": numbers.drain_s,
-            "drainWhy": numbers.drain_why,
-            "injected": None
-            if report.injection is None
-            else {
-                "containers": list(report.injection.containers),
-                "preStopSeconds": report.injection.pre_stop_s,
-                "graceSeconds": report.injection.grace_s,
-                "native": report.injection.native,
-            },
-        },
-        "startup": None
-        if report.startup is None
-        else {"fastestSeconds": report.startup.fastest_s, "usualSeconds": report.startup.usual_s},
+        "drain": {**_as_json(report.numbers), "injected": _as_json(report.injection) if report.injection else None},
+        "startup": _as_json(report.startup) if report.startup else None,
         "supposed": report.supposed,
-        "steps": [_step_json(step) for step in report.steps],
+        "steps": [_step_as_json(step) for step in report.steps],
         "waits": {
             "knownSeconds": report.known_s,
             "byPeople": report.by_people,
@@ -197,47 +184,22 @@ def _report_as_json(report: PlanReport) -> dict[str, Any]:
         },
         "stuck": report.stuck or None,
         "limits": {"refusals": list(report.limits.refusals), "notes": list(report.limits.notes)},
-        "config": [config_as_json(source) for source in report.config],
-        "findings": [
-            {
-                "about": found.about,
-                "rule": found.finding.rule.value,
-                "severity": found.finding.severity.value,
-                "path": found.finding.path,
-                "what": found.finding.what,
-                "fix": found.finding.fix,
-            }
-            for found in report.findings
-        ],
+        "config": msgspec.to_builtins(report.config),
+        "findings": [{"about": found.about, **msgspec.to_builtins(found.finding)} for found in report.findings],
         "unsafe": report.unsafe,
     }
 
 
-def _step_json(step: PlannedStep) -> dict[str, Any]:
-    return {
-        "kind": step.kind.value,
-        "what": step.what,
-        "weightPercent": weight_to_json(step.weight_percent),
-        "sharePercent": step.share_percent,
-        "pods": {"new": step.pods.new, "old": step.pods.old, "others": step.pods.others},
-        "mostPods": step.most_pods,
-        "leastAvailable": step.least_available,
-        "services": dict(step.services),
-        "waits": [
-            {"reason": wait.reason.value, "seconds": wait.seconds, "known": wait.known, "why": wait.why}
-            for wait in step.waits
-        ],
-        "outgrown": [
-            {
-                "kind": excess.kind.value,
-                "name": excess.name,
-                "resource": excess.resource,
-                "needs": quantity_of(excess.resource, excess.needs),
-                "allows": quantity_of(excess.resource, excess.allows),
-                "hard": quantity_of(excess.resource, excess.hard),
-                "others": quantity_of(excess.resource, excess.others),
-                "pods": excess.pods,
-            }
-            for excess in step.outgrown
-        ],
-    }
+def _as_json(value: Struct) -> dict[str, Any]:
+    """The fields by their names in JSON: `pre_stop_s` is `preStopSeconds`."""
+    fields = {re.sub("_s$", "_seconds", name): part for name, part in msgspec.to_builtins(value).items()}
+    return {re.sub("_(.)", lambda letter: letter[1].upper(), name): part for name, part in fields.items()}
+
+
+def _step_as_json(step: PlannedStep) -> dict[str, Any]:
+    outgrown = []
+    for excess in step.outgrown:
+        amounts = {name: getattr(excess, name) for name in ("needs", "allows", "hard", "others")}
+        texts = {name: quantity_of(excess.resource, amount) for name, amount in amounts.items()}
+        outgrown.append({**msgspec.to_builtins(excess, enc_hook=float), **texts})
+    return {**msgspec.to_builtins(step, enc_hook=float), "outgrown": outgrown}

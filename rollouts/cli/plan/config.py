@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from msgspec import Struct
 
@@ -68,11 +68,11 @@ class ConfigState(StrEnum):
     ABSENT = "absent"  # its references are optional
 
 
-class PlannedConfig(Struct, frozen=True, kw_only=True):
+class PlannedConfig(Struct, frozen=True, kw_only=True, rename={"state": "change", "keys": "changedKeys"}):
     """One source of the planned revision.
 
     Args:
-        copy: the immutable copy that the pods read; "" when they read the source itself, or it is absent. A Secret's ends in
+        copy: the immutable copy that the pods read; None when they read the source itself, or it is absent. A Secret's ends in
             `*`: its name is drawn when its ReplicaSet is made.
     """
 
@@ -80,7 +80,7 @@ class PlannedConfig(Struct, frozen=True, kw_only=True):
     name: str
     state: ConfigState
     keys: tuple[str, ...] | None
-    copy: str
+    copy: str | None
 
 
 @dataclass(slots=True)
@@ -164,23 +164,12 @@ def planned_config(
             state = ConfigState.ABSENT
         else:
             state = ConfigState.CHANGED if content else ConfigState.NEW
-        copy = ""
+        copy = None
         if use.has_copy:
             copy = f"{use.source}-*" if use.kind is ConfigKind.SECRET else use.copy
         changed_keys = keys.get((use.kind, use.source))
         planned.append(PlannedConfig(kind=use.kind, name=use.source, state=state, keys=changed_keys, copy=copy))
     return tuple(planned)
-
-
-def config_as_json(planned: PlannedConfig) -> dict[str, Any]:
-    """One source as data."""
-    return {
-        "kind": planned.kind.value,
-        "name": planned.name,
-        "change": planned.state.value,
-        "changedKeys": None if planned.keys is None else list(planned.keys),
-        "copy": planned.copy or None,
-    }
 
 
 def as_unchanged(use: ConfigUse | None) -> SourceKnown:

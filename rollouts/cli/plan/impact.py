@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from msgspec import Struct
 
@@ -26,7 +26,7 @@ SourceId: TypeAlias = tuple[ConfigKind, str]
 """Kind and name, in one namespace."""
 
 
-class ConfigImpact(Struct, frozen=True, kw_only=True):
+class ConfigImpact(Struct, frozen=True, kw_only=True, rename={"keys": "changedKeys"}):
     """A ConfigMap or Secret in the file, and what applying it does.
 
     Args:
@@ -55,13 +55,6 @@ class _Named(Struct, frozen=True):
         return frozenset((ref.kind, ref.name) for ref in self.spec.config_refs)
 
 
-def impact_as_json(impact: ConfigImpact) -> dict[str, Any]:
-    """The impact as data."""
-    keys = None if impact.keys is None else list(impact.keys)
-    names = {"namespace": impact.namespace, "name": impact.name}
-    return {**names, "exists": impact.exists, "changedKeys": keys, "starts": list(impact.starts)}
-
-
 async def read_impacts(
     reader: SourceReader, rollouts: Iterable[Manifest], *, facts: ClusterFacts
 ) -> tuple[ConfigImpact, ...]:
@@ -79,25 +72,34 @@ async def read_impacts(
     for manifest in reader.manifests:
         if (source := source_of(manifest)) is not None:
             by_namespace.setdefault(_namespace(manifest, default), {})[source] = manifest
-    impacts = []
+    impacts: list[ConfigImpact] = []
     for namespace, in_file in sorted(by_namespace.items()):
         named = await _rollouts_of(reader, rollouts, namespace)
         versioned = frozenset(source for candidate in named for source in candidate.refs)
-        here = {
+        looked_at = {
             source: manifest
             for source, manifest in in_file.items()
             if source[0] is ConfigKind.CONFIG_MAP or source in versioned
         }
-        live = {source: await reader.in_cluster(source[0], namespace, source[1]) for source in here}
-        keys = {kind: await reader.hash_key(kind, namespace) for kind, _ in here}
-        sources = _Sources(here, live, {kind: key or b"" for kind, key in keys.items()})
-        replica_sets = await _listed(reader, REPLICA_SET, namespace) if named else ()
-        starts: dict[SourceId, list[str]] = {source: [] for source in here}
-        for candidate in named:
-            for source in _starting(reader, candidate, replica_sets, sources, facts=facts):
-                starts[source].append(candidate.rollout["metadata"]["name"])
-        impacts += [_impact(namespace, source, here[source], live[source], starts[source]) for source in sorted(here)]
+        impacts += await _impacts_in(reader, namespace, looked_at, named, facts)
     return tuple(impacts)
+
+
+async def _impacts_in(
+    reader: SourceReader,
+    namespace: str,
+    in_file: Mapping[SourceId, Manifest],
+    named: list[_Named],
+    facts: ClusterFacts,
+) -> list[ConfigImpact]:
+    live = {source: await reader.in_cluster(source[0], namespace, source[1]) for source in in_file}
+    hash_keys = {kind: await reader.hash_key(kind, namespace) or b"" for kind, _ in in_file}
+    replica_sets = await _listed(reader, REPLICA_SET, namespace) if named else ()
+    starts: dict[SourceId, list[str]] = {source: [] for source in in_file}
+    for candidate in named:
+        for source in _starting(reader, candidate, replica_sets, in_file, live, hash_keys, facts=facts):
+            starts[source].append(candidate.rollout["metadata"]["name"])
+    return [_impact(namespace, source, in_file[source], live[source], starts[source]) for source in sorted(in_file)]
 
 
 def source_of(manifest: Manifest) -> SourceId | None:
@@ -107,19 +109,6 @@ def source_of(manifest: Manifest) -> SourceId | None:
         if (manifest.get("apiVersion"), manifest.get("kind")) == ("v1", kind.value) and name:
             return kind, str(name)
     return None
-
-
-class _Sources(Struct, frozen=True):
-    """The sources of one namespace that are in the file.
-
-    Args:
-        live: as they are in the cluster.
-        keys: of the hashes of a kind.
-    """
-
-    in_file: Mapping[SourceId, Manifest]
-    live: Mapping[SourceId, ObjectRead]
-    keys: Mapping[ConfigKind, bytes]
 
 
 async def _rollouts_of(reader: SourceReader, in_file: Iterable[Manifest], namespace: str) -> list[_Named]:
@@ -144,8 +133,7 @@ def _impact(
     namespace: str, source: SourceId, in_file: Manifest, live: ObjectRead, starts: Iterable[str]
 ) -> ConfigImpact:
     kind, name = source
-    keys: tuple[str, ...] | None = None
-    exists: bool | None = None
+    exists = keys = None
     if not isinstance(live, NotReadable):
         before = content_of(kind, live) if live is not None else None
         keys = tuple(change.key for change in key_changes(kind, before, content_of(kind, in_file)))
@@ -154,21 +142,35 @@ def _impact(
 
 
 def _starting(
-    reader: SourceReader, named: _Named, replica_sets: Iterable[Manifest], sources: _Sources, *, facts: ClusterFacts
+    reader: SourceReader,
+    named: _Named,
+    replica_sets: Iterable[Manifest],
+    in_file: Mapping[SourceId, Manifest],
+    live: Mapping[SourceId, ObjectRead],
+    hash_keys: Mapping[ConfigKind, bytes],
+    *,
+    facts: ClusterFacts,
 ) -> list[SourceId]:
     """The sources of the file by which this Rollout begins an update: with their new content its revision is another one."""
-    changing = sorted(named.refs & sources.in_file.keys())
+    changing = sorted(named.refs & in_file.keys())
     if not changing:
         return []
     rollout = named.rollout
     own = tuple(replica_set for replica_set in replica_sets if controlled_by(replica_set, rollout))
     current = status_of(rollout).current_revision
-    running = {(use.kind, use.source): use for each in own if revision_of(each) == current for use in uses_of(each)}
+    running = {
+        (use.kind, use.source): use
+        for replica_set in own
+        if revision_of(replica_set) == current
+        for use in uses_of(replica_set)
+    }
     known: dict[SourceId, Source] = {}
-    for kind, name in named.refs:
-        found, key = sources.live.get((kind, name)), sources.keys.get(kind, b"")
-        before = running.get((kind, name))
-        known[kind, name] = as_it_is(kind, found, key=key) if isinstance(found, dict) else as_unchanged(before)
+    for source in named.refs:
+        kind, found = source[0], live.get(source)
+        if isinstance(found, dict):
+            known[source] = as_it_is(kind, found, key=hash_keys.get(kind, b""))
+        else:
+            known[source] = as_unchanged(running.get(source))
     try:
         seen = snapshot_of(rollout, Live(rollout=rollout, replica_sets=own), clock=reader.session.clock, facts=facts)
     except RolloutsError:
@@ -178,7 +180,7 @@ def _starting(
     starting = []
     for source in changing:
         kind = source[0]
-        then_known = {**known, source: as_it_is(kind, sources.in_file[source], key=sources.keys[kind])}
+        then_known = {**known, source: as_it_is(kind, in_file[source], key=hash_keys[kind])}
         then = config_plan(replace(seen, sources=then_known))
         if now is not None and then is not None and now.revision != then.revision:
             starting.append(source)

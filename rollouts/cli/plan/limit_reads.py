@@ -58,10 +58,6 @@ def pod_specs(template: Manifest, live: Live, limits: NamespaceLimits, *, now_s:
     """The pods of the update as the API server creates them.
 
     What admission has added to a running pod, such as a mesh's sidecar, it is taken to add to the new ones too.
-
-    Args:
-        template: that is planned.
-        now_s: seconds since 1970.
     """
     defaults = defaults_of(limits.limit_ranges)
     running = {revision_of(pod): _known(pod) for pod in live.pods if not _ends(pod)}
@@ -122,12 +118,7 @@ def _has_ended(pod: Manifest, now_s: float) -> bool:
 
 
 def _as_admitted(new: Mapping[str, Any], before: Mapping[str, Any], pod: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A pod's spec with what admission added to a pod of another template.
-
-    Args:
-        before: spec of that template.
-        pod: spec of that pod.
-    """
+    """A pod's spec with what admission added to `pod`, which is of the template `before`."""
     added = dict(new)
     for field in ("initContainers", "containers"):
         own = {each.get("name") for spec in (new, before) for _, each in entries(spec.get(field))}

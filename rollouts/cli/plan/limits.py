@@ -132,29 +132,43 @@ def limits_report(
         replicas: `spec.replicas` of the plan.
         adds_pods: the pods of the new revision serve on top of these.
     """
-    checked = tuple(quota for quota in limits.quotas if quota.known and counts(quota, pods.new) is not None)
-    rooms = tuple(_room(quota, pods) for quota in checked)
-    notes = [
-        f"the plan is for {replicas} replicas, and autoscaler {autoscaler.name} scales to its maxReplicas,"
-        f" {autoscaler.max_replicas}"
-        for autoscaler in limits.autoscalers
-        if replicas > autoscaler.max_replicas
+    refused = [
+        f"LimitRange {limit_range['metadata']['name']} refuses the new pods: {why}"
+        for limit_range in limits.limit_ranges
+        for why in refusals(pods.new, limit_range)
     ]
-    if adds_pods:
-        by_value = (autoscaler for autoscaler in limits.autoscalers if autoscaler.by_value)
-        notes += [multiplies_words(f"{LimitKind.AUTOSCALER} {each.name}", each.by_value) for each in by_value]
-    notes += _unchecked(limits, pods.new)
-    refused = tuple(_refusals(limits.limit_ranges, checked, pods.new))
+    checked = [quota for quota in limits.quotas if quota.known and counts(quota, pods.new) is not None]
+    refused += [
+        f"quota {quota.name} refuses the new pods: {why}, which it counts"
+        for quota in checked
+        if counts(quota, pods.new)
+        for why in unstated(quota, pods.new)
+    ]
+    rooms = [_room(quota, pods) for quota in checked]
     by_stage = tuple(tuple(_excesses(growth, rooms, limits.autoscalers)) for growth in growths)
-    return LimitsReport(by_stage=by_stage, refusals=refused, notes=tuple(notes))
+    notes = tuple(_notes(limits, pods.new, replicas=replicas, adds_pods=adds_pods))
+    return LimitsReport(by_stage=by_stage, refusals=tuple(refused), notes=notes)
+
+
+def _notes(limits: NamespaceLimits, new: Mapping[str, Any], *, replicas: int, adds_pods: bool) -> Iterator[str]:
+    for autoscaler in limits.autoscalers:
+        most = autoscaler.max_replicas
+        if replicas > most:
+            yield f"the plan is for {replicas} replicas, and autoscaler {autoscaler.name} scales to its maxReplicas, {most}"
+    for autoscaler in limits.autoscalers:
+        if adds_pods and autoscaler.by_value:
+            yield multiplies_words(f"{LimitKind.AUTOSCALER} {autoscaler.name}", autoscaler.by_value)
+    if limits.unread:
+        yield f"not checked: you may not list {with_and([f'{kind.kind}s' for kind in limits.unread])} here"
+    for quota in limits.quotas:
+        if not quota.known:
+            yield f"not checked: quota {quota.name} has no status yet"
+        elif counts(quota, new) is None:
+            yield f"not checked: quota {quota.name}, as the template does not tell whether its scope has these pods"
 
 
 class _Room(Struct, frozen=True):
-    """A quota beside this Rollout.
-
-    Args:
-        others: what others use.
-    """
+    """A quota, and what others than this Rollout use of it."""
 
     quota: Quota
     pods: PodSpecs
@@ -170,10 +184,10 @@ def _charge(quota: Quota, spec: Mapping[str, Any]) -> Mapping[str, Fraction]:
 
 def _room(quota: Quota, pods: PodSpecs) -> _Room:
     own: dict[str, Fraction] = {}
-    for each in pods.present:
-        for resource, amount in _charge(quota, each.spec).items():
-            if not each.ended or resource == COUNT:
-                own[resource] = own.get(resource, _NOTHING) + each.count * amount
+    for present in pods.present:
+        for resource, amount in _charge(quota, present.spec).items():
+            if not present.ended or resource == COUNT:
+                own[resource] = own.get(resource, _NOTHING) + present.count * amount
     used = {name: quota.used.get(name, _NOTHING) - own.get(name, _NOTHING) for name in quota.hard}
     return _Room(quota, pods, {name: max(_NOTHING, amount) for name, amount in used.items()})
 
@@ -183,9 +197,9 @@ def _excesses(
 ) -> Iterator[Excess]:
     for room in rooms:
         for resource in sorted(room.quota.hard, key=lambda resource: (resource not in _COUNTS, resource)):
-            found = [each for growth in growths if (each := _over_quota(room, resource, growth)) is not None]
-            if found:
-                yield max(found, key=lambda each: (each.pods, each.needs))
+            excesses = [excess for growth in growths if (excess := _over_quota(room, resource, growth)) is not None]
+            if excesses:
+                yield max(excesses, key=lambda excess: (excess.pods, excess.needs))
     most = max((sum(growth.sizes.values()) for growth in growths), default=0)
     for autoscaler in autoscalers:
         if most > autoscaler.max_replicas:
@@ -202,15 +216,15 @@ def _excesses(
 
 def _over_quota(room: _Room, resource: str, growth: GrownSizes) -> Excess | None:
     """What a quota refuses of one growth; it refuses nothing of pods that do not count in it."""
-    each = room.charge_of(growth.revision, resource)
+    of_one = room.charge_of(growth.revision, resource)
     hard = room.quota.hard[resource]
     allows = max(_NOTHING, hard - room.others[resource])
     needs = sum(
         (count * room.charge_of(revision, resource) for revision, count in growth.sizes.items() if count), _NOTHING
     )
-    if needs <= allows or not each:
+    if needs <= allows or not of_one:
         return None
-    waiting = min(-((allows - needs) // each), growth.sizes[growth.revision])
+    waiting = min(-((allows - needs) // of_one), growth.sizes[growth.revision])
     return Excess(
         kind=LimitKind.QUOTA,
         name=room.quota.name,
@@ -221,27 +235,6 @@ def _over_quota(room: _Room, resource: str, growth: GrownSizes) -> Excess | None
         others=room.others[resource],
         pods=int(waiting),
     )
-
-
-def _refusals(limit_ranges: Iterable[Manifest], quotas: Iterable[Quota], new: Mapping[str, Any]) -> Iterator[str]:
-    for limit_range in limit_ranges:
-        for why in refusals(new, limit_range):
-            yield f"LimitRange {limit_range['metadata']['name']} refuses the new pods: {why}"
-    for quota in quotas:
-        if counts(quota, new):
-            for why in unstated(quota, new):
-                yield f"quota {quota.name} refuses the new pods: {why}, which it counts"
-
-
-def _unchecked(limits: NamespaceLimits, new: Mapping[str, Any]) -> Iterator[str]:
-    if limits.unread:
-        kinds = [f"{kind.kind}s" for kind in limits.unread]
-        yield f"not checked: you may not list {with_and(kinds)} here"
-    for quota in limits.quotas:
-        if not quota.known:
-            yield f"not checked: quota {quota.name} has no status yet"
-        elif counts(quota, new) is None:
-            yield f"not checked: quota {quota.name}, as the template does not tell whether its scope has these pods"
 
 
 def told(names: str, excess: Excess, *, several: bool) -> str:

@@ -147,10 +147,7 @@ def with_file(rollout: Manifest, live: Manifest | None, *, namespace: str) -> Ma
 
 
 def snapshot_of(rollout: Manifest, live: Live, *, clock: Clock, facts: ClusterFacts) -> Snapshot:
-    """The Snapshot that the controller would take of `rollout` in this cluster.
-
-    Args:
-        rollout: from `with_file`; its spec has been checked.
+    """The Snapshot that the controller would take of `rollout`, which is from `with_file`, with a spec that was checked.
 
     Raises: RolloutsError, when the server's objects cannot be read.
     """
@@ -167,8 +164,8 @@ def snapshot_of(rollout: Manifest, live: Live, *, clock: Clock, facts: ClusterFa
         for name, service in services.items()
         if (service.metadata.labels or {}).get(MANAGED) == MANAGED_VALUE
     }
-    for each in watched.values():
-        managed.learn(None, each)
+    for service in watched.values():
+        managed.learn(None, service)
     tables[ROLLOUT].replace("", [_struct(ROLLOUT, rollout)], "1")
     tables[REPLICA_SET].replace("", _structs(REPLICA_SET, live.replica_sets), "1")
     tables[SERVICE].replace("", watched.values(), "1")
@@ -221,11 +218,7 @@ def with_service(seen: Snapshot, name: ServiceRef, service: Manifest | None) -> 
         before = ServiceSeen(
             name=name, uid=f"rehearsed-{name}", resource_version="1", revision="", managed_by="", watched=False
         )
-    made = replace(
-        before,
-        has_selector=bool(users),
-        selects_template=selects(users, labels),
-    )
+    made = replace(before, has_selector=bool(users), selects_template=selects(users, labels))
     return replace(seen, services={**seen.services, name: made})
 
 
@@ -252,12 +245,11 @@ async def _rollout(session: Session, key: Key) -> Manifest | None:
     if not key.name:  # generateName: each `kubectl create` makes another one
         return None
     try:
-        rollout = manifest_from(await session.client.get(ROLLOUT, key.namespace, key.name))
+        return manifest_from(await session.client.get(ROLLOUT, key.namespace, key.name))
     except ApiNotFound as absent:
         if is_not_served(absent):
             raise
         return None
-    return rollout
 
 
 async def _listed(session: Session, collection: Collection) -> tuple[Manifest, ...]:

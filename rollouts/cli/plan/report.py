@@ -51,7 +51,7 @@ class PlannedWait(Struct, frozen=True, kw_only=True):
     why: str
 
 
-class PlannedStep(Struct, frozen=True, kw_only=True):
+class PlannedStep(Struct, frozen=True, kw_only=True, rename="camel"):
     """One step, or another part of an update.
 
     Args:

@@ -17,22 +17,14 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, TypeAlias
 
+from rollouts.sim.storage import quantities
+
 Problem: TypeAlias = tuple[str, str]
 """The path of a field, and what is wrong with it and how to mend it."""
 
 POD_TEMPLATE = "PodTemplateSpec"
 JOB_SPEC = "JobSpec"
 _PLACE = "{{"
-_QUANTITY = re.compile(
-    r"([+-]?(?:\d{1,400}(?:\.\d{0,400})?|\.\d{1,400}))(Ki|Mi|Gi|Ti|Pi|Ei|n|u|m|k|M|G|T|P|E|[eE][+-]?\d{1,3})?"
-)
-_BINARY: Mapping[str, int] = {
-    each: 1024**power for power, each in enumerate(("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")) if each
-}
-_DECIMAL: Mapping[str, Fraction] = {
-    each: Fraction(f"1e{power}")
-    for each, power in {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}.items()
-}
 _LIMITS = {"int32": 2**31, "int64": 2**63}
 
 
@@ -43,16 +35,13 @@ def schema_version() -> str:
 
 def kinds() -> Mapping[tuple[str, str], str]:
     """The whole objects that are known: their definitions by apiVersion and kind."""
-    return {(each["apiVersion"], each["kind"]): each["definition"] for each in _published()["kinds"]}
+    return {(kind["apiVersion"], kind["kind"]): kind["definition"] for kind in _published()["kinds"]}
 
 
 def field_problems(value: object, definition: str, path: str, *, filled_later: bool = False) -> Iterator[Problem]:
     """Fields that do not exist, values of another type, and values that are not among those allowed.
 
-    Args:
-        value: anything.
-        definition: name of a definition, such as `PodTemplateSpec`.
-        filled_later: texts with `{{` are filled in before Kubernetes sees them, so they may become anything.
+    With `filled_later`, texts with `{{` are filled in before Kubernetes sees them, so they may become anything.
     """
     yield from _value_problems(value, {"$ref": definition}, path, filled_later=filled_later)
 
@@ -61,18 +50,12 @@ def quantity(value: object) -> Fraction | None:
     """The number that a quantity such as `500m` or `1Gi` is; None for what is no quantity."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
-    match = _QUANTITY.fullmatch(str(value).strip())
-    if match is None:
-        return None
-    number, suffix = Fraction(match[1]), match[2] or ""
-    if suffix in _BINARY:
-        return number * _BINARY[suffix]
-    return number * _DECIMAL[suffix] if suffix in _DECIMAL else number * Fraction(f"1{suffix}")
+    return quantities.quantity(str(value).strip())
 
 
 def nearest(name: str, known: Mapping[str, Any] | list[str]) -> str:
     """`; did you mean containerPort?`; "" where no known name is near."""
-    alike = [each for each in known if each.lower() == name.lower()]
+    alike = [other for other in known if other.lower() == name.lower()]
     near = alike or difflib.get_close_matches(name, list(known), n=1)
     return f"; did you mean {near[0]}?" if near else ""
 

@@ -5,7 +5,6 @@ Source: https://docs.flagger.app/usage/how-it-works and its CRDs (flagger.app/v1
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from rollouts.cli.kubernetes.parts import entries, mapping
 from rollouts.cli.migrate.deployment import leaves, rollout_of
 from rollouts.cli.migrate.flagger_metrics import USUAL_INTERVAL, Judging
 from rollouts.cli.migrate.outcome import Migration, Told, name_of, whole
+from rollouts.metrics.quantities import go_duration_s
 from rollouts.objects import Manifest
 
 GROUP = "flagger.app/"
@@ -95,7 +95,9 @@ def _strategy(
         if judged:
             blue_green["prePromotionAnalysis"] = judged
         else:
-            blue_green["autoPromotionSeconds"] = round(_seconds(interval) * whole(analysis.get("iterations"), 1))
+            blue_green["autoPromotionSeconds"] = round(
+                (go_duration_s(interval) or 60.0) * whole(analysis.get("iterations"), 1)
+            )
         return {"blueGreen": blue_green}
     strategy: Manifest = {
         "stableService": apex,
@@ -182,20 +184,13 @@ def _chosen(
     if len(headers) > 1:
         why = "any of these was enough; here all of them have to match, so take those that you need"
         migration.note(Told.TO_DO, canary, "spec.analysis.match", why)
-    lasting = _seconds(interval) * whole(analysis.get("iterations"), 1)
+    lasting = (go_duration_s(interval) or 60.0) * whole(analysis.get("iterations"), 1)
     route = {"setHeaderRoute": {"name": f"{apex}-chosen", "match": headers}}
     return [{"setCanaryScale": {"weight": 100}}, *([route] if headers else []), _pause(f"{lasting:g}s")]
 
 
 def _pause(duration: str) -> Manifest:
     return {"pause": {"duration": duration}}
-
-
-def _seconds(duration: str) -> float:
-    """Of Go's notation; a minute when it cannot be read."""
-    units = {"h": 3600.0, "m": 60.0, "s": 1.0}
-    found = re.findall(r"(\d+(?:\.\d+)?)([hms])", duration)
-    return sum(float(number) * units[unit] for number, unit in found) or 60.0
 
 
 def _services(spec: Mapping[str, Any], apex: str, rollout: Manifest) -> list[Manifest]:

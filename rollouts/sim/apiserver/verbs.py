@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import random
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct
@@ -59,7 +60,6 @@ class WriteOptions(Struct, frozen=True):
 
     Args:
         manager: name of the writing program, for field ownership.
-        dry_run: does everything except the write.
         force: a server-side apply takes fields from other owners.
         strict: refuses unknown fields of custom resources.
     """
@@ -74,11 +74,9 @@ class DeleteOptions(Struct, frozen=True):
     """Parameters of a deletion, as `meta/v1 DeleteOptions`.
 
     Args:
-        uid: the uid that the object must have.
-        resource_version: the resourceVersion that the object must have.
+        uid, resource_version: that the object must have.
         propagation: Background, Orphan or Foreground; None for the default, Background, of Jobs Orphan.
         grace_s: grace period of a Pod; None for the Pod's own.
-        dry_run: does everything except the deletion.
     """
 
     uid: str | None = None
@@ -88,31 +86,24 @@ class DeleteOptions(Struct, frozen=True):
     dry_run: bool = False
 
 
-def rfc3339(now_s: float) -> str:
-    """A time as the API writes it, in whole seconds."""
-    return datetime.fromtimestamp(int(now_s), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+@lru_cache(maxsize=64)  # thousands of writes share a second
+def rfc3339(second: int) -> str:
+    """A time as the API writes it."""
+    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 @dataclass
 class Verbs:
-    """The write verbs.
-
-    Args:
-        rng: for uids and generated names.
-    """
+    """The write verbs; `rng` is for uids and generated names."""
 
     registry: Registry
     history: ObjectHistory
     clock: ports.Clock
     rng: random.Random
-    _stamp: tuple[int, str] = field(default=(-1, ""))
 
     def now(self) -> str:
         """The current time as the API writes it."""
-        second = int(self.clock.now_s())
-        if self._stamp[0] != second:
-            self._stamp = (second, rfc3339(second))
-        return self._stamp[1]
+        return rfc3339(int(self.clock.now_s()))
 
     def random_suffix(self) -> str:
         """Five random letters for the end of a generated name."""
@@ -126,10 +117,7 @@ class Verbs:
         return stored
 
     def create(self, resource: Resource, namespace: str, manifest: Manifest, options: WriteOptions) -> Stored:
-        """Creates an object.
-
-        Raises: Refused: 400, 404 (no such namespace), 403 (the namespace is being deleted), 409 AlreadyExists, 422.
-        """
+        """Raises: Refused: 400, 404 (no such namespace), 403 (the namespace is being deleted), 409 AlreadyExists, 422."""
         manifest = self._new_object(resource, namespace, manifest)
         writer = self._writer(resource, options, server_side.UPDATE)
         if resource.has_status and resource.kind not in (POD, NAMESPACE, NODE):
@@ -142,10 +130,7 @@ class Verbs:
     def replace(
         self, resource: Resource, namespace: str, name: str, manifest: Manifest, options: WriteOptions, part: str = ""
     ) -> Stored:
-        """Replaces an object or its `status` (PUT).
-
-        Raises: Refused: 400, 404, 409, 422.
-        """
+        """Replaces an object or its `status` (PUT). Raises: Refused: 400, 404, 409, 422."""
         old = self.get(resource, namespace, name)
         self._same_type(resource, manifest)
         metadata = manifest.get("metadata") or {}
@@ -168,9 +153,7 @@ class Verbs:
         options: WriteOptions,
         part: str = "",
     ) -> tuple[Stored, bool]:
-        """Patches an object or its `status`, by any of the four patch types.
-
-        Returns: the object, and whether it was created.
+        """Patches an object or its `status`, by any of the four patch types; whether it was created comes second.
 
         Raises: Refused: 400, 404, 409, 415, 422.
         """
@@ -237,8 +220,7 @@ class Verbs:
     def delete(self, resource: Resource, namespace: str, name: str, options: DeleteOptions) -> tuple[Stored, bool]:
         """Deletes an object; with finalizers, or for a Pod with a grace period, only sets its deletionTimestamp.
 
-        Returns: the object, and whether it is gone.
-        Raises: Refused: 404, 409 (a precondition does not hold).
+        Returns: the object, and whether it is gone. Raises: Refused: 404, 409 (a precondition does not hold).
         """
         old = self.get(resource, namespace, name)
         if options.uid is not None and options.uid != old.metadata["uid"]:
@@ -315,7 +297,11 @@ class Verbs:
             cause = value_required("metadata.name", "name or generateName is required")
             raise invalid(resource.kind, "", [cause])
         if resource.kind.namespaced:
-            self._guard_namespace(resource, namespace, name)
+            home = self.history.get(NAMESPACE, "", namespace)
+            if home is None:
+                raise not_found(NAMESPACE, namespace)
+            if "deletionTimestamp" in home.metadata:
+                raise namespace_terminates(resource.kind, name, namespace)
         if self.history.get(resource.kind, namespace, name) is not None:
             raise already_exists(resource.kind, name)
         metadata: Manifest = {"name": name, "namespace": namespace} if resource.kind.namespaced else {"name": name}
@@ -334,7 +320,10 @@ class Verbs:
         self, resource: Resource, manifest: Manifest, owners: tuple[server_side.Owner, ...], options: WriteOptions
     ) -> Stored:
         if resource.kind == SERVICE:
-            manifest = self._with_address(manifest)
+            spec = manifest.get("spec") or {}
+            if not spec.get("clusterIP") and spec.get("type") != "ExternalName":
+                address = f"10.96.{self.rng.randrange(256)}.{self.rng.randrange(1, 255)}"
+                manifest = {**manifest, "spec": {**spec, "clusterIP": address, "clusterIPs": [address]}}
         if resource.kind == POD and "status" not in manifest:
             manifest = {**manifest, "status": {"phase": "Pending", "qosClass": "BestEffort"}}
         if resource.kind in _FIRST_STATUS:
@@ -345,35 +334,14 @@ class Verbs:
         self._serve_if_crd(resource, stored)
         return stored
 
-    def _with_address(self, service: Manifest) -> Manifest:
-        spec = service.get("spec") or {}
-        if spec.get("clusterIP") or spec.get("type") == "ExternalName":
-            return service
-        address = f"10.96.{self.rng.randrange(256)}.{self.rng.randrange(1, 255)}"
-        return {
-            **service,
-            "spec": {**spec, "clusterIP": address, "clusterIPs": [address]},
-            "status": {"loadBalancer": {}},
-        }
-
     def _serve_if_crd(self, resource: Resource, stored: Stored) -> None:
-        if resource.kind == CRD:
-            self.serve(stored.manifest)
-
-    def serve(self, crd: Manifest) -> None:
-        """Serves the types of a CustomResourceDefinition manifest from now on."""
-        resources = custom_resources(crd)
-        for resource in resources:
-            if self.registry.find(resource.kind.group, resource.kind.version, resource.kind.plural) is None:
-                self.history.start_keeping(resource.kind)
+        if resource.kind != CRD:
+            return
+        resources = custom_resources(stored.manifest)
+        for served in resources:
+            if self.registry.find(served.kind.group, served.kind.version, served.kind.plural) is None:
+                self.history.start_keeping(served.kind)
         self.registry.add(resources)
-
-    def _guard_namespace(self, resource: Resource, namespace: str, name: str) -> None:
-        home = self.history.get(NAMESPACE, "", namespace)
-        if home is None:
-            raise not_found(NAMESPACE, namespace)
-        if "deletionTimestamp" in home.metadata:
-            raise namespace_terminates(resource.kind, name, namespace)
 
     def _same_type(self, resource: Resource, manifest: Manifest) -> None:
         kind = resource.kind
@@ -462,7 +430,7 @@ class Verbs:
         if resource.kind == NAMESPACE:
             finalizers.append("kubernetes")  # the namespace controller empties it first
         if "deletionTimestamp" not in metadata or metadata.get("deletionGracePeriodSeconds") != grace_s:
-            metadata["deletionTimestamp"] = rfc3339(self.clock.now_s() + grace_s)
+            metadata["deletionTimestamp"] = rfc3339(int(self.clock.now_s() + grace_s))
             metadata["deletionGracePeriodSeconds"] = grace_s
             if resource.has_generation and "deletionTimestamp" not in old.metadata:
                 metadata["generation"] = metadata.get("generation", 0) + 1

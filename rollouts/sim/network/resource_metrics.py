@@ -255,7 +255,7 @@ class SimMetricsServer:
         minutes, rest_s = divmod(round(oldest.window_s, 3), 60.0)
         return {
             "metadata": metadata,
-            "timestamp": rfc3339(oldest.at_s),
+            "timestamp": rfc3339(int(oldest.at_s)),
             "window": (f"{minutes:g}m" if minutes else "") + f"{round(rest_s, 3):g}s",
             "containers": containers,
         }

@@ -9,33 +9,35 @@ import re
 from fractions import Fraction
 from functools import lru_cache
 
-_TEXT = re.compile(r"([+-]?[0-9]*\.?[0-9]*)([eE][+-]?[0-9]+|[KMGTPE]i|[numkMGTPE]?)")
+_TEXT = re.compile(
+    r"([+-]?(?:\d{1,400}(?:\.\d{0,400})?|\.\d{1,400}))(Ki|Mi|Gi|Ti|Pi|Ei|n|u|m|k|M|G|T|P|E|[eE][+-]?\d{1,3})?"
+)
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 
-def amount(text: str | float) -> Fraction:
-    """The number that a quantity stands for.
-
-    Raises: ValueError when it is none.
-    """
-    parsed = _TEXT.fullmatch(str(text))
-    if parsed is None or not any(character.isdigit() for character in parsed[1]):
-        raise ValueError(f"quantities must match the regular expression: {text!r}")
-    number, suffix = Fraction(parsed[1]), parsed[2]
-    if suffix in _DECIMAL:
-        return number * _power_of_ten(_DECIMAL[suffix])
+def quantity(text: str) -> Fraction | None:
+    """The number that a quantity stands for; None when it is none."""
+    parsed = _TEXT.fullmatch(text)
+    if parsed is None:
+        return None
+    number, suffix = Fraction(parsed[1]), parsed[2] or ""
     if suffix in _BINARY:
-        return number * Fraction(1024 ** _BINARY.index(suffix))
-    return number * _power_of_ten(int(suffix[1:]))
+        return number * 1024 ** _BINARY.index(suffix)
+    return number * Fraction(f"1e{_DECIMAL[suffix]}" if suffix in _DECIMAL else f"1{suffix}")
+
+
+def amount(text: str | float) -> Fraction:
+    """The number that a quantity stands for. Raises: ValueError when it is none."""
+    number = quantity(str(text))
+    if number is None:
+        raise ValueError(f"quantities must match the regular expression: {text!r}")
+    return number
 
 
 @lru_cache(maxsize=4096)
 def milli(text: str | float) -> int:
-    """A quantity in thousandths, away from zero where it is no whole number (`Quantity.MilliValue`).
-
-    Raises: ValueError when it is none.
-    """
+    """A quantity in thousandths, away from zero where it is no whole number (`Quantity.MilliValue`). Raises: ValueError."""
     thousandths = amount(text) * 1000
     magnitude = -((-abs(thousandths)) // 1)
     return int(magnitude if thousandths >= 0 else -magnitude)
@@ -59,7 +61,3 @@ def binary_text(number: Fraction) -> str:
     while power + 1 < len(_BINARY) and digits % 1024 == 0:
         digits, power = digits // 1024, power + 1
     return f"{digits}{_BINARY[power]}"
-
-
-def _power_of_ten(power: int) -> Fraction:
-    return Fraction(10**power) if power >= 0 else Fraction(1, 10**-power)

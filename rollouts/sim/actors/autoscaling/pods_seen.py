@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
+from rollouts.metrics.quantities import go_duration_s
 from rollouts.objects import Manifest
 from rollouts.sim.actors.pods import seconds
 from rollouts.sim.storage.quantities import milli
-
-_DURATION_PART = re.compile(r"([0-9.]+)(ns|us|µs|ms|s|m|h)")
-_UNITS_S = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 class UsageSample(Struct, frozen=True):
@@ -88,7 +85,7 @@ def pod_usage(item: Manifest) -> PodUsage:
     return PodUsage(
         item["metadata"]["name"],
         seconds(item["timestamp"]),
-        duration_s(item["window"]),
+        go_duration_s(item["window"]) or 0.0,
         tuple((container["name"], _quantities(container["usage"])) for container in item["containers"]),
     )
 
@@ -106,11 +103,6 @@ def samples_of(usages: Iterable[PodUsage], resource: str, container: str | None)
         if figures and len(known) == len(figures):
             samples[pod.name] = UsageSample(pod.at_s, pod.window_s, sum(known))
     return samples
-
-
-def duration_s(text: str) -> float:
-    """A duration as Go writes it (`1m15.04s`), in seconds."""
-    return sum(float(number) * _UNITS_S[unit] for number, unit in _DURATION_PART.findall(text))
 
 
 def _requests(part: Manifest) -> dict[str, int]:

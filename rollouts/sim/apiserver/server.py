@@ -11,7 +11,7 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import Enum
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import unquote
 
 import msgspec
@@ -20,7 +20,6 @@ from msgspec import Struct
 from rollouts import ports
 from rollouts.objects import POD, Manifest
 from rollouts.sim.apiserver import discovery
-from rollouts.sim.apiserver.aggregation import Aggregation
 from rollouts.sim.apiserver.listing import Listings, watch_filter
 from rollouts.sim.apiserver.subresources import evict, patch_scale, put_scale, scale_of
 from rollouts.sim.apiserver.verbs import DeleteOptions, Verbs, WriteOptions
@@ -74,22 +73,55 @@ class RequestTarget(Struct, frozen=True):
         return self.namespace or ""
 
 
+class AggregatedApi(Protocol):
+    """A server of one version of a group."""
+
+    def answer(self, request: ports.Request, steps: tuple[str, ...]) -> ports.Response:
+        """Answers a request; `steps` is its path below the version, () for the list of types."""
+
+
+class Aggregation:
+    """Groups of the API that another server answers, as an APIService registers them; others are not found (404).
+
+    Source: https://kubernetes.io/docs/concepts/extend-kubernetes/api-extension/apiserver-aggregation/
+    """
+
+    def __init__(self) -> None:
+        self._apis: dict[tuple[str, str], AggregatedApi] = {}
+
+    def register(self, group: str, version: str, api: AggregatedApi) -> None:
+        """Sends requests for a version of a group to a server, as a new APIService does."""
+        self._apis[group, version] = api
+
+    def remove(self, group: str, version: str) -> None:
+        """Serves it no longer, as after the deletion of its APIService."""
+        self._apis.pop((group, version), None)
+
+    @property
+    def versions(self) -> list[tuple[str, str]]:
+        """What is registered: groups and versions. Discovery names a group whether its server answers or not."""
+        return list(self._apis)
+
+    def answer(self, request: ports.Request) -> ports.Response | None:
+        """The answer of the server that the path leads to; None when it leads to none."""
+        if not self._apis:
+            return None
+        match request.path.strip("/").split("/"):
+            case ["apis", group, version, *steps] if (group, version) in self._apis:
+                return self._apis[group, version].answer(request, tuple(steps))
+            case _:
+                return None
+
+
 class SimServer:
     """An API server without a network.
 
     Args:
-        clock: for timestamps; usually `SimClock`.
         seed: decides uids and generated names.
         crds: CustomResourceDefinition manifests that are served from the start.
     """
 
-    def __init__(
-        self,
-        *,
-        clock: ports.Clock,
-        seed: int = 0,
-        crds: Iterable[Manifest] = (),
-    ) -> None:
+    def __init__(self, *, clock: ports.Clock, seed: int = 0, crds: Iterable[Manifest] = ()) -> None:
         self.history = ObjectHistory()
         self.registry = Registry()
         self.registry.add(BUILT_IN)
@@ -175,11 +207,9 @@ class SimServer:
         if self._targets_as_of != self.registry.changes or len(self._targets) > 50_000:
             self._targets.clear()
             self._targets_as_of = self.registry.changes
-        target = self._targets.get(path)
-        if target is None:
-            target = self._parse(path)
-            if target is not None:
-                self._targets[path] = target
+        target = self._targets.get(path) or self._parse(path)
+        if target is not None:
+            self._targets[path] = target
         return target
 
     def _parse(self, path: str) -> RequestTarget | None:
@@ -349,9 +379,8 @@ def _not_acceptable(form: Form, what: str) -> Refused:
 
 
 def _go_type(resource: Resource) -> str:
-    if resource.is_custom:
-        return "unstructured.Unstructured"
-    return f"{resource.kind.group.partition('.')[0] or 'core'}.{resource.kind.kind}"
+    built_in = f"{resource.kind.group.partition('.')[0] or 'core'}.{resource.kind.kind}"
+    return "unstructured.Unstructured" if resource.is_custom else built_in
 
 
 def _ok(document: Any) -> ports.Response:

@@ -23,7 +23,7 @@ def quantity(text: str) -> Fraction | None:
         return None
     number, suffix = Fraction(parsed[1]), parsed[2] or ""
     if suffix in _BINARY:
-        return number * 1024 ** _BINARY.index(suffix)
+        return number * Fraction(1024 ** _BINARY.index(suffix))
     return number * Fraction(f"1e{_DECIMAL[suffix]}" if suffix in _DECIMAL else f"1{suffix}")
 
 

@@ -17,16 +17,12 @@ from rollouts.objects import AUTOSCALER, POD, Manifest
 from rollouts.sim.actors.autoscaling.decision import (
     ABLE,
     AutoscalerLook,
-    NotAsked,
     PodsFound,
-    ScalingDecision,
-    SelectorProblem,
     StatusCondition,
-    TargetPods,
     decide,
     needs_metrics,
 )
-from rollouts.sim.actors.autoscaling.limits import AutoscalerMemory, ConditionReason, with_change, with_first_size
+from rollouts.sim.actors.autoscaling.limits import AutoscalerMemory, ConditionReason, TimedCount, with_change
 from rollouts.sim.actors.autoscaling.pods_seen import PodUsage, pod_seen, pod_usage
 from rollouts.sim.actors.autoscaling.replicas import NoProposal
 from rollouts.sim.actors.autoscaling.spec import AutoscalerFlags, spec_of
@@ -111,12 +107,11 @@ class HorizontalPodAutoscalerController(Actor):
             self.world.verbs.update(self.world.resource(AUTOSCALER), stored, manifest, self.options, "status")
 
     def _on_autoscaler(self, change: CommittedWrite) -> None:
-        key = change.new.key
         if change.event == DELETED:
-            self._memories.pop(key, None)
-            self._selectors.forget(key)
+            self._memories.pop(change.new.key, None)
+            self._selectors.forget(change.new.key)
         elif change.old is None:
-            self.mark(key)
+            self.mark(change.new.key)
 
     def _status(self, stored: Stored) -> Manifest:
         """The status after a look; the look may have scaled the target."""
@@ -131,47 +126,30 @@ class HorizontalPodAutoscalerController(Actor):
                 status, StatusCondition(ABLE, False, ConditionReason("FailedGetScale", message))
             )
         status = self._with_conditions(status, StatusCondition(ABLE, True, _GOT_SCALE))
-        look = self._look(stored, scale, selects)
-        decision = decide(look)
-        self._memories[stored.key] = decision.memory
-        return self._carried_out(stored.key, look, decision, (resource, target), status)
-
-    def _carried_out(
-        self,
-        key: ObjectKey,
-        look: AutoscalerLook,
-        decision: ScalingDecision,
-        target: tuple[Resource, Stored],
-        status: Manifest,
-    ) -> Manifest:
-        status = self._with_conditions(status, *decision.conditions)
-        desired = decision.desired
-        if desired is None:
-            return _with_numbers(status, current=look.current, metrics=decision.metrics)
-        if desired != look.current:
+        key, spec, now_s = stored.key, spec_of(stored.manifest), self.world.now_s()
+        current: int = scale["spec"]["replicas"]
+        found = None
+        if needs_metrics(spec, current):
+            found = self._found(key, scale["status"].get("selector", ""), selects)
+        # An autoscaler that is seen for the first time begins with the size that is there as its recommendation.
+        memory = self._memories.get(key) or AutoscalerMemory(recommendations=(TimedCount(current, now_s),))
+        decision = decide(AutoscalerLook(spec, self.flags, current, found, memory, now_s))
+        self._memories[key] = decision.memory
+        status, desired = self._with_conditions(status, *decision.conditions), decision.desired
+        if desired is not None and desired != current:
             try:
-                put_scale(self.world.verbs, *target, {"spec": {"replicas": desired}}, self.options)
+                put_scale(self.world.verbs, resource, target, {"spec": {"replicas": desired}}, self.options)
             except Refused as refused:
                 message = f"the HPA controller was unable to update the target scale: {refused.message}"
                 status = self._with_conditions(
                     status, StatusCondition(ABLE, False, ConditionReason("FailedUpdateScale", message))
                 )
-                return _with_numbers(status, current=look.current, metrics=decision.metrics)
+                return _with_numbers(status, current=current, metrics=decision.metrics)
             text = f"the HPA controller was able to update the target scale to {desired}"
             rescaled = StatusCondition(ABLE, True, ConditionReason("SucceededRescale", text))
             status = {**self._with_conditions(status, rescaled), "lastScaleTime": self.world.verbs.now()}
-            self._memories[key] = with_change(
-                look.spec, decision.memory, current=look.current, replicas=desired, now_s=look.now_s
-            )
-        return _with_numbers(status, current=look.current, desired=desired, metrics=decision.metrics)
-
-    def _look(self, stored: Stored, scale: Manifest, selects: LabelTest) -> AutoscalerLook:
-        spec, current, now_s = spec_of(stored.manifest), scale["spec"]["replicas"], self.world.now_s()
-        target_pods: TargetPods = NotAsked()
-        if needs_metrics(spec, current):
-            target_pods = self._found(stored.key, scale["status"].get("selector", ""), selects)
-        memory = with_first_size(self._memories.get(stored.key), current=current, now_s=now_s)
-        return AutoscalerLook(spec, self.flags, current, target_pods, memory, now_s)
+            self._memories[key] = with_change(spec, decision.memory, current=current, replicas=desired, now_s=now_s)
+        return _with_numbers(status, current=current, desired=desired, metrics=decision.metrics)
 
     def _target(self, stored: Stored) -> tuple[Resource, Stored]:
         """The target and its type. Raises: Refused, in the words of the controller's client."""
@@ -187,17 +165,17 @@ class HorizontalPodAutoscalerController(Actor):
             raise not_found(resource.kind, reference["name"])
         return resource, target
 
-    def _found(self, key: ObjectKey, selector: str, selects: LabelTest) -> TargetPods:
+    def _found(self, key: ObjectKey, selector: str, selects: LabelTest) -> PodsFound | ConditionReason:
         """The pods that the target's selector selects, and their usage."""
         if not selector:
-            return SelectorProblem(ConditionReason("InvalidSelector", "the HPA target's scale is missing a selector"))
+            return ConditionReason("InvalidSelector", "the HPA target's scale is missing a selector")
         self._selectors.put(key, selector)
         pods = [pod for pod in self.world.history.candidates(POD, key[0], selector) if selects(pod.labels)]
         others = self._selectors.that_select(key[0], [pod.labels for pod in pods])
         if len(others) > 1:
             names = " ".join(f"{{{namespace} {name}}}" for namespace, name in others)
             text = f"pods by selector {selector} are controlled by multiple HPAs: [{names}]"
-            return SelectorProblem(ConditionReason("AmbiguousSelector", text))
+            return ConditionReason("AmbiguousSelector", text)
         return PodsFound(tuple(pod_seen(pod.manifest) for pod in pods), self._usage(key[0], selector))
 
     def _usage(self, namespace: str, selector: str) -> tuple[PodUsage, ...] | NoProposal:

@@ -6,14 +6,14 @@ Source: k8s.io/kubernetes pkg/controller/podautoscaler/horizontal.go, `reconcile
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any
 
 from msgspec import Struct
 
 from rollouts.objects import Manifest
-from rollouts.sim.actors.autoscaling.limits import AutoscalerMemory, ConditionReason, limited
+from rollouts.sim.actors.autoscaling.limits import WITHIN, AutoscalerMemory, ConditionReason, limited
 from rollouts.sim.actors.autoscaling.pods_seen import PodUsage, ScaledPod, samples_of
-from rollouts.sim.actors.autoscaling.replicas import NoProposal, PodsMeasured, Proposal, proposal_of, tolerances_of
+from rollouts.sim.actors.autoscaling.replicas import NoProposal, PodsMeasured, Proposal, proposal_of
 from rollouts.sim.actors.autoscaling.spec import (
     AutoscalerFlags,
     AutoscalerSpec,
@@ -53,31 +53,19 @@ class PodsFound(Struct, frozen=True):
     usage: tuple[PodUsage, ...] | NoProposal
 
 
-class SelectorProblem(Struct, frozen=True):
-    """The target's selector does not lead to pods of its own."""
-
-    reason: ConditionReason
-
-
-class NotAsked(Struct, frozen=True):
-    """Metrics are not needed (`needs_metrics`)."""
-
-
-TargetPods: TypeAlias = PodsFound | SelectorProblem | NotAsked
-
-
 class AutoscalerLook(Struct, frozen=True):
     """What the controller knows when it looks at an autoscaler.
 
     Args:
         current: size that the target asks for now.
+        found: why the target's selector does not lead to pods of its own; None where metrics are not needed (`needs_metrics`).
         now_s: seconds since 1970.
     """
 
     spec: AutoscalerSpec
     flags: AutoscalerFlags
     current: int
-    found: TargetPods
+    found: PodsFound | ConditionReason | None
     memory: AutoscalerMemory
     now_s: float
 
@@ -96,18 +84,6 @@ class ScalingDecision(Struct, frozen=True):
     memory: AutoscalerMemory
 
 
-class _Computed(Struct, frozen=True):
-    """What the metrics ask for together.
-
-    Args:
-        replicas: None for nothing.
-    """
-
-    replicas: int | None
-    active: StatusCondition
-    statuses: tuple[Manifest, ...]
-
-
 def needs_metrics(spec: AutoscalerSpec, current: int) -> bool:
     """Whether the metrics decide, and not the bounds alone. A target of no pods is left alone."""
     return current > 0 and spec.min_replicas <= current <= spec.max_replicas
@@ -116,34 +92,33 @@ def needs_metrics(spec: AutoscalerSpec, current: int) -> bool:
 def decide(look: AutoscalerLook) -> ScalingDecision:
     """What the controller does after a look."""
     match look.found:
-        case NotAsked() if look.current == 0:
-            reason = ConditionReason(
+        case None if look.current == 0:
+            why = ConditionReason(
                 "ScalingDisabled", "scaling is disabled since the replica count of the target is zero"
             )
-            return ScalingDecision(0, (StatusCondition(ACTIVE, False, reason),), None, look.memory)
-        case NotAsked():
+            return ScalingDecision(0, (StatusCondition(ACTIVE, False, why),), None, look.memory)
+        case None:
             bound = look.spec.max_replicas if look.current > look.spec.max_replicas else look.spec.min_replicas
             return ScalingDecision(bound, (), None, look.memory)
-        case SelectorProblem(reason):
-            return ScalingDecision(None, (StatusCondition(ACTIVE, False, reason),), None, look.memory)
+        case ConditionReason() as why:
+            return ScalingDecision(None, (StatusCondition(ACTIVE, False, why),), None, look.memory)
         case PodsFound() as found:
-            computed = _computed(look, found)
-    if computed.replicas is None:
-        return ScalingDecision(None, (computed.active,), computed.statuses, look.memory)
-    result = limited(
-        look.spec, look.flags, look.memory, current=look.current, wanted=computed.replicas, now_s=look.now_s
-    )
+            replicas, active, statuses = _computed(look, found)
+    if replicas is None:
+        return ScalingDecision(None, (active,), statuses, look.memory)
+    result = limited(look.spec, look.flags, look.memory, current=look.current, wanted=replicas, now_s=look.now_s)
     able = result.stabilized or ConditionReason("ReadyForNewScale", "recommended size matches current size")
-    conditions = (
-        computed.active,
-        StatusCondition(ABLE, True, able),
-        StatusCondition(LIMITED, result.is_limited, result.limited_by),
+    bounds = StatusCondition(LIMITED, result.limited_by is not WITHIN, result.limited_by)
+    return ScalingDecision(
+        result.replicas, (active, StatusCondition(ABLE, True, able), bounds), statuses, result.memory
     )
-    return ScalingDecision(result.replicas, conditions, computed.statuses, result.memory)
 
 
-def _computed(look: AutoscalerLook, found: PodsFound) -> _Computed:
-    """The greatest of what the metrics ask for; a metric that fails prevents that fewer pods are asked for."""
+def _computed(look: AutoscalerLook, found: PodsFound) -> tuple[int | None, StatusCondition, tuple[Manifest, ...]]:
+    """The greatest of what the metrics ask for; a metric that fails prevents that fewer pods are asked for.
+
+    Returns: the size, None for nothing; the condition ScalingActive; the statuses of the metrics.
+    """
     replicas, metric = 0, ""
     failures: list[StatusCondition] = []
     statuses: list[Manifest] = []
@@ -160,11 +135,9 @@ def _computed(look: AutoscalerLook, found: PodsFound) -> _Computed:
                 if replicas == 0 or proposal.replicas > replicas:
                     replicas, metric = proposal.replicas, _name(target)
     if failures and (len(failures) == len(look.spec.targets) or replicas < look.current):
-        return _Computed(None, failures[0], tuple(statuses))
+        return None, failures[0], tuple(statuses)
     text = f"the HPA was able to successfully calculate a replica count from {metric}"
-    return _Computed(
-        replicas, StatusCondition(ACTIVE, True, ConditionReason("ValidMetricFound", text)), tuple(statuses)
-    )
+    return replicas, StatusCondition(ACTIVE, True, ConditionReason("ValidMetricFound", text)), tuple(statuses)
 
 
 def _proposal(target: MetricTarget, look: AutoscalerLook, found: PodsFound) -> Proposal | NoProposal:
@@ -176,7 +149,7 @@ def _proposal(target: MetricTarget, look: AutoscalerLook, found: PodsFound) -> P
             f"unable to get metrics for resource {target.resource}: {usage.message}"
         )
     else:
-        measured = PodsMeasured(found.pods, look.current, tolerances_of(look.spec, look.flags), look.flags, look.now_s)
+        measured = PodsMeasured(found.pods, look.current, look.spec, look.flags, look.now_s)
         proposal = proposal_of(target, samples_of(usage, target.resource, target.container), measured)
     if isinstance(proposal, NoProposal):
         what = "usage" if target.utilization_percent is None else "utilization"

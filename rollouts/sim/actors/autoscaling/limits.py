@@ -58,18 +58,16 @@ class Limited(Struct, frozen=True):
 
     Args:
         stabilized: why it is not what metrics ask for now; None when it is.
-        limited_by: why it is within bounds, or what bounds it.
-        is_limited: whether something bounds it.
+        limited_by: what bounds it, or WITHIN.
     """
 
     replicas: int
     stabilized: ConditionReason | None
     limited_by: ConditionReason
-    is_limited: bool
     memory: AutoscalerMemory
 
 
-_WITHIN = ConditionReason("DesiredWithinRange", "the desired count is within the acceptable range")
+WITHIN = ConditionReason("DesiredWithinRange", "the desired count is within the acceptable range")
 _TOO_FEW = ConditionReason("TooFewReplicas", "the desired replica count is less than the minimum replica count")
 _TOO_MANY = ConditionReason("TooManyReplicas", "the desired replica count is more than the maximum replica count")
 _TOO_FAST_UP = ConditionReason(
@@ -108,7 +106,7 @@ def limited(
     why = None
     if stable != wanted:
         why = _LOWER_BEFORE if wanted >= current else _HIGHER_BEFORE
-    return Limited(bounded, why, reason, bounded != stable, memory)
+    return Limited(bounded, why, reason, memory)
 
 
 def with_change(
@@ -121,11 +119,6 @@ def with_change(
     if replicas > current:
         return replace(memory, added=_recorded(memory.added, change, now_s - spec.behavior.up.longest_period_s))
     return replace(memory, removed=_recorded(memory.removed, change, now_s - spec.behavior.down.longest_period_s))
-
-
-def with_first_size(memory: AutoscalerMemory | None, *, current: int, now_s: float) -> AutoscalerMemory:
-    """The memory with a first recommendation: the size at which the autoscaler was seen first."""
-    return memory if memory is not None else AutoscalerMemory(recommendations=(TimedCount(current, now_s),))
 
 
 def _without_behavior(
@@ -142,8 +135,8 @@ def _without_behavior(
     elif stable > most:
         bounded = most
     else:
-        reason = _WITHIN
-    return Limited(bounded, _HIGHER_BEFORE if stable != wanted else None, reason, bounded != stable, memory)
+        reason = WITHIN
+    return Limited(bounded, _HIGHER_BEFORE if stable != wanted else None, reason, memory)
 
 
 def _bounded(
@@ -159,7 +152,7 @@ def _bounded(
         least, reason = (limit, _TOO_FAST_DOWN) if spec.min_replicas < limit else (spec.min_replicas, _TOO_FEW)
         if wanted < least:
             return least, reason
-    return wanted, _WITHIN
+    return wanted, WITHIN
 
 
 def _limit(rules: ScalingRules, memory: AutoscalerMemory, *, current: int, now_s: float, grows: bool) -> int:

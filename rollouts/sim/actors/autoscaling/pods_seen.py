@@ -13,13 +13,7 @@ from rollouts.sim.storage.quantities import milli
 
 
 class UsageSample(Struct, frozen=True):
-    """Usage of a pod, or of one of its containers.
-
-    Args:
-        at_s: its end, seconds since 1970.
-        window_s: what it covers.
-        milli: thousandths of a core or byte.
-    """
+    """Usage of a pod, or of one of its containers, in thousandths of a core or byte; `at_s` is the end of its window."""
 
     at_s: float
     window_s: float
@@ -27,13 +21,7 @@ class UsageSample(Struct, frozen=True):
 
 
 class PodUsage(Struct, frozen=True):
-    """What the resource metrics API says of a pod.
-
-    Args:
-        at_s: end of what was measured, seconds since 1970.
-        window_s: how long it was measured.
-        containers: names, and usage by resource in thousandths.
-    """
+    """What the resource metrics API says of a pod: names of its containers, and usage by resource in thousandths."""
 
     name: str
     at_s: float

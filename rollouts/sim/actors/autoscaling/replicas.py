@@ -35,17 +35,6 @@ class Proposal(Struct, frozen=True):
     utilization_percent: int | None
 
 
-class Tolerances(Struct, frozen=True):
-    """Distances of a ratio from 1 within which nothing is scaled."""
-
-    down: float
-    up: float
-
-    def hold(self, ratio: float) -> bool:
-        """Whether the ratio is near enough to 1."""
-        return 1.0 - self.down <= ratio <= 1.0 + self.up
-
-
 class PodsMeasured(Struct, frozen=True):
     """What is known of the target's pods at one moment.
 
@@ -56,25 +45,15 @@ class PodsMeasured(Struct, frozen=True):
 
     pods: Sequence[ScaledPod]
     current: int
-    tolerances: Tolerances
+    spec: AutoscalerSpec
     flags: AutoscalerFlags
     now_s: float
 
-
-class _Groups(Struct, frozen=True):
-    """Names of pods by what becomes of them.
-
-    Args:
-        ready: how many count with what they use.
-        unready: too young, or not ready: their samples do not count.
-        missing: without a sample.
-        ignored: gone, or going.
-    """
-
-    ready: int
-    unready: frozenset[str]
-    missing: frozenset[str]
-    ignored: frozenset[str]
+    def holds(self, ratio: float) -> bool:
+        """Whether usage is so near to the target that nothing is scaled: as the spec says, else the flags (KEP-4951)."""
+        behavior, usual = self.spec.behavior, self.flags.tolerance
+        up, down = (behavior.up.tolerance, behavior.down.tolerance) if behavior else (None, None)
+        return 1.0 - (usual if down is None else down) <= ratio <= 1.0 + (usual if up is None else up)
 
 
 class _Scale(Struct, frozen=True):
@@ -117,9 +96,8 @@ def proposal_of(
     """
     if not measured.pods:
         return NoProposal("no pods returned by selector while calculating replica count")
-    groups = _grouped(target.resource, samples, measured)
-    out = groups.ignored | groups.unready
-    used = {name: sample.milli for name, sample in samples.items() if name not in out}
+    ready, unready, missing, ignored = _grouped(target.resource, samples, measured)
+    used = {name: sample.milli for name, sample in samples.items() if name not in ignored | unready}
     if not used:
         return NoProposal("did not receive metrics for targeted pods (pods might be unready)")
     requests = _requests(target, measured.pods) if target.utilization_percent is not None else None
@@ -130,38 +108,38 @@ def proposal_of(
     if isinstance(first, NoProposal):
         return first
     ratio, figures = first
-    up_with_unready = bool(groups.unready) and ratio > 1.0
-    if not up_with_unready and not groups.missing:
-        wanted = measured.current if measured.tolerances.hold(ratio) else math.ceil(ratio * groups.ready)
+    up_with_unready = bool(unready) and ratio > 1.0
+    if not up_with_unready and not missing:
+        wanted = measured.current if measured.holds(ratio) else math.ceil(ratio * ready)
         return replace(figures, replicas=wanted)
     if ratio < 1.0:
-        used |= {name: scale.busy(name) for name in groups.missing}
+        used |= {name: scale.busy(name) for name in missing}
     elif ratio > 1.0:
-        used |= dict.fromkeys(groups.missing, 0)
+        used |= dict.fromkeys(missing, 0)
     if up_with_unready:
-        used |= dict.fromkeys(groups.unready, 0)
+        used |= dict.fromkeys(unready, 0)
     second = scale.of(used)
     if isinstance(second, NoProposal):
         return second
     return replace(figures, replicas=_cautious(ratio, second[0], len(used), measured))
 
 
-def tolerances_of(spec: AutoscalerSpec, flags: AutoscalerFlags) -> Tolerances:
-    """What the spec says, else the flags (KEP-4951)."""
-    up, down = (spec.behavior.up.tolerance, spec.behavior.down.tolerance) if spec.behavior else (None, None)
-    return Tolerances(flags.tolerance if down is None else down, flags.tolerance if up is None else up)
-
-
 def _cautious(ratio: float, new_ratio: float, pods: int, measured: PodsMeasured) -> int:
     """The size by a ratio that has pods in it of which nothing is known: it never turns the direction."""
-    if measured.tolerances.hold(new_ratio) or (ratio < 1.0 < new_ratio) or (new_ratio < 1.0 < ratio):
+    if measured.holds(new_ratio) or (ratio < 1.0 < new_ratio) or (new_ratio < 1.0 < ratio):
         return measured.current
     wanted = math.ceil(new_ratio * pods)
     turns = (new_ratio < 1.0 and wanted > measured.current) or (new_ratio > 1.0 and wanted < measured.current)
     return measured.current if turns else wanted
 
 
-def _grouped(resource: str, samples: Mapping[str, UsageSample], measured: PodsMeasured) -> _Groups:
+def _grouped(
+    resource: str, samples: Mapping[str, UsageSample], measured: PodsMeasured
+) -> tuple[int, set[str], set[str], set[str]]:
+    """How many pods count with what they use, and the names of the others.
+
+    These are too young, or not ready, so that their samples do not count; without a sample; gone, or going.
+    """
     ready = 0
     unready, missing, ignored = set(), set(), set()
     for pod in measured.pods:
@@ -175,7 +153,7 @@ def _grouped(resource: str, samples: Mapping[str, UsageSample], measured: PodsMe
             unready.add(pod.name)
         else:
             ready += 1
-    return _Groups(ready, frozenset(unready), frozenset(missing), frozenset(ignored))
+    return ready, unready, missing, ignored
 
 
 def _sample_is_left_out(pod: ScaledPod, sample: UsageSample, measured: PodsMeasured) -> bool:

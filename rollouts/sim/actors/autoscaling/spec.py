@@ -66,12 +66,7 @@ MetricTarget = ResourceTarget | UnservedTarget
 
 
 class ScalingPolicy(Struct, frozen=True):
-    """How many pods may be added or removed in a time: `value` pods, or percent of them.
-
-    Args:
-        is_percent: else pods.
-        period_s: in seconds.
-    """
+    """How many pods may be added or removed in a time: `value` pods, or percent of them."""
 
     is_percent: bool
     value: int
@@ -79,13 +74,7 @@ class ScalingPolicy(Struct, frozen=True):
 
 
 class ScalingRules(Struct, frozen=True):
-    """`behavior.scaleUp` or `behavior.scaleDown`.
-
-    Args:
-        select: Max, Min or Disabled.
-        window_s: None for what the flags say.
-        tolerance: None for what the flags say.
-    """
+    """`behavior.scaleUp` or `behavior.scaleDown`; None is for what the flags say."""
 
     select: str
     policies: tuple[ScalingPolicy, ...]
@@ -106,11 +95,7 @@ class Behavior(Struct, frozen=True):
 
 
 class AutoscalerSpec(Struct, frozen=True):
-    """`spec`, after the server's defaults.
-
-    Args:
-        behavior: None for the rules of before there was this field.
-    """
+    """`spec`, after the server's defaults; without a behavior the rules of before there was this field."""
 
     min_replicas: int
     max_replicas: int
@@ -120,14 +105,11 @@ class AutoscalerSpec(Struct, frozen=True):
 
 def spec_of(autoscaler: Manifest) -> AutoscalerSpec:
     """The spec of a stored HorizontalPodAutoscaler, which the server has filled and checked."""
-    spec = autoscaler["spec"]
-    behavior = spec.get("behavior")
-    return AutoscalerSpec(
-        spec["minReplicas"],
-        spec["maxReplicas"],
-        tuple(_target(metric) for metric in spec["metrics"]),
-        Behavior(_rules(behavior["scaleUp"]), _rules(behavior["scaleDown"])) if behavior is not None else None,
-    )
+    spec, behavior = autoscaler["spec"], None
+    if spec.get("behavior") is not None:
+        behavior = Behavior(_rules(spec["behavior"]["scaleUp"]), _rules(spec["behavior"]["scaleDown"]))
+    targets = tuple(_target(metric) for metric in spec["metrics"])
+    return AutoscalerSpec(spec["minReplicas"], spec["maxReplicas"], targets, behavior)
 
 
 def _target(metric: Manifest) -> MetricTarget:
@@ -142,14 +124,9 @@ def _target(metric: Manifest) -> MetricTarget:
 
 
 def _rules(rules: dict[str, Any]) -> ScalingRules:
-    policies = (
+    policies = tuple(
         ScalingPolicy(policy["type"] == "Percent", policy["value"], policy["periodSeconds"])
         for policy in rules["policies"]
     )
-    tolerance = rules.get("tolerance")
-    return ScalingRules(
-        rules["selectPolicy"],
-        tuple(policies),
-        rules.get("stabilizationWindowSeconds"),
-        float(amount(tolerance)) if tolerance is not None else None,
-    )
+    tolerance = float(amount(rules["tolerance"])) if rules.get("tolerance") is not None else None
+    return ScalingRules(rules["selectPolicy"], policies, rules.get("stabilizationWindowSeconds"), tolerance)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 
 from msgspec import Struct, field
 
@@ -55,28 +56,74 @@ class Connections(Struct, frozen=True, kw_only=True):
 NEW = Connections()
 
 
-class _Request(Struct, frozen=True):
-    """One that is under way.
-
-    Args:
-        uid: the pod's.
-        second: loop second in which it was sent.
-    """
-
-    uid: str
-    revision: str
-    second: int
-    duration_s: float
-
-
-class ClientTraffic:
-    """Clients of one Service.
+class PacedClients:
+    """Sends requests at a constant rate, and counts what becomes of them.
 
     Args:
         applications: they know whether a pod serves, and what becomes of a request.
         rate_per_s: requests of all clients together.
-        proxy: how the kube-proxies work.
         duration_s: how long a request takes, unless its version says otherwise.
+    """
+
+    def __init__(self, world: World, applications: Applications, *, rate_per_s: float, duration_s: float) -> None:
+        self.tally = Tally()
+        self._world = world
+        self._kubelets = applications.kubelets
+        self._applications = applications
+        self._interval_s = 1.0 / rate_per_s
+        self._duration_s = duration_s
+        self._number = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Starts to send."""
+        self._timer = self._world.loop.call_later(self._interval_s, self._send_next)
+
+    def stop(self) -> None:
+        """Stops to send; requests that are in flight are still counted."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _send_next(self) -> None:
+        loop, timer = self._world.loop, self._timer
+        due_s = timer.when() if timer is not None else loop.time()
+        # Counted from the due time, not from now: a late loop sends late, but not fewer requests.
+        self._timer = loop.call_at(due_s + self._interval_s, self._send_next)
+        number, self._number = self._number, self._number + 1
+        self._send(number, int(due_s))
+
+    def _send(self, number: int, second: int) -> None:
+        raise NotImplementedError
+
+    def _when_answered(self, uid: str, finish: Callable[[float], None]) -> None:
+        """Calls `finish` with the seconds that the pod took; at once when it does not serve."""
+        duration_s = self._applications.duration_s(uid, self._duration_s)
+        if duration_s and self._kubelets.serves(uid):
+            self._world.loop.call_later(duration_s, finish, duration_s)
+        else:
+            finish(duration_s)
+
+    def _count_answer(self, uid: str, revision: str, second: int, duration_s: float) -> bool:
+        """Counts a request to a pod, and says whether it was lost."""
+        lost = not self._kubelets.serves(uid)
+        self._count(revision, second, lost=lost)
+        if not lost and self._applications.answer(uid, duration_s) >= FAILED:
+            self.tally.failed[revision] += 1
+        return lost
+
+    def _count(self, revision: str, second: int, *, lost: bool) -> None:
+        self.tally.sent[revision] += 1
+        self.tally.sent_by_second[second, revision] += 1
+        if lost:
+            self.tally.lost[revision] += 1
+            self.tally.lost_by_second[second, revision] += 1
+
+
+class ClientTraffic(PacedClients):
+    """Clients of one Service.
+
+    Args:
+        proxy: how the kube-proxies work.
         connections: how clients use connections; default: one connection for each request.
     """
 
@@ -92,33 +139,25 @@ class ClientTraffic:
         duration_s: float = 0.02,
         connections: Connections = NEW,
     ) -> None:
-        self.tally = Tally()
-        self._world = world
-        self._kubelets = applications.kubelets
-        self._applications = applications
+        super().__init__(world, applications, rate_per_s=rate_per_s, duration_s=duration_s)
         self._where = (namespace, service)
-        self._interval_s = 1.0 / rate_per_s
-        self._duration_s = duration_s
         self.proxies = tuple(NodeProxy(world.loop, world.rng, proxy) for _ in applications.kubelets.nodes)
         self._kept: list[tuple[int, ProxyEndpoint] | None] = [None] * connections.kept
         self._ports = connections.ports
-        self._number = 0
-        self._timer: asyncio.TimerHandle | None = None
-        self._unlisten: Callable[[], None] = _nothing
+        self._unlisten: Callable[[], None] = lambda: None
 
     def start(self) -> None:
         """Starts to send; every proxy starts with the current slices."""
         for stored in self._world.history.select(ENDPOINT_SLICE, self._where[0]):
             self._on_slice(CommittedWrite(ENDPOINT_SLICE, "ADDED", stored, None), at_once=True)
         self._unlisten = self._world.history.listen(ENDPOINT_SLICE, self._on_slice)
-        self._timer = self._world.loop.call_later(self._interval_s, self._send)
+        super().start()
 
     def stop(self) -> None:
         """Stops to send; requests that are in flight are still counted."""
-        if self._timer is not None:
-            self._timer.cancel()
+        super().stop()
         self._unlisten()
-        self._unlisten = _nothing
+        self._unlisten = lambda: None
         for proxy in self.proxies:
             proxy.stop()
 
@@ -141,26 +180,14 @@ class ClientTraffic:
         for proxy in self.proxies:
             proxy.hear(name, endpoints, at_once=at_once)
 
-    def _send(self) -> None:
-        loop = self._world.loop
-        timer = self._timer
-        due = timer.when() if timer is not None else loop.time()
-        # Counted from the due time, not from now: a late loop sends late, but not fewer requests.
-        self._timer = loop.call_at(due + self._interval_s, self._send)
-        second, number = int(due), self._number
-        self._number += 1
+    def _send(self, number: int, second: int) -> None:
         proxy, port, chosen = self._through_kept(number) if self._kept else self._through_new(number)
         if chosen is None:
             self._count(NO_REVISION, second, lost=True)
             return
         pod = self._world.history.get(POD, chosen.namespace, chosen.pod)
         revision = pod.labels.get(REVISION_LABEL, NO_REVISION) if pod is not None else NO_REVISION
-        duration_s = self._applications.duration_s(chosen.uid, self._duration_s)
-        request = _Request(chosen.uid, revision, second, duration_s)
-        if duration_s and self._kubelets.serves(chosen.uid):
-            loop.call_later(duration_s, self._finish, proxy, port, request)
-        else:
-            self._finish(proxy, port, request)
+        self._when_answered(chosen.uid, partial(self._finish, proxy, port, chosen.uid, revision, second))
 
     def _through_new(self, number: int) -> tuple[NodeProxy, int, ProxyEndpoint | None]:
         port = number % self._ports if self._ports else number
@@ -178,21 +205,7 @@ class ClientTraffic:
         self._kept[index] = (number, chosen) if chosen is not None else None
         return proxy, number, chosen
 
-    def _finish(self, proxy: NodeProxy, port: int, request: _Request) -> None:
-        lost = not self._kubelets.serves(request.uid)
+    def _finish(self, proxy: NodeProxy, port: int, uid: str, revision: str, second: int, duration_s: float) -> None:
         if not self._kept:
             proxy.close(port)
-        self._count(request.revision, request.second, lost=lost)
-        if not lost and self._applications.answer(request.uid, request.duration_s) >= FAILED:
-            self.tally.failed[request.revision] += 1
-
-    def _count(self, revision: str, second: int, *, lost: bool) -> None:
-        self.tally.sent[revision] += 1
-        self.tally.sent_by_second[second, revision] += 1
-        if lost:
-            self.tally.lost[revision] += 1
-            self.tally.lost_by_second[second, revision] += 1
-
-
-def _nothing() -> None:
-    """Stands for `unlisten` before there is a listener."""
+        self._count_answer(uid, revision, second, duration_s)

@@ -11,7 +11,17 @@ import re
 import shlex
 from urllib.parse import quote
 
-from rollouts.core.placeholders import PLACE, STRING, UNCLOSED_STRING, Refuse, ValueOf, filled, filled_parts
+from rollouts.core.placeholders import (
+    PLACE,
+    STRING,
+    UNCLOSED_STRING,
+    Refuse,
+    ValueOf,
+    checked,
+    filled,
+    filled_parts,
+    filled_string,
+)
 from rollouts.core.promql import NUMBER
 
 _PART = re.compile(
@@ -27,7 +37,6 @@ _IN_CONDITION = (
 _JSON_PART = re.compile(  # a string that does not end is looked through once, too
     rf"""(?P<text> "(?:\\.|[^"\\])*+" ) | "(?:\\.|[^"\\])*+\\? | {PLACE.pattern}""", re.VERBOSE
 )
-_JSON_PLACE = re.compile(r"(?<!\\)(\\*+)" + PLACE.pattern)
 
 _PATH_PART = re.compile(rf"{STRING} | {UNCLOSED_STRING} | {PLACE.pattern}", re.VERBOSE)
 _PATH_NAME = re.compile(r"[\w-]+")
@@ -44,21 +53,13 @@ _IN_QUERY = "/?!$'()*,:@"
 def filled_condition(text: str, value_of: ValueOf, refuse: Refuse) -> str:
     """An expression with values put in: escaped inside strings; elsewhere constants, and names of fields behind a dot."""
 
-    def bare(name: str) -> str | None:
-        return checked(name, _CONSTANT)
-
-    def checked(name: str, allowed: re.Pattern[str]) -> str | None:
-        value = value_of(name)
-        if value is not None and not allowed.fullmatch(value):
-            refuse(name, f"is {value[:40]!r} and {_IN_CONDITION}")
-        return value
-
-    def member(found: re.Match[str]) -> str:
-        return filled(found[0], lambda name: checked(name, _MEMBER))
+    def unless(allowed: re.Pattern[str]) -> ValueOf:
+        return lambda value: None if allowed.fullmatch(value) else f"is {value[:40]!r} and {_IN_CONDITION}"
 
     # Names of fields first: nothing that is put in has a place in it.
-    named = _PART.sub(lambda found: member(found) if found["member"] else found[0], text)
-    return filled_parts(named, _PART, value_of, refuse, bare=bare)
+    member = checked(value_of, refuse, unless(_MEMBER))
+    named = _PART.sub(lambda found: filled(found[0], member) if found["member"] else found[0], text)
+    return filled_parts(named, _PART, value_of, refuse, bare=checked(value_of, refuse, unless(_CONSTANT)))
 
 
 def filled_url(text: str, value_of: ValueOf, refuse: Refuse) -> str:
@@ -73,19 +74,14 @@ def filled_url(text: str, value_of: ValueOf, refuse: Refuse) -> str:
         if given is None or found[0] == text.strip():
             return found[0] if given is None else given
         before, after = PLACE.sub("x", text[: found.start()]), text[found.end() :]
-        if _is_behind_host(before):
+        path = before.split("://", 1)[-1]
+        if "/" in path or "?" in path:  # the host has ended
             return quote(given, safe=_IN_QUERY if "?" in before else _IN_PATH, errors="replace")
         if problem := _problem_of_host(given, before, after):
             refuse(name, f"is {given[:40]!r}, and {problem}")
         return given
 
     return PLACE.sub(value, text)
-
-
-def _is_behind_host(before: str) -> bool:
-    """Whether the host has ended in what stands before a place; places in it are written as `x`."""
-    _, _, rest = before.partition("://") if "://" in before else ("", "", before)
-    return "/" in rest or "?" in rest
 
 
 def _problem_of_host(value: str, before: str, after: str) -> str:
@@ -117,26 +113,19 @@ def filled_body(text: str, value_of: ValueOf, refuse: Refuse) -> str:
 def filled_json(text: str, value_of: ValueOf, refuse: Refuse) -> str:
     """JSON with values put in: escaped inside strings; elsewhere a value must be JSON itself."""
 
-    def in_string(found: re.Match[str]) -> str:
-        name = found[2].strip()
-        given = value_of(name)
-        if given is None:
-            return found[0]
-        if len(found[1]) % 2:
-            refuse(name, "must not stand behind a backslash in JSON, which would escape the value's first character")
-        return found[1] + json.dumps(given, ensure_ascii=False)[1:-1]
+    def problem(value: str) -> str:
+        if _is_json(value):
+            return ""
+        return f"is {value[:40]!r} and stands outside of quotes in JSON, where only JSON may stand; put the place in quotes"
 
-    def bare(name: str) -> str | None:
-        given = value_of(name)
-        if given is not None and not _is_json(given):
-            refuse(
-                name,
-                f"is {given[:40]!r} and stands outside of quotes in JSON, where only JSON may stand; put the place in quotes",
-            )
-        return given
+    bare = checked(value_of, refuse, problem)
 
     def part(found: re.Match[str]) -> str:
-        return filled(found[0], bare) if found["text"] is None else _JSON_PLACE.sub(in_string, found[0])
+        if found["text"] is None:
+            return filled(found[0], bare)
+        return filled_string(
+            found[0], value_of, refuse, lambda given: json.dumps(given, ensure_ascii=False)[1:-1], where=" in JSON"
+        )
 
     return _JSON_PART.sub(part, text)
 
@@ -156,13 +145,12 @@ def filled_json_path(text: str, value_of: ValueOf, refuse: Refuse) -> str:
     """A path of JSON with values put in: escaped inside quotes; elsewhere a value is one name or one number."""
     whole = PLACE.fullmatch(text.strip()) is not None
 
-    def bare(name: str) -> str | None:
-        given = value_of(name)
-        if given is not None and not whole and not _PATH_NAME.fullmatch(given):
-            refuse(name, f"is {given[:40]!r}, and outside of quotes of a JSON path only one name or number may stand")
-        return given
+    def problem(value: str) -> str:
+        if whole or _PATH_NAME.fullmatch(value):
+            return ""
+        return f"is {value[:40]!r}, and outside of quotes of a JSON path only one name or number may stand"
 
-    return filled_parts(text, _PATH_PART, value_of, refuse, bare=bare)
+    return filled_parts(text, _PATH_PART, value_of, refuse, bare=checked(value_of, refuse, problem))
 
 
 def filled_script(text: str, value_of: ValueOf, refuse: Refuse) -> str:
@@ -170,14 +158,9 @@ def filled_script(text: str, value_of: ValueOf, refuse: Refuse) -> str:
     if PLACE.fullmatch(text.strip()):
         return filled(text, value_of)
 
-    def word(name: str) -> str | None:
-        given = value_of(name)
-        if given is not None and shlex.quote(given) != given:
-            refuse(
-                name,
-                f"is {given[:40]!r} and stands in a command, where it could be another one: put it into env, and use"
-                ' "$NAME" here',
-            )
-        return given
+    def problem(value: str) -> str:
+        if shlex.quote(value) == value:
+            return ""
+        return f'is {value[:40]!r} and stands in a command, where it could be another one: put it into env, and use "$NAME" here'
 
-    return filled(text, word)
+    return filled(text, checked(value_of, refuse, problem))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import TypeAlias
 
 PLACE = re.compile(r"\{\{([^{}]*)\}\}")
@@ -44,6 +45,22 @@ def filled(text: str, value_of: ValueOf) -> str:
     return PLACE.sub(value, text)
 
 
+def checked(value_of: ValueOf, refuse: Refuse, problem_of: ValueOf) -> ValueOf:
+    """`value_of` that refuses values.
+
+    Args:
+        problem_of: why a value may not stand in its place; None or "" for one that may.
+    """
+
+    def value(name: str) -> str | None:
+        given = value_of(name)
+        if given is not None and (problem := problem_of(given)):
+            refuse(name, problem)
+        return given
+
+    return value
+
+
 def filled_parts(text: str, part: re.Pattern[str], value_of: ValueOf, refuse: Refuse, *, bare: ValueOf) -> str:
     """A text with strings in quotes, with values put in: escaped inside a string, so that none of them can end it.
 
@@ -51,29 +68,38 @@ def filled_parts(text: str, part: re.Pattern[str], value_of: ValueOf, refuse: Re
         part: finds the strings, as `STRING` does, and what else may hold places.
         bare: the value of a name that stands outside of all strings.
     """
+    ends = "has a ` in it, which would end its string; write the string in double quotes"
+    raw = checked(value_of, refuse, lambda given: ends if "`" in given else "")
 
     def value(found: re.Match[str]) -> str:
-        return filled(found[0], bare) if found["text"] is None else _filled_string(found["text"], value_of, refuse)
+        string = found["text"]
+        if string is None:
+            return filled(found[0], bare)
+        if string[0] == "`":
+            return filled(string, raw)
+        escape = partial(_escaped, quote=string[0])
+        return filled_string(string, value_of, refuse, lambda given: "".join(map(escape, given)))
 
     return part.sub(value, text)
 
 
-def _filled_string(text: str, value_of: ValueOf, refuse: Refuse) -> str:
-    """One string, in its quotes, with values put in."""
-    quote = text[0]
+def filled_string(
+    text: str, value_of: ValueOf, refuse: Refuse, escaped: Callable[[str], str], *, where: str = ""
+) -> str:
+    """A string in which a backslash escapes what follows, with escaped values put in.
+
+    Args:
+        where: of which language it is, for messages: ` in JSON`.
+    """
 
     def value(found: re.Match[str]) -> str:
         name = found[2].strip()
         given = value_of(name)
         if given is None:
             return found[0]
-        if quote == "`":
-            if "`" in given:
-                refuse(name, "has a ` in it, which would end its string; write the string in double quotes")
-            return found[1] + given
         if len(found[1]) % 2:
-            refuse(name, "must not stand behind a backslash, which would escape the value's first character")
-        return found[1] + "".join(_escaped(character, quote) for character in given)
+            refuse(name, f"must not stand behind a backslash{where}, which would escape the value's first character")
+        return found[1] + escaped(given)
 
     return _PLACE_IN_STRING.sub(value, text)
 

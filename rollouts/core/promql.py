@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from rollouts.core.placeholders import PLACE, STRING, UNCLOSED_STRING, Refuse, ValueOf, filled_parts
+from rollouts.core.placeholders import PLACE, STRING, UNCLOSED_STRING, Refuse, ValueOf, checked, filled_parts
 
 LABEL_LISTS = frozenset({"by", "without", "on", "ignoring", "group_left", "group_right"})
 OPERATORS = frozenset({"and", "or", "unless", "atan2", "bool", "offset", "inf", "nan"})
@@ -125,19 +125,12 @@ def is_selector(query: str) -> bool:
 def filled_query(query: str, value_of: ValueOf, refuse: Refuse) -> str:
     """The query with values put in: escaped inside a string; elsewhere only numbers, durations and names may stand."""
 
-    def bare(name: str) -> str | None:
-        value = value_of(name)
-        if value is not None and (problem := _bare_problem(value)):
-            refuse(name, problem)
-        return value
+    def problem(value: str) -> str:
+        if len(value) <= _BARE_LENGTH_MAX and _BARE.fullmatch(value) and value.lower() not in LABEL_LISTS | OPERATORS:
+            return ""
+        return (
+            f"is {value[:40]!r} and stands outside of quotes, where only a number, a duration or the name of a metric or a label"
+            " may stand; put the place in quotes if it is a label's value"
+        )
 
-    return filled_parts(query, _PART, value_of, refuse, bare=bare)
-
-
-def _bare_problem(value: str) -> str:
-    if len(value) <= _BARE_LENGTH_MAX and _BARE.fullmatch(value) and value.lower() not in LABEL_LISTS | OPERATORS:
-        return ""
-    return (
-        f"is {value[:40]!r} and stands outside of quotes, where only a number, a duration or the name of a metric or a label may"
-        " stand; put the place in quotes if it is a label's value"
-    )
+    return filled_parts(query, _PART, value_of, refuse, bare=checked(value_of, refuse, problem))

@@ -19,7 +19,6 @@ from rollouts.core.decide import decide
 from rollouts.core.model.after import after
 from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, AnalysisPhase, OnFailure, RunDraft, RunSeen
 from rollouts.core.model.autoscaling import AutoscalerSeen, AutoscalingSeen, ContainerUse, ScalingCondition
-from rollouts.core.model.config import ConfigRef, CopySeen
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
     AskAutoscaling,
@@ -36,7 +35,7 @@ from rollouts.core.model.intents import (
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen, Canary, analyses
 from rollouts.core.model.service_ref import ServiceRef
-from rollouts.core.model.snapshot import Pod, PodsSeen, ReplicaSet, ServiceSeen, Snapshot
+from rollouts.core.model.snapshot import Pod, PodsSeen, ReplicaSet, Service, ServiceSeen, Snapshot
 from rollouts.core.model.status import RolloutStatus, Verb, WaitingFor
 from rollouts.core.model.steps import WeightPercent
 from rollouts.core.model.traffic import Acceptance, Answer, Feature, LiveSeen, RouteSeen, VerifiedBy
@@ -151,16 +150,20 @@ def rehearse(seen: Snapshot, *, startup_s: float) -> Rehearsal:
         seen: must have every Service that the spec names.
         startup_s: seconds from the creation of a pod until it is ready.
     """
-    stage = _Forecast(seen, startup_s=startup_s)
-    stage.play()
-    status = stage.seen.status
+    forecast = _Forecast(seen, startup_s=startup_s, stable_before=seen.status.stable_revision)
+    forecast.play()
+    status, stages = forecast.seen.status, forecast.stages
+    if len(stages) > 1 and stages[-1].kind is StageKind.AFTER and not stages[-1].waits:
+        last, before = stages[-1], stages[-2]
+        if (last.pods, last.services) == (before.pods, before.services):  # the end changes nothing
+            stages.pop()
     finished = status.current_revision == status.stable_revision and status.waiting_for is None
     return Rehearsal(
         revision=status.current_revision,
-        stable_before=stage.stable_before,
-        stages=tuple(_without_idle_end(stage.stages)),
+        stable_before=forecast.stable_before,
+        stages=tuple(stages),
         stuck=None if finished else status.waiting_for,
-        end=stage.seen,
+        end=forecast.seen,
     )
 
 
@@ -174,40 +177,47 @@ def with_revision(seen: Snapshot, revision: str) -> Snapshot:
 class _Forecast:
     seen: Snapshot
     startup_s: float
+    stable_before: str
     stages: list[Stage] = field(default_factory=list)
     starting: list[tuple[float, str, int]] = field(default_factory=list)  # (ready at, name of the ReplicaSet, pods)
-    stable_before: str = ""
     acted: set[tuple[Reason, int]] = field(default_factory=set)
     grown: list[GrownSizes] = field(default_factory=list)  # in this pass
 
-    def __post_init__(self) -> None:
-        settled = tuple(map(_caught_up, self.seen.replica_sets))
-        self.seen = replace(self.seen, replica_sets=settled)
-        for each in settled:
-            self._start(each.name, each.spec_replicas - each.available)
-        self.stable_before = self.seen.status.stable_revision
-
     def play(self) -> None:
+        self.seen = replace(self.seen, replica_sets=tuple(map(_caught_up, self.seen.replica_sets)))
+        for replica_set in self.seen.replica_sets:
+            self._start(replica_set.name, replica_set.spec_replicas - replica_set.available)
+        gates = analyses(self.seen.rollout.spec.strategy)
         for _ in range(_PASSES_MAX):
-            before = self.seen = self._with_drafts()
+            if gates:  # every analysis of the spec can begin
+                latest = target_of(self.seen, self.seen.status)
+                draft = RunDraft(b"{}", latest=latest, stable=self.seen.status.stable_revision)
+                self.seen = replace(self.seen, drafts=dict.fromkeys(gates, draft))
+            before = self.seen
             decision = decide(before)
             self._carry_out(decision)
             self._record(before.status)
-            if self.seen != before:
-                continue
-            if not self._time_passes(decision.requeue_at_s) and not self._person_acts():
+            if self.seen == before and not self._time_passes(decision.requeue_at_s) and not self._person_acts():
                 return
 
     def _carry_out(self, decision: Decision) -> None:
         self.grown.clear()
         for intent in decision.intents:
-            self._carried_out(intent)
-        shown = {name: self._with_slices(each) for name, each in self.seen.services.items()}
-        exchanged = decision.status.pong_is_stable != self.seen.status.pong_is_stable
-        self.seen = replace(self.seen, status=decision.status, services=shown)
-        if exchanged:  # the canary Service is another one now
-            routes = {name: seen_from_the_other_side(each) for name, each in self.seen.routes.items()}
-            self.seen = replace(self.seen, routes=routes)
+            self._write(intent)
+            self._answer(intent)
+        services = dict[ServiceRef, Service]()
+        for name, service in self.seen.services.items():
+            assert isinstance(service, ServiceSeen)  # noqa: S101 - `rehearse` asks for it
+            ready = {
+                each.revision: each.available
+                for each in self.seen.replica_sets
+                if service.watched and each.available and service.revision in ("", each.revision)
+            }
+            services[name] = replace(service, ready_by_revision=ready, slices_seen=True)
+        routes = self.seen.routes
+        if decision.status.pong_is_stable != self.seen.status.pong_is_stable:  # the canary Service is another one now
+            routes = {name: seen_from_the_other_side(route) for name, route in routes.items()}
+        self.seen = replace(self.seen, status=decision.status, services=services, routes=routes)
 
     def _record(self, before: RolloutStatus) -> None:
         """Updates the present stage with the result of this pass, and opens the next one when it has begun."""
@@ -276,9 +286,9 @@ class _Forecast:
         if waiting is not None:
             self._waited(Waited(waiting.reason, waiting.message, next_s - self.seen.now_s))
         self.seen = replace(self.seen, now_s=next_s)
-        for at_s, name, count in [each for each in self.starting if each[0] <= next_s]:
-            self.starting.remove((at_s, name, count))
-            self._become_available(name, count)
+        for start in [start for start in self.starting if start[0] <= next_s]:
+            self.starting.remove(start)
+            self._become_available(start[1], start[2])
         return True
 
     def _person_acts(self) -> bool:
@@ -307,8 +317,8 @@ class _Forecast:
             waits.append(wait)
         self.stages[-1] = replace(last, waits=tuple(waits))
 
-    def _carried_out(self, intent: Intent) -> None:
-        """Applies a write and what controllers do about it at once; only pods need time."""
+    def _write(self, intent: Intent) -> None:
+        """Applies a write and what the ReplicaSet controller does about it at once; only pods need time."""
         before = {each.uid: each.spec_replicas for each in self.seen.replica_sets}
         written = after(self.seen, intent)
         self.seen = replace(written, replica_sets=tuple(map(_caught_up, written.replica_sets)))
@@ -317,15 +327,18 @@ class _Forecast:
             if (more := each.spec_replicas - before.get(each.uid, 0)) > 0:
                 self._start(each.name, more)
                 self.grown.append(GrownSizes(each.revision, sizes))
+
+    def _answer(self, intent: Intent) -> None:
         match intent:
             case CreateAnalysisRun(name=name, gate=gate):
-                self._measured(gate)
-                runs = [_successful(each) if each.name == name else each for each in self.seen.runs]
+                self._tell_analysis(gate)
+                runs = [_successful(run) if run.name == name else run for run in self.seen.runs]
                 self.seen = replace(self.seen, runs=tuple(runs))
-            case AskConfig(ref):
-                self.seen = replace(self.seen, copies=tuple(_as_named(each, ref) for each in self.seen.copies))
+            case AskConfig(ref):  # nobody has replaced the copy
+                copies = [replace(copy, checked=True) if copy.name == ref.name else copy for copy in self.seen.copies]
+                self.seen = replace(self.seen, copies=tuple(copies))
             case AskPods():
-                self.seen = replace(self.seen, pods=_as_counted(self.seen))
+                self.seen = replace(self.seen, pods=_pods_counted(self.seen))
             case AskAutoscaling():
                 self.seen = replace(self.seen, autoscaling=_content(self.seen))
             case SetTraffic() | MakeRoute() | AskLive() | AskFeatures():
@@ -333,7 +346,7 @@ class _Forecast:
             case _:
                 pass  # every Service and route is seen already; other questions are not modelled
 
-    def _measured(self, gate: AnalysisGate) -> None:
+    def _tell_analysis(self, gate: AnalysisGate) -> None:
         """Notes the analysis with the stage in which it begins."""
         analysis = analyses(self.seen.rollout.spec.strategy)[gate]
         what = f"{gate.kind} analysis by {', '.join(analysis.templates)}"
@@ -342,14 +355,6 @@ class _Forecast:
         if self.stages:
             waits = (*self.stages[-1].waits, Waited(Reason.ANALYSIS_RUNNING, f"{what}: {follows}", 0.0))
             self.stages[-1] = replace(self.stages[-1], waits=waits)
-
-    def _with_drafts(self) -> Snapshot:
-        """The Snapshot in which every analysis of the spec can begin."""
-        gates, status = analyses(self.seen.rollout.spec.strategy), self.seen.status
-        if not gates:
-            return self.seen
-        draft = RunDraft(b"{}", latest=target_of(self.seen, status), stable=status.stable_revision)
-        return replace(self.seen, drafts=dict.fromkeys(gates, draft))
 
     def _gateways_follow(self, intent: SetTraffic | MakeRoute | AskLive | AskFeatures) -> None:
         """Gateways accept a route at once, and follow it as soon as they are asked or their settle time is over."""
@@ -383,16 +388,6 @@ class _Forecast:
 
         sets = tuple(grown(each) if each.name == name else each for each in self.seen.replica_sets)
         self.seen = replace(self.seen, replica_sets=sets)
-
-    def _with_slices(self, service: object) -> ServiceSeen:
-        """The Service with the ready pods that its selector finds, if its EndpointSlices are watched."""
-        assert isinstance(service, ServiceSeen)  # noqa: S101 - `rehearse` asks for it
-        ready = {
-            each.revision: each.available
-            for each in self.seen.replica_sets
-            if service.watched and each.available and service.revision in ("", each.revision)
-        }
-        return replace(service, ready_by_revision=ready, slices_seen=True)
 
 
 def _largest(growths: tuple[GrownSizes, ...]) -> tuple[GrownSizes, ...]:
@@ -437,24 +432,19 @@ def _caught_up(replica_set: ReplicaSet) -> ReplicaSet:
     )
 
 
-def _as_named(copy: CopySeen, ref: ConfigRef) -> CopySeen:
-    """The copy as a read would find it: nobody has replaced it."""
-    return replace(copy, checked=True) if copy.name == ref.name else copy
-
-
-def _as_counted(seen: Snapshot) -> PodsSeen:
-    """Single pods are not modelled: the pods that ReplicaSets count as available, as if they had just been made."""
-    pods = (
-        Pod(name=name, uid=name, revision=each.revision, created_at_s=seen.now_s, ready=True)
-        for each in seen.replica_sets
-        for name in (f"{each.name}-{number}" for number in range(each.available))
-    )
-    return PodsSeen(seen.now_s, tuple(pods))
-
-
 def _successful(run: RunSeen) -> RunSeen:
     """The run at its end: nobody knows beforehand what will be measured, and an update that fails goes no further."""
     return replace(run, phase=AnalysisPhase.SUCCESSFUL, measured=True, completed_at_s=run.created_at_s)
+
+
+def _pods_counted(seen: Snapshot) -> PodsSeen:
+    """Single pods are not modelled: the pods that ReplicaSets count as available, as if they had just been made."""
+    pods = [
+        Pod(name=name, uid=name, revision=each.revision, created_at_s=seen.now_s, ready=True)
+        for each in seen.replica_sets
+        for name in (f"{each.name}-{number}" for number in range(each.available))
+    ]
+    return PodsSeen(seen.now_s, tuple(pods))
 
 
 def _content(seen: Snapshot) -> AutoscalingSeen:
@@ -477,12 +467,3 @@ def _content(seen: Snapshot) -> AutoscalingSeen:
         for each in seen.replica_sets
     }
     return AutoscalingSeen(at_s=at_s, autoscalers=(autoscaler,), use=use)
-
-
-def _without_idle_end(stages: list[Stage]) -> list[Stage]:
-    """The stages, without a last one that neither waits nor changes anything."""
-    if len(stages) > 1 and stages[-1].kind is StageKind.AFTER:
-        last, before = stages[-1], stages[-2]
-        if not last.waits and (last.pods, last.services) == (before.pods, before.services):
-            return stages[:-1]
-    return stages

@@ -352,9 +352,7 @@ class _Forecast:
         what = f"{gate.kind} analysis by {', '.join(analysis.templates)}"
         when = "at any later step" if gate.kind is AnalysisKind.BACKGROUND else "here"
         follows = f"a failure {_ON_FAILURE[analysis.on_failure]} {when}, and without a success nothing is promoted"
-        if self.stages:
-            waits = (*self.stages[-1].waits, Waited(Reason.ANALYSIS_RUNNING, f"{what}: {follows}", 0.0))
-            self.stages[-1] = replace(self.stages[-1], waits=waits)
+        self._waited(Waited(Reason.ANALYSIS_RUNNING, f"{what}: {follows}", 0.0))
 
     def _gateways_follow(self, intent: SetTraffic | MakeRoute | AskLive | AskFeatures) -> None:
         """Gateways accept a route at once, and follow it as soon as they are asked or their settle time is over."""

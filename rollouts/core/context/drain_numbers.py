@@ -58,14 +58,31 @@ def drain_numbers(spec: DrainSpec, facts: ProxyFacts) -> DrainNumbers:
     for; its servers are deleted at once.
     """
     sync_s, sync_why = _sync_lag(facts)
+    if facts.learnt_lag_s is not None and facts.learnt_lag_s > sync_s:
+        sync_s, sync_why = facts.learnt_lag_s, f"proxies were seen to take {facts.learnt_lag_s:g} s"
     reuse_s, reuse_why = _port_reuse(facts)
     lag_s, lag_why = sync_s + reuse_s, f"{sync_why}{reuse_why}"
     pre_stop_s, pre_stop_why = _pre_stop(spec, facts, sync_s=sync_s, reuse_s=reuse_s, lag_why=lag_why)
     if facts.gateway_lag_s is not None and facts.gateway_lag_s > lag_s:
         lag_s, lag_why = facts.gateway_lag_s, _gateway_why(facts)
     if spec.mode is DrainMode.OFF:
-        return _off(lag_s, lag_why)
-    grace_s, grace_why = _grace(spec, pre_stop_s)
+        off = "spec.drain.mode is Off"
+        return DrainNumbers(
+            pre_stop_s=0,
+            pre_stop_why=off,
+            grace_s=0,
+            grace_why=off,
+            proxy_lag_s=lag_s,
+            proxy_lag_why=lag_why,
+            drain_s=0.0,
+            drain_why=off,
+        )
+    grace_s, grace_why = 0, "spec.drain.preStop is Off"
+    longest = f"{spec.max_request_s:g} s for the longest request"
+    if pre_stop_s:
+        grace_s = pre_stop_s + math.ceil(spec.max_request_s) + GRACE_SPARE_S
+        grace_why = f"{pre_stop_s} s of preStop, {longest} and {GRACE_SPARE_S} s to end in"
+    stream = f", {spec.max_stream_s:g} s for the longest stream" if spec.max_stream_s else ""
     return DrainNumbers(
         pre_stop_s=pre_stop_s,
         pre_stop_why=pre_stop_why,
@@ -74,35 +91,8 @@ def drain_numbers(spec: DrainSpec, facts: ProxyFacts) -> DrainNumbers:
         proxy_lag_s=lag_s,
         proxy_lag_why=lag_why,
         drain_s=lag_s + max(spec.max_request_s, spec.max_stream_s),
-        drain_why=f"{lag_s:g} s until no proxy sends new connections, and {_longest(spec)}",
+        drain_why=f"{lag_s:g} s until no proxy sends new connections, and {longest}{stream}",
     )
-
-
-def _off(lag_s: float, lag_why: str) -> DrainNumbers:
-    """The numbers with `mode: Off`: no wait at all; only the lag of the proxies is still reported."""
-    off = "spec.drain.mode is Off"
-    return DrainNumbers(
-        pre_stop_s=0,
-        pre_stop_why=off,
-        grace_s=0,
-        grace_why=off,
-        proxy_lag_s=lag_s,
-        proxy_lag_why=lag_why,
-        drain_s=0.0,
-        drain_why=off,
-    )
-
-
-def _grace(spec: DrainSpec, pre_stop_s: int) -> tuple[int, str]:
-    if not pre_stop_s:
-        return 0, "spec.drain.preStop is Off"
-    why = f"{pre_stop_s} s of preStop, {spec.max_request_s:g} s for the longest request and {GRACE_SPARE_S} s to end in"
-    return pre_stop_s + math.ceil(spec.max_request_s) + GRACE_SPARE_S, why
-
-
-def _longest(spec: DrainSpec) -> str:
-    requests = f"{spec.max_request_s:g} s for the longest request"
-    return f"{requests}, {spec.max_stream_s:g} s for the longest stream" if spec.max_stream_s else requests
 
 
 def _pre_stop(spec: DrainSpec, facts: ProxyFacts, *, sync_s: float, reuse_s: float, lag_why: str) -> tuple[int, str]:
@@ -122,15 +112,7 @@ def _gateway_why(facts: ProxyFacts) -> str:
 
 
 def _sync_lag(facts: ProxyFacts) -> tuple[float, str]:
-    """Seconds until a change of the slices takes effect on the slowest node: the assumed lag, or a longer measured one."""
-    assumed_s, why = _assumed_lag(facts)
-    if facts.learnt_lag_s is not None and facts.learnt_lag_s > assumed_s:
-        return facts.learnt_lag_s, f"proxies were seen to take {facts.learnt_lag_s:g} s"
-    return assumed_s, why
-
-
-def _assumed_lag(facts: ProxyFacts) -> tuple[float, str]:
-    """The lag that is assumed for the proxies without a measurement."""
+    """Seconds until a change of the slices takes effect on the slowest node, as assumed without a measurement."""
     if facts.min_sync_period_s is not None:
         lag_s = facts.min_sync_period_s + SYNC_MARGIN_S
         often = f"kube-proxy ({facts.mode}) syncs every {facts.min_sync_period_s:g} s at most"

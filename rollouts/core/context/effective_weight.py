@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import assert_never
 
 from msgspec import Struct
 
 from rollouts.core.model.snapshot import Snapshot
-from rollouts.core.model.status import Traffic
 from rollouts.core.model.steps import WeightPercent
 from rollouts.core.model.traffic import Route, RouteAbsent, RouteSeen, RouteUnasked, Split
 
@@ -42,33 +40,21 @@ def effective_weight(seen: Snapshot) -> EffectiveWeight:
     status), proxies may do anything. A route that was released, or will be, sends its former share or nothing.
     """
     traffic, routes = seen.status.traffic, seen.routes.values()
-    percents, reaches = _recorded(traffic)
+    percents: list[WeightPercent] = [] if traffic is None else [traffic.desired_percent]
     if traffic is None or traffic.observed_percent is None:
-        managed = [each for each in routes if not isinstance(each, RouteSeen) or each.named]
-        percents += (0, 100) if managed else ()
+        percents += (0, 100) if any(not isinstance(route, RouteSeen) or route.named for route in routes) else ()
+    else:
+        percents.append(traffic.observed_percent)
     for released in seen.status.given_back:
         percents += (0, released.percent)
     for route in routes:
         percents += _may_bring(route)
-    return _range(percents, reaches=reaches or bool(seen.status.given_back), routes=routes)
-
-
-def written_percent(seen: Snapshot) -> WeightPercent:
-    """The largest share that status has as wanted, or that a named route said when it was read; nothing is assumed."""
-    named = [each for each in seen.routes.values() if isinstance(each, RouteSeen) and each.named]
-    percents: list[WeightPercent] = [each.split.share * 100 for each in named if each.split is not None]
-    if seen.status.traffic is not None:
-        percents.append(seen.status.traffic.desired_percent)
-    return max(percents, default=0)
-
-
-def _recorded(traffic: Traffic | None) -> tuple[tuple[WeightPercent, ...], bool]:
-    """The percentages in status, and whether status has managed routes, which send the canary more requests or copies."""
-    if traffic is None:
-        return (), False
-    reaches = bool(traffic.desired_routes or traffic.observed_routes)
-    observed = () if traffic.observed_percent is None else (traffic.observed_percent,)
-    return (traffic.desired_percent, *observed), reaches
+    least, most = min(percents, default=0), max(percents, default=0)
+    managed = traffic is not None and bool(traffic.desired_routes or traffic.observed_routes)
+    splits = [route.split for route in routes if isinstance(route, RouteSeen)]
+    reaches = managed or most > 0 or bool(seen.status.given_back)
+    reaches = reaches or any(split is not None and split.reaches_canary for split in splits)
+    return EffectiveWeight(least, most, reaches_canary=reaches)
 
 
 def _may_bring(route: Route) -> tuple[WeightPercent, ...]:
@@ -83,10 +69,10 @@ def _may_bring(route: Route) -> tuple[WeightPercent, ...]:
             assert_never(never)
 
 
-def _range(percents: tuple[WeightPercent, ...], *, reaches: bool, routes: Iterable[Route]) -> EffectiveWeight:
-    least, most = min(percents, default=0), max(percents, default=0)
-    if reaches or most > 0:
-        return EffectiveWeight(least, most, reaches_canary=True)
-    splits = [each.split for each in routes if isinstance(each, RouteSeen)]
-    reaching = [each for each in splits if each is not None and each.reaches_canary]
-    return EffectiveWeight(least, most, reaches_canary=bool(reaching))
+def written_percent(seen: Snapshot) -> WeightPercent:
+    """The largest share that status has as wanted, or that a named route said when it was read; nothing is assumed."""
+    named = [each for each in seen.routes.values() if isinstance(each, RouteSeen) and each.named]
+    percents: list[WeightPercent] = [each.split.share * 100 for each in named if each.split is not None]
+    if seen.status.traffic is not None:
+        percents.append(seen.status.traffic.desired_percent)
+    return max(percents, default=0)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rollouts.cluster.store import Table
-from rollouts.controller.observe import observer
+from rollouts.controller.observe import services
 from rollouts.core.drain import cutover
 from rollouts.core.scale import sizing
 from rollouts.objects import POD, REPLICA_SET
@@ -40,13 +40,13 @@ def _counts_that_fall_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _all_endpoints_are_of_the_selected_revision(monkeypatch: pytest.MonkeyPatch) -> None:
     """Observer: whatever pods the slices show are taken for those that the selector means, so the old ones seem to have left."""
-    right = vars(observer)["service_seen"]
+    right = vars(services)["service_seen"]
 
     def seen(service: Any, labels: Any, ready: dict[str, int]) -> Any:
         selected = (service.spec.selector or {}).get(REVISION, "")
         return right(service, labels, {selected: sum(ready.values())})
 
-    monkeypatch.setattr(observer, "service_seen", seen)
+    monkeypatch.setattr(services, "service_seen", seen)
 
 
 def _drains_are_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from rollouts.controller.act.calls import (
 )
 from rollouts.controller.observe.places import Place
 from rollouts.controller.observe.routes import UNREADABLE, RouteRead
-from rollouts.controller.observe.subsets import host_name, rule_of, version_of
+from rollouts.controller.observe.services import host_name, rule_of, version_of
 from rollouts.controller.workqueue.managed import managed_by, managed_by_text
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (

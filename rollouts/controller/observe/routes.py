@@ -20,7 +20,7 @@ from rollouts.controller.facts.live_providers import LiveProviders, undecided
 from rollouts.controller.facts.route_kinds import RouteKinds, kinds_named
 from rollouts.controller.facts.settle_times import SettleTimes, settle_s
 from rollouts.controller.observe.elsewhere import as_told_to, how_to_allow
-from rollouts.controller.observe.places import Place, Providers, name_problems, places_of, routing_of
+from rollouts.controller.observe.places import Place, Providers, name_problems, routing_of
 from rollouts.controller.workqueue.inbox import Inbox
 from rollouts.controller.workqueue.managed import ManagedRouteObject, ManagedRouteObjects, is_rollout, lets, manager_of
 from rollouts.core.model.frozen import replace
@@ -111,10 +111,6 @@ class RouteReader:
     settle_times: SettleTimes = field(default_factory=dict)
     _decoded: OrderedDict[str, tuple[RouteObject, Manifest]] = field(default_factory=OrderedDict)
     _splits: OrderedDict[tuple[str, str, RouteName], _SplitRead] = field(default_factory=OrderedDict)
-
-    def places(self, spec: RolloutSpec, *, namespace: str) -> tuple[Place, ...]:
-        """See `places_of`."""
-        return places_of(spec, self.providers, namespace=namespace)
 
     def undecided(self, spec: RolloutSpec) -> bool:
         """Whether it is not known yet if each of the spec's routers has a provider."""

@@ -1,12 +1,14 @@
 """The routes of one Rollout: those that its spec names, each read by the codec of its router. No I/O.
 
 A route that cannot be read is a value too: one that nobody asked for yet, one that does not exist, one that its codec refuses.
+The controller may read every namespace, and the authors of Rollouts may not. So a route whose owner does not allow the Rollout's
+namespace is reported in the same words as one that does not exist, and its content is not read.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -19,10 +21,17 @@ from rollouts.controller.facts.gateway_classes import GatewayClasses
 from rollouts.controller.facts.live_providers import LiveProviders, undecided
 from rollouts.controller.facts.route_kinds import RouteKinds, kinds_named
 from rollouts.controller.facts.settle_times import SettleTimes, settle_s
-from rollouts.controller.observe.elsewhere import as_told_to, how_to_allow
 from rollouts.controller.observe.places import Place, Providers, name_problems, routing_of
 from rollouts.controller.workqueue.inbox import Inbox
-from rollouts.controller.workqueue.managed import ManagedRouteObject, ManagedRouteObjects, is_rollout, lets, manager_of
+from rollouts.controller.workqueue.managed import (
+    ManagedRouteObject,
+    ManagedRouteObjects,
+    is_rollout,
+    lets,
+    managed_by_text,
+    manager_of,
+    marked_by,
+)
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.rollout import RolloutSpec
 from rollouts.core.model.traffic import (
@@ -38,7 +47,7 @@ from rollouts.core.model.traffic import (
 )
 from rollouts.errors import Unroutable
 from rollouts.manifests.own_route import is_made, remake_reason
-from rollouts.manifests.ownership import BESIDE, ROUTER
+from rollouts.manifests.ownership import ALLOW_FROM, BESIDE, ROUTER
 from rollouts.objects import VALUES_MAX, Key, Kind, Manifest, has_more_values, is_deeper
 from rollouts.ports import DataPlanes
 from rollouts.traffic.codec import Context, Destination, Objects, Provider, Target
@@ -137,27 +146,35 @@ class RouteReader:
                 is gone together with its record: then a mark counts if the route's owner allows it, because the only result is
                 a write to that route.
         """
-        named = {place.route: place for place in places}
-        rule = next((each for each in named.values() if each.target.subsets), None)
+        places = tuple(places)
+        rule = next((place for place in places if place.target.subsets), None)
         if rule is None:
-            found = {name: self._read(key, place, context, now_s=now_s) for name, place in named.items()}
+            reads = {place.route: self._read(key, place, context, now_s=now_s) for place in places}
         else:
-            found = self._read_by_subsets(key, rule, named.values(), context, now_s=now_s)
-        for place in self.left_behind(key, found.values(), elsewhere=elsewhere):
-            found[place.route] = self._read(key, place, context, now_s=now_s)
-        return found
+            reads = self._read_by_subsets(key, rule, places, context, now_s=now_s)
+        for place in tuple(self._left_behind(key, reads, elsewhere=elsewhere)):
+            reads[place.route] = self._read(key, place, context, now_s=now_s)
+        return reads
 
     def _read_by_subsets(
         self, key: Key, rule: Place, places: Iterable[Place], context: Context, *, now_s: float
     ) -> dict[RouteName, RouteRead]:
         """Reads routes between subsets: the destinations are known only after the DestinationRule, which names their host."""
         rule_read = self._read(key, rule, context, now_s=now_s)
-        problem = ""
-        try:
-            between = _between_subsets(rule_read, context)
-        except Unroutable as exc:
-            between, problem = None, f"{rule.route}: {exc}"
-        found = {rule.route: rule_read}
+        between, problem = None, ""
+        match rule_read.route:
+            case RouteUnasked():
+                pass
+            case RouteAbsent(message=message):
+                problem = f"{rule.route}: {message or 'it does not exist; create it or remove it from trafficRouting'}"
+            case RouteSeen() if rule_read.objects is not None and rule.target.subsets is not None:
+                try:
+                    host = host_of(rule_read.objects.user, namespace=rule.target.namespace)
+                    stable, canary = (Destination(host, subset) for subset in rule.target.subsets)
+                    between = replace(context, stable=stable, canary=canary)
+                except Unroutable as exc:
+                    problem = f"{rule.route}: {exc}"
+        reads = {rule.route: rule_read}
         for place in places:
             if place is rule:
                 continue
@@ -165,23 +182,19 @@ class RouteReader:
             if between is None and isinstance(read.route, RouteSeen):
                 unread = replace(read.route, split=None, problem=problem) if problem else RouteUnasked(place.route)
                 read = replace(read, route=unread)
-            found[place.route] = read
-        return found
+            reads[place.route] = read
+        return reads
 
-    def left_behind(
-        self, key: Key, read: Iterable[RouteRead] = (), *, elsewhere: Iterable[RouteName] | None = ()
+    def _left_behind(
+        self, key: Key, reads: Mapping[RouteName, RouteRead], *, elsewhere: Iterable[RouteName] | None
     ) -> Iterator[Place]:
-        """The routes that Rollout `key` manages and that are not in `read`, without the objects that it owns."""
-        read = tuple(read)
-        named = {each.place.route for each in read}
-        yield from (place for name in elsewhere or () if name not in named and (place := self._recorded(name)))
+        """The routes that Rollout `key` manages and that were not read, without the objects that it owns."""
+        yield from (place for name in elsewhere or () if name not in reads and (place := self._recorded(name)))
         known = set[tuple[Kind, str, str]]()
-        for each in read:
-            namespace = each.place.target.namespace
-            known |= {
-                (each.kind, namespace, each.place.target.name),
-                (each.owned_kind, namespace, each.place.target.owned_name),
-            }
+        for read in reads.values():
+            target = read.place.target
+            known.add((read.kind, target.namespace, target.name))
+            known.add((read.owned_kind, target.namespace, target.owned_name))
         for managed in self.managed.of(key):
             if managed.namespace != key.namespace and elsewhere is not None:
                 continue
@@ -218,53 +231,51 @@ class RouteReader:
         kind = self.kinds.known(target.kinds) or target.kinds[0]
         owned_kind = self.kinds.known(owned_kinds) or owned_kinds[0]
         absent, user, owned = self._objects(key, place, kind, owned_kind, now_s=now_s)
-        absent, user = as_told_to(key, place.route, kind, absent, user, now_s=now_s)
         if owned is not None and not place.named and not _is_ours(owned, key):
             owned = None  # a mark alone does not make it ours: we delete objects that are ours
+        read = RouteRead(place=place, context=context, route=absent, kind=kind, owned_kind=owned_kind)
+        refused = self.inbox.route_refused(key, place.route)
         if user is None:
-            if isinstance(absent, RouteAbsent) and place.own is not None and not absent.message:
-                absent = _to_be_made(absent, place, place.own, context)
             if isinstance(absent, RouteAbsent):
-                absent = replace(absent, refused=self.inbox.route_refused(key, place.route))
-            return RouteRead(place=place, context=context, route=absent, kind=kind, owned_kind=owned_kind)
+                if place.own is not None and not absent.message:
+                    absent = _to_be_made(absent, place, place.own, context)
+                absent = replace(absent, refused=refused)
+            return replace(read, route=absent)
         try:
-            objects = Objects(
-                user=self._manifest(kind, user), owned=None if owned is None else self._manifest(owned_kind, owned)
-            )
+            manifest = self._manifest(kind, user)
+            objects = Objects(manifest, None if owned is None else self._manifest(owned_kind, owned))
         except Unroutable as exc:
-            absent = RouteAbsent(place.route, now_s, f"{place.route}: {exc}")
-            return RouteRead(place=place, context=context, route=absent, kind=kind, owned_kind=owned_kind)
+            return replace(read, route=RouteAbsent(place.route, now_s, f"{place.route}: {exc}"))
         gateways = place.provider.gateways(objects, target) if place.provider is not None else ()
-        return RouteRead(
-            place=place,
-            context=context,
-            route=replace(
-                self._seen(place, context, objects, user, owned, gateways, self.inbox.live(key, place.route)),
-                refused=self.inbox.route_refused(key, place.route),
-            ),
-            kind=kind,
-            owned_kind=owned_kind,
-            objects=objects,
-            gateways=gateways,
-        )
+        live = self.inbox.live(key, place.route)
+        seen = self._seen(place, context, objects, user, owned, gateways, live)
+        return replace(read, route=replace(seen, refused=refused), objects=objects, gateways=gateways)
 
     def _objects(
         self, key: Key, place: Place, kind: Kind, owned_kind: Kind, *, now_s: float
     ) -> tuple[Route, RouteObject | None, RouteObject | None]:
-        """The user's object and ours beside it, or why there is none."""
-        target = place.target
-        user = self._watched(kind, target.namespace, target.name)
-        if user is not None:
-            return (
-                RouteUnasked(place.route, place.named),
-                user,
-                self._watched(owned_kind, target.namespace, target.owned_name),
-            )
-        answer = self.inbox.route(key, place.route)
-        if answer is None:
-            return RouteUnasked(place.route, place.named), None, None
-        at_s = now_s - self.inbox.age_s(answer)
-        return RouteAbsent(place.route, at_s, answer.message, named=place.named), answer.user, answer.owned
+        """The user's object and ours beside it, as Rollout `key` may see them, or why there is none.
+
+        A route that its owner no longer shares is still visible while it carries the Rollout's mark: nobody knows any more where
+        its requests go, and no pod may be removed meanwhile.
+        """
+        target, name = place.target, place.route
+        absent: Route = RouteUnasked(name, place.named)
+        owned: RouteObject | None = None
+        if (user := self._watched(kind, target.namespace, target.name)) is not None:
+            owned = self._watched(owned_kind, target.namespace, target.owned_name)
+        elif (answer := self.inbox.route(key, name)) is not None:
+            absent = RouteAbsent(name, now_s - self.inbox.age_s(answer), answer.message, named=place.named)
+            user, owned = answer.user, answer.owned
+        if name.namespace == key.namespace or (
+            user is not None and (lets(user, key.namespace) or marked_by(user) == key)
+        ):
+            return absent, user, owned
+        if user is None and (not isinstance(absent, RouteAbsent) or absent.message):
+            return absent, None, owned
+        at_s = absent.at_s if isinstance(absent, RouteAbsent) else now_s
+        message = f"{name} does not exist, or {_how_to_allow(key.namespace, name, kind)}"
+        return RouteAbsent(name, at_s, message, named=place.named), None, owned
 
     def _watched(self, kind: Kind, namespace: str, name: str) -> RouteObject | None:
         table = self.store.watched(kind)
@@ -284,13 +295,15 @@ class RouteReader:
         if owned is not None:
             version = f"{version}/{owned.metadata.resource_version}"
         asked_by = self.planes.asked_by(place.route, gateways) if self.planes is not None else None
+        manager = manager_of(user)
+        managed_by = managed_by_text(manager, namespace=context.namespace) if manager is not None else ""
         seen = RouteSeen(
             route=place.route,
             uid=user.metadata.uid,
             resource_version=version,
             split=None,
             problem=f"no traffic provider is named {place.route.router!r}, so the controller cannot release the route",
-            managed_by=_managed_by(user, context),
+            managed_by=managed_by,
             named=place.named,
             can_be_asked=asked_by is not None,
             counted=asked_by is VerifiedBy.COUNTERS,
@@ -301,7 +314,7 @@ class RouteReader:
         if provider is None:
             return seen
         if not lets(user, context.namespace):
-            remedy = how_to_allow(context.namespace, place.route, target.kinds[0])
+            remedy = _how_to_allow(context.namespace, place.route, target.kinds[0])
             return replace(seen, problem=f"its owner no longer allows this Rollout to manage it; {remedy}")
         if owned is not None and not _is_ours(owned, Key(context.namespace, context.rollout)):
             problem = (
@@ -356,49 +369,27 @@ class RouteReader:
 
 
 def _shallow_manifest(kind: Kind, seen: RouteObject) -> Manifest:
-    """Raises: Unroutable, for one that the recursive codecs cannot follow; no router's kind has half as many levels."""
-    if any(has_more_values(bytes(each)) for each in (seen.spec, seen.status)):
+    """The object as the API server gave it, without the metadata that is never read.
+
+    Raises: Unroutable, for one that the recursive codecs cannot follow; no router's kind has half as many levels.
+    """
+    parts = {name: data for name, raw in (("spec", seen.spec), ("status", seen.status)) if (data := bytes(raw))}
+    name = seen.metadata.name
+    if any(map(has_more_values, parts.values())):
         raise Unroutable(
-            f"{seen.metadata.name} has more than {VALUES_MAX:,} fields and entries of lists in its spec or its status; split it"
+            f"{name} has more than {VALUES_MAX:,} fields and entries of lists in its spec or its status; split it"
         )
     try:
-        manifest: Manifest | None = manifest_of(kind, seen)
+        decoded = {part: msgspec.json.decode(data) for part, data in parts.items()}
+        too_deep = any(is_deeper(value, most_levels=LEVELS_MAX) for value in decoded.values())
     except RecursionError:
-        manifest = None
+        too_deep = True
     except ValueError as error:
-        raise Unroutable(f"{seen.metadata.name} cannot be read: {error}") from error
-    if manifest is None or any(is_deeper(manifest.get(part), most_levels=LEVELS_MAX) for part in ("spec", "status")):
-        raise Unroutable(f"{seen.metadata.name} is nested more than {LEVELS_MAX} levels deep; reduce the nesting")
-    return manifest
-
-
-def manifest_of(kind: Kind, seen: RouteObject) -> Manifest:
-    """The object as the API server gave it, without the metadata that is never read. Raises: RecursionError; ValueError."""
-    manifest: Manifest = {
-        "apiVersion": kind.api_version,
-        "kind": kind.kind,
-        "metadata": msgspec.to_builtins(seen.metadata),
-    }
-    for name, raw in (("spec", seen.spec), ("status", seen.status)):
-        if data := bytes(raw):
-            manifest[name] = msgspec.json.decode(data)
-    return manifest
-
-
-def _between_subsets(rule: RouteRead, context: Context) -> Context | None:
-    """The context with the two subsets as destinations; None while the rule was not read. Raises: Unroutable."""
-    match rule.route:
-        case RouteUnasked():
-            return None
-        case RouteAbsent(message=message):
-            raise Unroutable(message or "it does not exist; create it or remove it from trafficRouting")
-        case RouteSeen():
-            pass
-    if rule.objects is None or rule.place.target.subsets is None:
-        return None
-    host = host_of(rule.objects.user, namespace=rule.place.target.namespace)
-    stable, canary = rule.place.target.subsets
-    return replace(context, stable=Destination(host, stable), canary=Destination(host, canary))
+        raise Unroutable(f"{name} cannot be read: {error}") from error
+    if too_deep:
+        raise Unroutable(f"{name} is nested more than {LEVELS_MAX} levels deep; reduce the nesting")
+    metadata = msgspec.to_builtins(seen.metadata)
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **decoded}
 
 
 def _is_ours(owned: RouteObject, key: Key) -> bool:
@@ -435,9 +426,7 @@ def _to_be_made(absent: RouteAbsent, place: Place, own: Manifest, context: Conte
     return replace(absent, ours=True)
 
 
-def _managed_by(route: RouteObject, context: Context) -> str:
-    """Name of the Rollout that manages the route, with its namespace if that differs from the observed Rollout's."""
-    managed_by = manager_of(route)
-    if managed_by is None:
-        return ""
-    return managed_by.name if managed_by.namespace == context.namespace else str(managed_by)
+def _how_to_allow(namespace: str, name: RouteName, kind: Kind) -> str:
+    """What the route's owner must do to allow Rollouts of `namespace`, with the command."""
+    command = f"kubectl annotate {kind.plural}.{kind.group} -n {name.namespace} {name.name} {ALLOW_FROM}={namespace}"
+    return f"its owner must allow Rollouts of namespace {namespace}: {command}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Generic, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
@@ -26,13 +27,7 @@ from rollouts.core.model.autoscaling import (
 from rollouts.errors import ApiForbidden, ApiNotFound, ApiThrottled, ApiUnavailable, RolloutsError
 from rollouts.manifests.ownership import NAME, name_label
 from rollouts.metrics.autoscalers import ListedAutoscaler, listed_autoscalers
-from rollouts.metrics.container_use import (
-    ListedPod,
-    PodSample,
-    listed_pods,
-    pod_samples,
-    use_by_revision,
-)
+from rollouts.metrics.container_use import ListedPod, PodSample, listed_pods, pod_samples, use_by_revision
 from rollouts.objects import AUTOSCALER, POD, POD_METRICS, ROLLOUT, Key, Kind
 from rollouts.ports import Clock
 
@@ -95,12 +90,12 @@ class ClusterMetrics:
             autoscalers = await self.autoscalers(key)
         if (limit := gate.container) is not None:
             use = await self.container_use(key, limit.container, limit.resource)
-        parts = [each for each in (autoscalers, use) if each is not None]
+        answers = [answer for answer in (autoscalers, use) if answer is not None]
         return AutoscalingSeen(
-            at_s=min((each.at_s for each in parts), default=self._clock.now_s()),
+            at_s=min((answer.at_s for answer in answers), default=self._clock.now_s()),
             autoscalers=autoscalers.value if isinstance(autoscalers, Read) else None,
             use=use.value if isinstance(use, Read) else None,
-            message="; ".join(each.why for each in parts if isinstance(each, Unread)),
+            message="; ".join(answer.why for answer in answers if isinstance(answer, Unread)),
         )
 
     async def autoscalers(self, key: Key, *, name: str = "") -> Answered[tuple[AutoscalerSeen, ...]]:
@@ -109,19 +104,32 @@ class ClusterMetrics:
         Args:
             key: of the Rollout; a name that its pods' label has shortened finds the same.
         """
-        found = await self._autoscalers.of(key.namespace, lambda: self._list_autoscalers(key.namespace))
-        if isinstance(found, Unread):
-            return found
-        asked = (each.seen for each in found.value if (each.seen.name == name if name else _is_target(key, each)))
-        return Read(tuple(asked), found.at_s)
+        read = partial(self._pages, AUTOSCALER, key.namespace, listed_autoscalers)
+        listed = await self._autoscalers.of(key.namespace, read)
+        if isinstance(listed, Unread):
+            return listed
+        rollout = (ROLLOUT.group, ROLLOUT.kind, name_label(key.name))
+        return Read(
+            tuple(
+                autoscaler.seen
+                for autoscaler in listed.value
+                if (
+                    autoscaler.seen.name == name
+                    if name
+                    else (autoscaler.target_group, autoscaler.target_kind, name_label(autoscaler.target_name))
+                    == rollout
+                )
+            ),
+            listed.at_s,
+        )
 
     async def pods(self, key: Key) -> Answered[tuple[ListedPod, ...]]:
         """Pods of the Rollout; a name that their label has shortened finds the same."""
-        namespace, label = key.namespace, name_label(key.name)
-        found = await self._pods.of(namespace, lambda: self._list_pods(namespace))
-        if isinstance(found, Unread):
-            return found
-        return Read(tuple(each for each in found.value if each.rollout == label), found.at_s)
+        page_of = partial(listed_pods, rollout_label=NAME)
+        listed = await self._pods.of(key.namespace, partial(self._pages, POD, key.namespace, page_of, labels=NAME))
+        if isinstance(listed, Unread):
+            return listed
+        return Read(tuple(pod for pod in listed.value if pod.rollout == name_label(key.name)), listed.at_s)
 
     async def container_use(
         self, key: Key, container: str, resource: ContainerMetric, *, max_age_s: float = SAMPLE_MAX_AGE_S
@@ -131,8 +139,8 @@ class ClusterMetrics:
         Args:
             max_age_s: of a sample that counts.
         """
-        namespace = key.namespace
-        samples = await self._samples.of(namespace, lambda: self._list_samples(namespace))
+        read = partial(self._pages, POD_METRICS, key.namespace, lambda body: (pod_samples(body), ""), labels=NAME)
+        samples = await self._samples.of(key.namespace, read)
         if isinstance(samples, Unread):
             return samples
         pods = await self.pods(key)  # afterwards: it knows later restarts
@@ -148,15 +156,6 @@ class ClusterMetrics:
         )
         return Read(use, min(samples.at_s, pods.at_s))
 
-    async def _list_autoscalers(self, namespace: str) -> Answered[tuple[ListedAutoscaler, ...]]:
-        return await self._pages(AUTOSCALER, namespace, listed_autoscalers)
-
-    async def _list_samples(self, namespace: str) -> Answered[tuple[PodSample, ...]]:
-        return await self._pages(POD_METRICS, namespace, lambda body: (pod_samples(body), ""), labels=NAME)
-
-    async def _list_pods(self, namespace: str) -> Answered[tuple[ListedPod, ...]]:
-        return await self._pages(POD, namespace, lambda body: listed_pods(body, rollout_label=NAME), labels=NAME)
-
     async def _pages(
         self, kind: Kind, namespace: str, page_of: Callable[[bytes], tuple[tuple[T, ...], str]], *, labels: str = ""
     ) -> Answered[tuple[T, ...]]:
@@ -166,31 +165,19 @@ class ClusterMetrics:
             page_of: what is in a page, and the token of the next; raises ValueError when the page cannot be read.
         """
         at_s = self._clock.now_s()
-        found: list[T] = []
+        listed: list[T] = []
         token = ""
         try:
             while True:
                 body = await self._client.list_page(kind, namespace, label_selector=labels, continue_token=token)
                 items, token = page_of(body)
-                found += items
+                listed += items
                 if not token:
-                    return Read(tuple(found), at_s)
-        except ValueError as exc:
-            return Unread(
-                f"{_named(kind)} cannot be read: the answer is no list", self._logged(kind, namespace, exc, at_s)
-            )
-        except RolloutsError as exc:
-            return Unread(_why(kind, exc), self._logged(kind, namespace, exc, at_s))
-
-    def _logged(self, kind: Kind, namespace: str, exc: Exception, at_s: float) -> float:
-        log.warning(
-            "cluster_metrics_unread",
-            kind=kind.kind,
-            namespace=namespace,
-            error=type(exc).__name__,
-            why=str(exc),
-        )
-        return at_s
+                    return Read(tuple(listed), at_s)
+        except (ValueError, RolloutsError) as exc:
+            error = type(exc).__name__
+            log.warning("cluster_metrics_unread", kind=kind.kind, namespace=namespace, error=error, why=str(exc))
+            return Unread(_why(kind, exc), at_s)
 
 
 class _Shared(Generic[T]):
@@ -212,33 +199,21 @@ class _Shared(Generic[T]):
             return kept
 
 
-def _is_target(key: Key, listed: ListedAutoscaler) -> bool:
-    """Whether the autoscaler scales the Rollout."""
-    target = (listed.target_group, listed.target_kind, name_label(listed.target_name))
-    return target == (ROLLOUT.group, ROLLOUT.kind, name_label(key.name))
-
-
-def _why(kind: Kind, exc: RolloutsError) -> str:
+def _why(kind: Kind, exc: ValueError | RolloutsError) -> str:
     """Why a list could not be read, and what to do; no text of the server."""
-    named = _named(kind)
+    cannot = f"{kind.group if kind == POD_METRICS else kind.plural} cannot be read"
     match exc:
+        case ValueError():
+            return f"{cannot}: the answer is no list"
         case ApiNotFound() if kind == POD_METRICS:
-            return f"{named} cannot be read: the cluster does not have it; install metrics-server"
+            return f"{cannot}: the cluster does not have it; install metrics-server"
         case ApiNotFound():
-            return f"{named} cannot be read: the cluster does not have {kind.api_version}"
+            return f"{cannot}: the cluster does not have {kind.api_version}"
         case ApiForbidden():
-            right = f"the controller may not list {kind.plural}{_in(kind)}"
-            return f"{named} cannot be read: {right}; kubectl rollouts doctor says more"
+            right = f"list {kind.plural} of {kind.group}" if kind.group else f"list {kind.plural}"
+            return f"{cannot}: the controller may not {right}; kubectl rollouts doctor says more"
         case ApiUnavailable() | ApiThrottled() if kind == POD_METRICS:
             service = f"{kind.version}.{kind.group}"
-            return f"{named} cannot be read: it does not answer; see kubectl get apiservice {service}"
+            return f"{cannot}: it does not answer; see kubectl get apiservice {service}"
         case _:
-            return f"{named} cannot be read: the API server does not answer as it must ({type(exc).__name__})"
-
-
-def _named(kind: Kind) -> str:
-    return kind.group if kind == POD_METRICS else kind.plural
-
-
-def _in(kind: Kind) -> str:
-    return f" of {kind.group}" if kind.group else ""
+            return f"{cannot}: the API server does not answer as it must ({type(exc).__name__})"

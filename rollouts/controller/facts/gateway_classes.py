@@ -5,11 +5,11 @@ Nothing is watched: a class changes its features only when its product is upgrad
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 import msgspec
 import structlog
-from msgspec import Struct
 
 from rollouts.cluster.client import Client
 from rollouts.errors import ApiForbidden, ApiNotFound
@@ -44,45 +44,36 @@ class _Class(msgspec.Struct, frozen=True):
     status: _ClassStatus = _ClassStatus()
 
 
-class _Known(Struct, frozen=True):
-    features: frozenset[str]
-    at_s: float
-
-
 class GatewayClasses:
     """The features of each Gateway's class, by `namespace/name`; empty for a class that names none."""
 
     def __init__(self, *, clock: Clock) -> None:
         self._clock = clock
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, tuple[frozenset[str], float]] = {}  # features, and when they were read
 
     def known(self, gateways: Iterable[str]) -> frozenset[str] | None:
         """The features that all of `gateways` support; None when one of them was not asked about in the last minute."""
-        found: frozenset[str] | None = None
-        for name in gateways:
-            known = self._known.get(name)
-            if known is None or self._clock.monotonic_s() - known.at_s > ANSWER_S:
+        supported: frozenset[str] | None = None
+        for gateway in gateways:
+            features, at_s = self._known.get(gateway, (frozenset(), -math.inf))
+            if self._clock.monotonic_s() - at_s > ANSWER_S:
                 return None
-            found = known.features if found is None else found & known.features
-        return frozenset() if found is None else found
+            supported = features if supported is None else supported & features
+        return frozenset() if supported is None else supported
 
     async def ask(self, gateways: Iterable[str], *, client: Client) -> None:
         """Reads each Gateway and its class. One that is missing, or that the controller may not read, has no features.
 
         Raises: ApiUnavailable, ApiThrottled.
         """
-        for name in gateways:
-            features = await _features(name, client)
-            self._known[name] = _Known(features, self._clock.monotonic_s())
-
-
-async def _features(gateway: str, client: Client) -> frozenset[str]:
-    namespace, _, name = gateway.partition("/")
-    try:
-        told = msgspec.json.decode(await client.get(GATEWAY, namespace, name), type=_Gateway)
-        answer = await client.get(GATEWAY_CLASS, "", told.spec.gateway_class_name)
-        supported = msgspec.json.decode(answer, type=_Class).status.supported_features
-    except (ApiNotFound, ApiForbidden, ValueError, RecursionError) as exc:
-        log.warning("gateway_features_unknown", gateway=gateway, why=str(exc))
-        return frozenset()
-    return frozenset(each if isinstance(each, str) else each.name for each in supported)
+        for gateway in gateways:
+            namespace, _, name = gateway.partition("/")
+            features: frozenset[str] = frozenset()
+            try:
+                spec = msgspec.json.decode(await client.get(GATEWAY, namespace, name), type=_Gateway).spec
+                answer = await client.get(GATEWAY_CLASS, "", spec.gateway_class_name)
+                supported = msgspec.json.decode(answer, type=_Class).status.supported_features
+                features = frozenset(each if isinstance(each, str) else each.name for each in supported)
+            except (ApiNotFound, ApiForbidden, ValueError, RecursionError) as exc:
+                log.warning("gateway_features_unknown", gateway=gateway, why=str(exc))
+            self._known[gateway] = features, self._clock.monotonic_s()

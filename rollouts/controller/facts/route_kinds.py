@@ -27,6 +27,8 @@ from rollouts.traffic.declared.codec import Declared
 
 DISCOVERY_DEADLINE_S = 10.0
 
+_ROUTES: Decoder[RouteObject] = Decoder(RouteObject)
+
 log = structlog.get_logger()
 
 
@@ -40,35 +42,35 @@ class RouteKinds:
     def __init__(self, *, api: ApiServer, on_found: Callable[[Kind], None]) -> None:
         self._api = api
         self._on_found = on_found
-        self._found: dict[tuple[Kind, ...], Kind] = {}
+        self._served: dict[tuple[Kind, ...], Kind] = {}
         self._told: set[Kind] = set()
 
     def known(self, kinds: tuple[Kind, ...]) -> Kind | None:
         """The version that the server has; None when it has none, or when nobody has asked yet."""
-        return self._found.get(kinds)
+        return self._served.get(kinds)
 
     async def find(self, kinds: tuple[Kind, ...]) -> Kind | None:
         """The first of `kinds` that the server has, None when it has none of them. Asks unless it is known.
 
         Raises: ApiUnavailable, ApiForbidden.
         """
-        found = self._found.get(kinds)
-        if found is None:
-            found = await first_served(self._api, kinds, deadline_s=DISCOVERY_DEADLINE_S)
-        if found is not None:
-            self.learn(kinds, found)
-        return found
+        served = self._served.get(kinds)
+        if served is None:
+            served = await first_served(self._api, kinds, deadline_s=DISCOVERY_DEADLINE_S)
+        if served is not None:
+            self.learn(kinds, served)
+        return served
 
-    def learn(self, kinds: tuple[Kind, ...], found: Kind) -> None:
+    def learn(self, kinds: tuple[Kind, ...], served: Kind) -> None:
         """Notes that the server has this one of `kinds`."""
-        self._found[kinds] = found
-        if found not in self._told:
-            self._told.add(found)
-            self._on_found(found)
+        self._served[kinds] = served
+        if served not in self._told:
+            self._told.add(served)
+            self._on_found(served)
 
     def forget(self, kinds: tuple[Kind, ...]) -> None:
         """Forgets a version after a 404: the CRD, or this version of it, may be gone, so the next question asks again."""
-        self._found.pop(kinds, None)
+        self._served.pop(kinds, None)
 
     async def look_for_managed(
         self, routers: Iterable[tuple[Kind, ...]], *, client: Client, namespaces: Iterable[str]
@@ -77,25 +79,20 @@ class RouteKinds:
 
         Raises: nothing: a failed question is logged, and asked again when a Rollout names the kind.
         """
+        scopes = tuple(namespace or None for namespace in namespaces)
         for kinds in routers:
             try:
-                found = await first_served(self._api, kinds, deadline_s=DISCOVERY_DEADLINE_S)
-                if found is not None and await _any_managed(client, found, namespaces):
-                    self.learn(kinds, found)
+                served = await first_served(self._api, kinds, deadline_s=DISCOVERY_DEADLINE_S)
+                if served is None:
+                    continue
+                for scope in scopes:
+                    managed = f"{MANAGED}={MANAGED_VALUE}"
+                    page = _ROUTES.page(await client.list_page(served, scope, label_selector=managed, limit=1))
+                    if page.items or page.unreadable:
+                        self.learn(kinds, served)
+                        break
             except RolloutsError as exc:
                 log.warning("managed_routes_not_searched", kind=kinds[0].kind, error=type(exc).__name__, why=str(exc))
-
-
-async def _any_managed(client: Client, kind: Kind, namespaces: Iterable[str]) -> bool:
-    for namespace in namespaces:
-        page = await client.list_page(kind, namespace or None, label_selector=f"{MANAGED}={MANAGED_VALUE}", limit=1)
-        found = _ROUTES.page(page)
-        if found.items or found.unreadable:
-            return True
-    return False
-
-
-_ROUTES: Decoder[RouteObject] = Decoder(RouteObject)
 
 
 def kinds_of(provider: object) -> tuple[tuple[Kind, ...], ...]:

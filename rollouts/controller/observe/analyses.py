@@ -8,27 +8,20 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from msgspec import Struct, field
 
 from rollouts.api.spec.analysis.arguments import Updated
 from rollouts.api.spec.analysis.in_rollouts import use_in
-from rollouts.api.spec.analysis.templates import BYTES_MAX, TemplateName, run_of
+from rollouts.api.spec.analysis.templates import BYTES_MAX, Find, TemplateName, run_of
 from rollouts.cluster.store import NamespacedName, Store
 from rollouts.cluster.structs import AnalysisTemplateObject, Metadata, RolloutObject
 from rollouts.controller.workqueue.askers import Askers
 from rollouts.controller.workqueue.owned import is_controlled_by
 from rollouts.controller.workqueue.runs_seen import RunsSeen, unread
-from rollouts.core.model.analysis import (
-    Analysis,
-    AnalysisGate,
-    Draft,
-    DraftProblem,
-    RunDraft,
-    RunSeen,
-)
+from rollouts.core.model.analysis import Analysis, AnalysisGate, Draft, DraftProblem, RunDraft, RunSeen
 from rollouts.core.model.rollout import analyses
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import RolloutStatus
@@ -44,17 +37,8 @@ READ_BYTES_MAX = 65_536
 MESSAGE_MAX = 2_000  # characters: it becomes a part of one line in status
 _READS_STATUS = re.compile(rb'"fieldPath"\s*:\s*"[^"]{0,3}status\b')
 
-WhyUnseen = Callable[[Kind, str], str]
-"""Why the objects of a kind and a namespace cannot be seen, and what helps; "" when they can."""
 
-
-def all_seen(_kind: Kind, _namespace: str) -> str:
-    """Every kind that has a table is seen."""
-    return ""
-
-
-@dataclass(slots=True)
-class _Drafted:
+class _Drafted(Struct, frozen=True):
     """The drafts of one Rollout, and everything that they were made of.
 
     Args:
@@ -64,18 +48,19 @@ class _Drafted:
     """
 
     made_of: tuple[Any, ...]
-    templates: Mapping[NamespacedName, object]
-    drafts: Mapping[AnalysisGate, Draft]
+    templates: Mapping[NamespacedName, object] = field(default_factory=dict)
+    drafts: Mapping[AnalysisGate, Draft] = field(default_factory=dict)
 
 
 class Analyses:
     """Reads AnalysisRuns and templates from the store.
 
     Args:
-        why_unseen: about a kind whose CRD may be missing, or that the controller may not watch.
+        why_unseen: why the objects of a kind and a namespace cannot be seen, and what helps; "" when they can. The kind's CRD may
+            be missing, or the controller may not watch it.
     """
 
-    def __init__(self, store: Store, *, why_unseen: WhyUnseen = all_seen) -> None:
+    def __init__(self, store: Store, *, why_unseen: Callable[[Kind, str], str] = lambda _kind, _namespace: "") -> None:
         self.seen = RunsSeen()
         """What is read of AnalysisRuns."""
         self.askers = Askers[NamespacedName]()
@@ -89,27 +74,25 @@ class Analyses:
         table = self._store.watched(ANALYSIS_RUN)
         if table is None:
             return ()
-        found = [
-            self.seen.seen(each)
-            for each in table.owned_by(key.namespace, uid)
-            if is_controlled_by(each.metadata, key, uid) and (key.namespace, each.metadata.name) not in table.unreadable
+        runs = [
+            self.seen.seen(run)
+            for run in table.owned_by(key.namespace, uid)
+            if is_controlled_by(run.metadata, key, uid) and (key.namespace, run.metadata.name) not in table.unreadable
         ]
-        found += [
-            unread(each)
-            for (namespace, _), each in table.unreadable.items()
-            if namespace == key.namespace and is_controlled_by(each.metadata, key, uid)
+        runs += [
+            unread(run)
+            for (namespace, _), run in table.unreadable.items()
+            if namespace == key.namespace and is_controlled_by(run.metadata, key, uid)
         ]
-        return tuple(sorted(found, key=lambda each: (each.created_at_s, each.name)))
+        return tuple(sorted(runs, key=lambda run: (run.created_at_s, run.name)))
 
     def taken(self, key: Key, uid: str, status: RolloutStatus) -> frozenset[str]:
         """Names in status under which somebody else has an AnalysisRun."""
         table = self._store.watched(ANALYSIS_RUN)
         if table is None:
             return frozenset()
-        there = ((each.run, table.get(key.namespace, each.run)) for each in status.analyses)
-        return frozenset(
-            name for name, run in there if run is not None and not is_controlled_by(run.metadata, key, uid)
-        )
+        runs = ((analysis.run, table.get(key.namespace, analysis.run)) for analysis in status.analyses)
+        return frozenset(name for name, run in runs if run is not None and not is_controlled_by(run.metadata, key, uid))
 
     def drafts(self, snapshot: Snapshot, rollout: RolloutObject) -> Mapping[AnalysisGate, Draft]:
         """The runs that can be made for the update that is under way, or that begins; {} while there is none.
@@ -132,11 +115,15 @@ class Analyses:
             metadata.resource_version if reads_status else "",
         )
         known = self._drafted.get(metadata.uid)
-        if known is None or known.made_of != made_of or not self._is_current(known.templates):
-            known = _Drafted(made_of, {}, {})
+        if (
+            known is None
+            or known.made_of != made_of
+            or any(self._version(*template) != version for template, version in known.templates.items())
+        ):
+            known = _Drafted(made_of)
         if len(known.drafts) < len(wanted):
             of = Updated(manifest=_manifest(rollout), stable=snapshot.status.stable_revision, latest=latest)
-            known = self._drafted[metadata.uid] = self._more(key, known, wanted, of)
+            known = self._drafted[metadata.uid] = self._with_more(key.namespace, known, wanted, of)
             if len(self._drafted) > DRAFTED_MAX:
                 self._drafted.popitem(last=False)
         taken = self.taken(key, metadata.uid, snapshot.status)
@@ -148,21 +135,29 @@ class Analyses:
         self.askers.rests(key)
         self._drafted.pop(uid, None)
 
-    def _more(self, key: Key, known: _Drafted, wanted: Mapping[AnalysisGate, Analysis], of: Updated) -> _Drafted:
+    def _with_more(
+        self, namespace: str, known: _Drafted, wanted: Mapping[AnalysisGate, Analysis], of: Updated
+    ) -> _Drafted:
         """The drafts with those that this pass can add: all of them, unless very large templates are named."""
-        if why := self._why_unseen(ANALYSIS_RUN, key.namespace):
+        if why := self._why_unseen(ANALYSIS_RUN, namespace):
             none: Draft = DraftProblem(f"no AnalysisRun can be made: {why}")
             return _Drafted(known.made_of, {}, dict.fromkeys(wanted, none))
-        finder, drafts = _Finder(self, key.namespace, dict(known.templates)), dict(known.drafts)
+        templates, drafts, read_bytes = dict(known.templates), dict(known.drafts), 0
+
+        def find(name: TemplateName) -> Mapping[str, Any] | None:
+            nonlocal read_bytes
+            where = "" if name.cluster_scope else namespace
+            templates[where, name.name] = self._version(where, name.name)
+            spec, size_bytes = self._spec(name, where)
+            read_bytes += size_bytes
+            return spec
+
         for gate, analysis in wanted.items():
-            if gate not in drafts and finder.read_bytes < READ_BYTES_MAX:
-                drafts[gate] = _draft(analysis, finder, of)
-        return _Drafted(known.made_of, finder.versions, drafts)
+            if gate not in drafts and read_bytes < READ_BYTES_MAX:
+                drafts[gate] = _draft(analysis, find, of)
+        return _Drafted(known.made_of, templates, drafts)
 
-    def _is_current(self, templates: Mapping[NamespacedName, object]) -> bool:
-        return all(self.version(*where) == version for where, version in templates.items())
-
-    def version(self, namespace: str, name: str) -> object:
+    def _version(self, namespace: str, name: str) -> object:
         """What changes when a template does; for a template that is not seen: why."""
         kind = ANALYSIS_TEMPLATE if namespace else CLUSTER_ANALYSIS_TEMPLATE
         if why := self._why_unseen(kind, namespace):
@@ -171,7 +166,7 @@ class Analyses:
         seen = table.unreadable.get((namespace, name)) or table.get(namespace, name)
         return None if seen is None else (seen.metadata.uid, seen.metadata.resource_version)
 
-    def spec(self, name: TemplateName, namespace: str) -> tuple[Mapping[str, Any] | None, int]:
+    def _spec(self, name: TemplateName, namespace: str) -> tuple[Mapping[str, Any] | None, int]:
         """The spec of a template and its size in bytes; None when it does not exist.
 
         Raises: SpecInvalid, when that is not known, or it cannot be read.
@@ -192,23 +187,6 @@ class Analyses:
         return spec, len(bytes(template.spec))
 
 
-@dataclass(slots=True)
-class _Finder:
-    """Finds templates for one Rollout, and remembers which ones it was asked for."""
-
-    analyses: Analyses
-    namespace: str
-    versions: dict[NamespacedName, object]
-    read_bytes: int = 0
-
-    def __call__(self, name: TemplateName) -> Mapping[str, Any] | None:
-        namespace = "" if name.cluster_scope else self.namespace
-        self.versions[namespace, name.name] = self.analyses.version(namespace, name.name)
-        spec, size_bytes = self.analyses.spec(name, namespace)
-        self.read_bytes += size_bytes
-        return spec
-
-
 def _next_analyses(snapshot: Snapshot, latest: str) -> Iterable[tuple[AnalysisGate, Analysis]]:
     """What may begin next for the revision `latest`: of the steps the present one, and all before the first pod of an update."""
     status, rollout = snapshot.status, snapshot.rollout
@@ -222,11 +200,11 @@ def _next_analyses(snapshot: Snapshot, latest: str) -> Iterable[tuple[AnalysisGa
     return ((gate, analysis) for gate, analysis in every if gate.step is None or gate.step == step)
 
 
-def _draft(analysis: Analysis, find: _Finder, of: Updated) -> Draft:
+def _draft(analysis: Analysis, find: Find, of: Updated) -> Draft:
     try:
         spec = msgspec.json.encode(run_of(use_in(analysis), find, of))
     except SpecInvalid as invalid:
-        comes_later = all(each.may_come for each in invalid.problems)
+        comes_later = all(problem.may_come for problem in invalid.problems)
         return DraftProblem(str(invalid)[:MESSAGE_MAX], comes_later=comes_later)
     except (RecursionError, UnicodeError) as error:
         return DraftProblem(f"{analysis.path}: the AnalysisRun cannot be written as JSON: {error}")

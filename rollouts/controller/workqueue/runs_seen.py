@@ -6,7 +6,7 @@ Nothing here trusts a status: one that cannot be read is that of a run that has 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import msgspec
 
@@ -52,37 +52,31 @@ class RunsSeen:
 
 def unread(run: UnreadableObject) -> RunSeen:
     """A run that exists and cannot be read: it has no verdict, and no other run takes its place."""
-    return _run(run.metadata, message=f"it cannot be read ({run.why}); delete it"[:MESSAGE_MAX])
+    return replace(_unmeasured(run.metadata), message=f"it cannot be read ({run.why}); delete it"[:MESSAGE_MAX])
 
 
 def _read(run: AnalysisRunObject, known: RunSeen | None) -> RunSeen:
     raw = bytes(run.status)
     status, _ = read_run_status({} if has_more_values(raw, most=STATUS_VALUES_MAX) else json_object(raw), latest=1)
-    found = _run(
-        run.metadata,
+    counted = [result for result in status.results if not result.dry_run]
+    seen = _unmeasured(run.metadata)
+    same_spec = known is not None and known.generation == seen.generation
+    return replace(
+        seen,
         phase=status.phase,
-        message=(status.message or ("" if status.phase.over else _last_measured(status.results)))[:MESSAGE_MAX],
-        measured=_is_measured(status.results),
-        errors_in_a_row=_errors_in_a_row(status.results),
+        message=(status.message or ("" if status.phase.over else _last_measured(counted)))[:MESSAGE_MAX],
+        # Each metric that counts has a measurement with a verdict. A run that has begun has a result for each metric.
+        measured=bool(status.results) and all(result.count > 0 for result in counted),
+        errors_in_a_row=max((result.consecutive_error for result in counted if not result.phase.over), default=0),
         terminate=_is_told_to_end(bytes(run.spec)),
         completed_at_s=status.completed_at_s if status.phase.over else None,
         shortest_s=_shortest_s(run) if known is None else known.shortest_s,  # nobody changes the metrics of a run
+        spec_hash=known.spec_hash if known and same_spec else run_spec_hash(bytes(run.spec)),
     )
-    same_spec = known is not None and known.generation == found.generation
-    return replace(found, spec_hash=known.spec_hash if known and same_spec else run_spec_hash(bytes(run.spec)))
 
 
-def _run(
-    metadata: Metadata,
-    *,
-    phase: AnalysisPhase = AnalysisPhase.PENDING,
-    message: str = "",
-    measured: bool = False,
-    errors_in_a_row: int = 0,
-    terminate: bool = False,
-    completed_at_s: float | None = None,
-    shortest_s: float | None = None,
-) -> RunSeen:
+def _unmeasured(metadata: Metadata) -> RunSeen:
+    """A run before its first measurement."""
     labels = metadata.labels or {}
     return RunSeen(
         name=metadata.name,
@@ -91,14 +85,8 @@ def _run(
         gate=gate_of(labels),
         revision=labels.get(REVISION, ""),
         created_at_s=time_or_0(metadata.creation_timestamp),
-        phase=phase,
-        message=message,
-        measured=measured,
-        errors_in_a_row=errors_in_a_row,
-        terminate=terminate,
+        phase=AnalysisPhase.PENDING,
         deleting=metadata.deletion_timestamp is not None,
-        completed_at_s=completed_at_s,
-        shortest_s=shortest_s,
         generation=metadata.generation,
     )
 
@@ -114,30 +102,22 @@ def _shortest_s(run: AnalysisRunObject) -> float | None:
         return None  # it ends at once, and says why
 
 
-def _is_measured(results: Sequence[MetricResult]) -> bool:
-    """Whether each metric that counts has a measurement with a verdict; a run that has begun has a result for each metric."""
-    return bool(results) and all(result.dry_run or result.count > 0 for result in results)
-
-
-def _errors_in_a_row(results: Iterable[MetricResult]) -> int:
-    going_on = (result for result in results if not result.dry_run and not result.phase.over)
-    return max((result.consecutive_error for result in going_on), default=0)
-
-
-def _last_measured(results: Iterable[MetricResult]) -> str:
-    """One word on each metric that counts and was measured."""
-    said = []
-    for result in results:
-        last = result.last
-        if last is not None and not result.dry_run:
+def _last_measured(counted: Iterable[MetricResult]) -> str:
+    """One word on each metric that was measured."""
+    words = []
+    for result in counted:
+        if (last := result.last) is not None:
             # The value of a good one would be a write of the Rollout's status for each measurement; the run shows it.
             what = last.message if last.phase is AnalysisPhase.SUCCESSFUL else last.value or last.message
-            said.append(f"{result.name} {last.phase}{f' ({what})' if what else ''}")
-    return ", ".join(said)
+            words.append(f"{result.name} {last.phase}{f' ({what})' if what else ''}")
+    return ", ".join(words)
 
 
 class _Told(msgspec.Struct):
     terminate: bool = False
+
+
+_TOLD = msgspec.json.Decoder(_Told)
 
 
 def _is_told_to_end(spec: bytes) -> bool:
@@ -145,6 +125,3 @@ def _is_told_to_end(spec: bytes) -> bool:
         return bool(spec) and _TOLD.decode(spec).terminate
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
-
-
-_TOLD = msgspec.json.Decoder(_Told)

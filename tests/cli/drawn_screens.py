@@ -29,7 +29,8 @@ from rollouts.cli.terminal.listing import print_drawn
 from rollouts.cli.terminal.table import ActRow, HistoryRow, RolloutRow, act_table, history_table, rollout_table
 from rollouts.cli.terminal.tree import draw, fitting, lines_of
 from rollouts.cli.view.objects import RolloutObjects, status_of, wait_line
-from rollouts.cli.view.tree import RolloutView, ScalingLine, UseLine
+from rollouts.cli.view.tree import RolloutView
+from rollouts.core.model.autoscaling import AutoscalerRecord, AutoscalingRecord, UseRecord
 from rollouts.core.model.drain import ProxyMode
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.reasons import Reason
@@ -90,9 +91,15 @@ def scaled() -> RolloutView:
     )
     held = waits(replace(example(), phase="Progressing", step_index=0, events=()), Reason.CONTAINER_OVER_LIMIT, burns,
                  since_s=80, left_s=None)  # fmt: skip
-    uses = (UseLine("app cpu", 173, 1, 1, NOW_S - 12), UseLine("app cpu", None, 2, 3, NOW_S - 40))
-    revisions = tuple(replace(each, use=use) for each, use in zip(held.revisions, uses, strict=True))
-    return replace(held, scaling=(ScalingLine("cart", 4, 5, 20, NOW_S - 700, NOW_S - 12),), revisions=revisions)
+    autoscaler = AutoscalerRecord(
+        name="cart", desired=4, max_replicas=5, headroom_percent=20, settled_since_s=NOW_S - 700
+    )
+    uses = (
+        UseRecord(revision="f7w2k9xq4c", utilization_percent=173, measured=1, pods=1, oldest_at_s=NOW_S - 12),
+        UseRecord(revision="b8n5t6zr2d", measured=2, pods=3, oldest_at_s=NOW_S - 40),
+    )
+    scaling = AutoscalingRecord(at_s=NOW_S - 12, autoscalers=(autoscaler,), container="app", resource="cpu", use=uses)
+    return replace(held, scaling=scaling)
 
 
 def listing(*, wide: bool = False, all_namespaces: bool = False) -> RenderableType:

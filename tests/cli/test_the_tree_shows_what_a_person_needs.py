@@ -15,8 +15,15 @@ from rollouts.cli.picture import NOW_S, PICTURES, example, svg
 from rollouts.cli.terminal.text import plain
 from rollouts.cli.terminal.tree import PODS_SHOWN, draw, line, weight_bar
 from rollouts.cli.view.objects import RolloutObjects, view_of
-from rollouts.cli.view.scaling import scaling_text, use_text
-from rollouts.cli.view.tree import ConditionLine, PodLine, RolloutView, WaitLine, percent_text
+from rollouts.cli.view.tree import (
+    ConditionLine,
+    PodLine,
+    RolloutView,
+    WaitLine,
+    container_use_text,
+    percent_text,
+    scaling_texts,
+)
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.steps import WeightPercent
 from rollouts.objects import Manifest
@@ -179,7 +186,10 @@ def scaled(told: object) -> RolloutObjects:
 
 def test_each_autoscaler_is_told_in_a_line() -> None:
     """Whoever made it is named, because that is what people edit."""
-    lines = [scaling_text(each, now_s=AT_S) for each in view_of(scaled(TOLD)).scaling]
+    record = view_of(scaled(TOLD)).scaling
+
+    assert record is not None
+    lines = scaling_texts(record, now_s=AT_S)
 
     assert lines == [
         "autoscaler keda-hpa-cart of ScaledObject cart wants 4 of 5 pods: headroom 20 %, settled for 5m30s (read 30s ago)",
@@ -189,11 +199,10 @@ def test_each_autoscaler_is_told_in_a_line() -> None:
 
 def test_the_use_stands_beside_its_revision() -> None:
     """An average over both would hide which one burns; pods without a sample are counted and not guessed."""
-    lines = {
-        each.revision: use_text(each.use, now_s=AT_S)
-        for each in view_of(scaled(TOLD)).revisions
-        if each.use is not None
-    }
+    record = view_of(scaled(TOLD)).scaling
+
+    assert record is not None
+    lines = {each.revision: container_use_text(record, each, now_s=AT_S) for each in record.use}
 
     assert lines == {"new": "app cpu 173 % 30s ago", "old": "app cpu ? (2 of 3 pods measured)"}
 
@@ -201,7 +210,4 @@ def test_the_use_stands_beside_its_revision() -> None:
 def test_a_status_without_it_shows_nothing_of_it() -> None:
     """At rest, and where somebody has spoilt it."""
     for told in (None, "5", {"use": [{"revision": "new"}]}):
-        view = view_of(scaled(told))
-
-        assert view.scaling == ()
-        assert [each.use for each in view.revisions] == [None, None]
+        assert view_of(scaled(told)).scaling is None

@@ -22,19 +22,20 @@ from rollouts.cli.terminal.text import ASCII_MARKS, TerminalMarks, marks_for, pl
 from rollouts.cli.view.config import use_text
 from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.durations import short
-from rollouts.cli.view.runs import run_text
-from rollouts.cli.view.scaling import scaling_text
-from rollouts.cli.view.scaling import use_text as container_text
+from rollouts.cli.view.runs import about, run_text
 from rollouts.cli.view.tree import (
     EventLine,
     PodLine,
     RevisionLine,
     RolloutView,
-    VerdictLine,
     WaitLine,
     WayOut,
+    container_use_text,
     percent_text,
+    scaling_texts,
 )
+from rollouts.core.model.analysis import AnalysisRecord
+from rollouts.core.model.autoscaling import AutoscalingRecord
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.steps import WeightPercent
 
@@ -153,13 +154,13 @@ def lines_of(view: RolloutView, *, now_s: float) -> list[str]:
     return [line(view, now_s=now_s), *(plain(run_text(run)) for run in runs)]
 
 
-def verdict_text(verdict: VerdictLine) -> str:
+def verdict_text(analysis: AnalysisRecord) -> str:
     """How an analysis ended, in one line: `analysis of step 1: Failed: …`."""
-    if verdict.unjudged:
-        return f"{verdict.about}: {verdict.message} ({verdict.run})"
-    why = f": {verdict.message}" if verdict.message else ""
-    passed = ", and somebody promoted the revision past it" if verdict.passed else ""
-    return f"{verdict.about}: {verdict.phase}{why}{passed} ({verdict.run})"
+    if analysis.passed and not analysis.phase.over:  # somebody promoted the revision without a verdict
+        return f"{about(analysis.gate)}: {analysis.message} ({analysis.run})"
+    why = f": {analysis.message}" if analysis.message else ""
+    passed = ", and somebody promoted the revision past it" if analysis.passed else ""
+    return f"{about(analysis.gate)}: {analysis.phase}{why}{passed} ({analysis.run})"
 
 
 def waits_for(view: RolloutView, *, now_s: float) -> str:
@@ -238,8 +239,8 @@ def _facts(view: RolloutView, *, now_s: float, marks: TerminalMarks) -> Iterator
         yield "Traffic", Text(plain(view.traffic))
     if view.steps:
         yield "Steps", Parts(_steps(view, marks=marks))
-    if view.scaling:
-        yield "Scaling", Text("\n".join(plain(scaling_text(autoscaler, now_s=now_s)) for autoscaler in view.scaling))
+    if view.scaling is not None and view.scaling.autoscalers:
+        yield "Scaling", Text("\n".join(map(plain, scaling_texts(view.scaling, now_s=now_s))))
     counts = f"{view.desired} desired, {view.ready} ready, {view.available} available, {view.updated} updated"
     yield "Pods", Text(counts)
 
@@ -266,7 +267,7 @@ def _steps(view: RolloutView, *, marks: TerminalMarks) -> Text:
 def _revisions(view: RolloutView, *, now_s: float, marks: TerminalMarks) -> RenderableType:
     tree = Tree(Text("Revisions", "bold") if view.revisions else Text("No revisions yet", "dim"), guide_style="dim")
     for revision in view.revisions:
-        branch = tree.add(Parts(_revision(revision, now_s=now_s, marks=marks)))
+        branch = tree.add(Parts(_revision(revision, view.scaling, now_s=now_s, marks=marks)))
         for pod in _shown(revision.pods, PODS_SHOWN):
             branch.add(Parts(_pod(pod, now_s=now_s, marks=marks)))
         if hidden := max(0, len(revision.pods) - PODS_SHOWN) + revision.hidden:
@@ -279,7 +280,7 @@ def _revisions(view: RolloutView, *, now_s: float, marks: TerminalMarks) -> Rend
     return Padding(tree, (0, 0, 0, 2))
 
 
-def _revision(revision: RevisionLine, *, now_s: float, marks: TerminalMarks) -> Text:
+def _revision(revision: RevisionLine, scaling: AutoscalingRecord | None, *, now_s: float, marks: TerminalMarks) -> Text:
     text = Text()
     text.append(f"#{revision.number} " if revision.number else "#? ", "bold")
     text.append(plain(revision.revision), "cyan")
@@ -288,11 +289,11 @@ def _revision(revision: RevisionLine, *, now_s: float, marks: TerminalMarks) -> 
     if not revision.roles:
         text.append("  old", "dim")
     text.append(f"  {revision.ready}/{revision.desired} ready", "" if revision.ready >= revision.desired else "yellow")
-    if revision.use is not None:
-        text.append(
-            f"  {plain(container_text(revision.use, now_s=now_s))}",
-            "" if revision.use.percent is not None else "yellow",
-        )
+    if scaling is not None:
+        for use in scaling.use:
+            if use.revision == revision.revision:
+                style = "" if use.utilization_percent is not None else "yellow"
+                text.append(f"  {plain(container_use_text(scaling, use, now_s=now_s))}", style)
     text.append(f"  {plain(', '.join(revision.images))}", "dim")
     if revision.leaves_at_s is not None and revision.desired:
         text.append(f"  {marks.dot} scales down in {short(revision.leaves_at_s - now_s)}", "dim")

@@ -17,15 +17,13 @@ from rollouts.api.status.wire import status_from_wire
 from rollouts.api.times import time_or_0
 from rollouts.cli.view.config import uses_of
 from rollouts.cli.view.durations import short
-from rollouts.cli.view.runs import RunLine, about, run_line
-from rollouts.cli.view.scaling import scaling_lines, uses_by_revision
+from rollouts.cli.view.runs import RunLine, run_line
 from rollouts.cli.view.tree import (
     ConditionLine,
     EventLine,
     PodLine,
     RevisionLine,
     RolloutView,
-    VerdictLine,
     WaitLine,
     WayOut,
     percent_text,
@@ -110,12 +108,8 @@ def view_of(seen: RolloutObjects) -> RolloutView:
         events=event_lines(seen.events)[-EVENTS_SHOWN:],
         problems=tuple(invalid.message.split("; ")) if invalid else (),
         stale=status.observed_generation < metadata.get("generation", 0),
-        verdicts=tuple(
-            VerdictLine(about(analysis.gate), analysis.run, analysis.phase, analysis.message, analysis.passed)
-            for analysis in status.analyses
-            if analysis.settled
-        ),
-        scaling=scaling_lines(status.autoscaling),
+        verdicts=tuple(analysis for analysis in status.analyses if analysis.settled),
+        scaling=status.autoscaling,
     )
 
 
@@ -243,7 +237,6 @@ def _revisions(seen: RolloutObjects, status: RolloutStatus) -> tuple[RevisionLin
     runs: dict[str, list[RunLine]] = {}
     for run in sorted(run_lines, key=lambda run: (run.phase.over, -run.created_at_s, run.name)):
         runs.setdefault(run.revision, []).append(run)
-    used = uses_by_revision(status.autoscaling)
     lines = []
     for replica_set in seen.replica_sets:
         revision = revision_of(replica_set)
@@ -259,7 +252,6 @@ def _revisions(seen: RolloutObjects, status: RolloutStatus) -> tuple[RevisionLin
             leaves_at_s=leaves.get(revision),
             runs=tuple(runs.get(revision, ())),
             config=uses_of(replica_set),
-            use=used.get(revision),
         )
         if line.desired or line.pods or line.roles:  # the others are `history`
             lines.append(line)

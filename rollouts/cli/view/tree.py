@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from rollouts.cli.view.counts import count_of
+from rollouts.cli.view.durations import short
 from rollouts.cli.view.runs import RunLine
-from rollouts.core.model.analysis import AnalysisPhase
+from rollouts.core.model.analysis import AnalysisRecord
+from rollouts.core.model.autoscaling import AutoscalingRecord, UseRecord
 from rollouts.core.model.config import ConfigUse
 from rollouts.core.model.steps import WeightPercent
 
@@ -24,41 +27,6 @@ class PodLine(Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
-class UseLine(Struct, frozen=True):
-    """What the container of the autoscaling gate uses in the pods of one revision.
-
-    Args:
-        what: container and resource: `app cpu`.
-        percent: of the request; None when it is not known of every pod.
-        measured, pods: how many pods were measured, of how many.
-        at_s: time of the oldest sample.
-    """
-
-    what: str
-    percent: int | None
-    measured: int
-    pods: int
-    at_s: float | None
-
-
-class ScalingLine(Struct, frozen=True):
-    """What one autoscaler of the Rollout last showed.
-
-    Args:
-        name: with its owner, if it has one.
-        desired: pods; None when it says nothing about the present load.
-        settled_since_s: None while it scales.
-        at_s: when that was read.
-    """
-
-    name: str
-    desired: int | None
-    most: int
-    headroom_percent: int | None
-    settled_since_s: float | None
-    at_s: float
-
-
 class RevisionLine(Struct, frozen=True, kw_only=True):
     """One revision and its pods, newest revision first in `RolloutView.revisions`.
 
@@ -70,7 +38,6 @@ class RevisionLine(Struct, frozen=True, kw_only=True):
         runs: AnalysisRuns about it: those that are not over, then the others, the newest first.
         config: what it has of ConfigMaps and Secrets.
         hidden: pods that are not in `pods`.
-        use: of the container that the autoscaling gate judges; None when nothing was read.
     """
 
     revision: str
@@ -84,7 +51,6 @@ class RevisionLine(Struct, frozen=True, kw_only=True):
     runs: tuple[RunLine, ...] = ()
     config: tuple[ConfigUse, ...] = ()
     hidden: int = 0
-    use: UseLine | None = None
 
 
 class WayOut(Struct, frozen=True):
@@ -135,26 +101,6 @@ class EventLine(Struct, frozen=True):
     warning: bool
 
 
-class VerdictLine(Struct, frozen=True):
-    """How an analysis of the current update ended.
-
-    Args:
-        about: `analysis of step 1`, `background analysis`.
-        passed: somebody promoted the revision past it; with a phase that is not over: without a verdict, as the message says.
-    """
-
-    about: str
-    run: str
-    phase: AnalysisPhase
-    message: str
-    passed: bool
-
-    @property
-    def unjudged(self) -> bool:
-        """Whether there is no verdict, since somebody promoted the revision without one."""
-        return self.passed and not self.phase.over
-
-
 class RolloutView(Struct, frozen=True, kw_only=True):
     """Everything the tree shows.
 
@@ -170,9 +116,9 @@ class RolloutView(Struct, frozen=True, kw_only=True):
         at_rest: no update is under way.
         problems: what is wrong with the spec, with paths.
         stale: the controller has not seen the latest spec yet.
-        verdicts: of the current update, in the order of status.
+        verdicts: of analyses of the current update that have ended, in the order of status.
         events: newest last.
-        scaling: autoscalers, as the gate of this update last read them.
+        scaling: what the autoscaling gate of this update last read.
     """
 
     namespace: str
@@ -197,10 +143,35 @@ class RolloutView(Struct, frozen=True, kw_only=True):
     events: tuple[EventLine, ...] = ()
     problems: tuple[str, ...] = ()
     stale: bool = False
-    verdicts: tuple[VerdictLine, ...] = ()
-    scaling: tuple[ScalingLine, ...] = ()
+    verdicts: tuple[AnalysisRecord, ...] = ()
+    scaling: AutoscalingRecord | None = None
 
 
 def percent_text(percent: WeightPercent) -> str:
     """`5 %`, `0.5 %`; what has no end is cut after four digits."""
     return f"{percent} %" if isinstance(percent, int) else f"{float(percent):.4g} %"
+
+
+def scaling_texts(record: AutoscalingRecord, *, now_s: float) -> list[str]:
+    """A line for each autoscaler: `autoscaler cart wants 4 of 5 pods: headroom 20 %, settled for 3m (read 12s ago)`."""
+    lines, read = [], f"(read {short(now_s - record.at_s)} ago)"
+    for autoscaler in record.autoscalers:
+        of = f" of {autoscaler.owner}" if autoscaler.owner else ""
+        name, most = f"autoscaler {autoscaler.name}{of}", count_of(autoscaler.max_replicas, "pod")
+        if autoscaler.desired is None:
+            lines.append(f"{name} does not say how many of {most} it wants {read}")
+            continue
+        room = "" if autoscaler.headroom_percent is None else f": headroom {autoscaler.headroom_percent} %"
+        since_s = autoscaler.settled_since_s
+        state = "not settled" if since_s is None else f"settled for {short(now_s - since_s)}"
+        lines.append(f"{name} wants {autoscaler.desired} of {most}{room}, {state} {read}")
+    return lines
+
+
+def container_use_text(record: AutoscalingRecord, use: UseRecord, *, now_s: float) -> str:
+    """The use beside its revision: `app cpu 173 % 12s ago`, `app cpu ? (1 of 2 pods measured)`."""
+    what = " ".join(filter(None, (record.container, record.resource)))
+    if use.utilization_percent is None:
+        return f"{what} ? ({use.measured} of {count_of(use.pods, 'pod')} measured)"
+    age = f" {short(now_s - use.oldest_at_s)} ago" if use.oldest_at_s is not None else ""
+    return f"{what} {use.utilization_percent} %{age}"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 
 from rollouts.api.schema import crd_manifests
 from rollouts.cli.commands import rollout_needs
-from rollouts.cli.commands.doctor_finding import Diagnosis, Level, conditions_of, is_false
+from rollouts.cli.commands.doctor_finding import Diagnosis, Level, conditions_of
 from rollouts.cli.commands.doctor_reads import ClusterSeen, Installed, routers_of
 from rollouts.core.model.drain import ProxyMode
 from rollouts.objects import Manifest
@@ -66,12 +66,7 @@ def _crds(seen: ClusterSeen) -> Iterator[Diagnosis]:
             )
             yield Diagnosis("CRDs", Level.FAULT, f"{name} is being deleted, and every object of it", fix)
             continue
-        bad = [
-            condition
-            for condition in conditions_of(crd)
-            if condition["type"] in ("Established", "NamesAccepted") and is_false(condition)
-        ]
-        if bad:
+        if bad := conditions_of(crd, "Established", "NamesAccepted"):
             fix = "another CRD has its names: kubectl get crds, and delete the other one or this one"
             yield Diagnosis("CRDs", Level.FAULT, f"{name} is not served: {bad[0].get('message', '')}", fix)
             continue
@@ -102,11 +97,8 @@ def _fields(crd: Manifest) -> set[str]:
             if isinstance(schema.get(key), dict):
                 yield from walk(schema[key], f"{path}[]")
 
-    versions = crd.get("spec", {}).get("versions") or ()
-    schemas = (
-        version.get("schema", {}).get("openAPIV3Schema") or {} for version in versions if version["name"] == "v1alpha1"
-    )
-    return {path for schema in schemas for path in walk(schema, "")}
+    versions = {version["name"]: version.get("schema", {}) for version in crd.get("spec", {}).get("versions") or ()}
+    return set(walk(versions.get("v1alpha1", {}).get("openAPIV3Schema") or {}, ""))
 
 
 def _controllers(seen: ClusterSeen) -> Iterator[Diagnosis]:
@@ -132,46 +124,33 @@ def _controllers(seen: ClusterSeen) -> Iterator[Diagnosis]:
         else:
             why, fix = _why_unavailable(controller)
             yield Diagnosis("controller", Level.FAULT if available == 0 else Level.WARNING, f"{says}{why}", fix)
-    yield from _rivals(seen.controllers)
-
-
-def _why_unavailable(each: Installed) -> tuple[str, str]:
-    """The reason and the fix."""
-    for pod in each.pods:
-        status = pod.get("status", {})
-        for container in status.get("containerStatuses") or ():
-            waiting = container.get("state", {}).get("waiting") or {}
-            if waiting.get("reason") in _IMAGE_REASONS:
-                image = container.get("image", "")
-                fix = f"bring it to the nodes (make image; kind load docker-image {image}), or --set image.repository="
-                return f": {image}: {waiting['reason']}", fix
-            if waiting.get("reason"):
-                fix = f"kubectl logs -n {each.namespace} {pod['metadata']['name']} --previous"
-                return f": {waiting['reason']}", fix
-        for one in conditions_of(pod):
-            if one["type"] == "PodScheduled" and is_false(one):
-                fix = f"kubectl describe pod -n {each.namespace} {pod['metadata']['name']}"
-                return f": {one.get('message', 'not scheduled')}", fix
-    for condition in conditions_of(each.deployment):
-        if condition["type"] == "ReplicaFailure" and condition["status"] == "True":
-            return (
-                f": {condition.get('message', '')}",
-                "let the namespace take its pods: quotas, admission, PodSecurity",
-            )
-    return "", f"kubectl describe deployment {each.name} -n {each.namespace}"
-
-
-def _rivals(controllers: Iterable[Installed]) -> Iterator[Diagnosis]:
-    """Two releases that manage the same namespace, each with a Lease of its own, act against each other."""
-    earlier: list[Installed] = []
-    for controller in controllers:
-        for other in earlier:
+    # Two releases that manage the same namespace, each with a Lease of its own, act against each other.
+    for index, controller in enumerate(seen.controllers):
+        for other in seen.controllers[:index]:
             mine, theirs = set(controller.flags("namespace")), set(other.flags("namespace"))
             if not mine or not theirs or mine & theirs:
-                pair = f"{other.where} and {controller.where}"
+                says = f"{other.where} and {controller.where} manage the same Rollouts"
                 fix = "uninstall one, or give each its own namespaces (watchNamespaces)"
-                yield Diagnosis("controller", Level.FAULT, f"{pair} manage the same Rollouts", fix)
-        earlier.append(controller)
+                yield Diagnosis("controller", Level.FAULT, says, fix)
+
+
+def _why_unavailable(controller: Installed) -> tuple[str, str]:
+    """The reason and the fix."""
+    for pod in controller.pods:
+        name = f"-n {controller.namespace} {pod['metadata']['name']}"
+        for container in pod.get("status", {}).get("containerStatuses") or ():
+            reason = (container.get("state", {}).get("waiting") or {}).get("reason")
+            if reason in _IMAGE_REASONS:
+                image = container.get("image", "")
+                fix = f"bring it to the nodes (make image; kind load docker-image {image}), or --set image.repository="
+                return f": {image}: {reason}", fix
+            if reason:
+                return f": {reason}", f"kubectl logs {name} --previous"
+        for condition in conditions_of(pod, "PodScheduled"):
+            return f": {condition.get('message', 'not scheduled')}", f"kubectl describe pod {name}"
+    for condition in conditions_of(controller.deployment, "ReplicaFailure", status="True"):
+        return f": {condition.get('message', '')}", "let the namespace take its pods: quotas, admission, PodSecurity"
+    return "", f"kubectl describe deployment {controller.name} -n {controller.namespace}"
 
 
 def _leases(seen: ClusterSeen) -> Iterator[Diagnosis]:
@@ -201,9 +180,8 @@ def _versions(seen: ClusterSeen, version: str) -> Iterator[Diagnosis]:
     for controller in seen.controllers:
         if controller.version and controller.version != version:
             says = f"{controller.where} is {controller.version}, this program is {version}"
-            yield Diagnosis(
-                "versions", Level.WARNING, says, "use one version: helm upgrade, or make cli in its source tree"
-            )
+            fix = "use one version: helm upgrade, or make cli in its source tree"
+            yield Diagnosis("versions", Level.WARNING, says, fix)
         elif controller.version:
             yield Diagnosis("versions", Level.OK, f"{controller.where} and this program are {version}")
 
@@ -230,23 +208,21 @@ def _rights(seen: ClusterSeen) -> Iterator[Diagnosis]:
 
 def _proxy(seen: ClusterSeen) -> Iterator[Diagnosis]:
     mode = seen.proxy.mode
-    for controller in seen.controllers or ():
+    for controller in seen.controllers:
         declared = next(iter(controller.flags("proxy-mode")), "auto")
         if declared == "auto" and controller.flags("namespace") and mode is not ProxyMode.UNKNOWN:
             says = f"{controller.where} may not ask with watchNamespaces, so it drains pods for two minutes"
             yield Diagnosis("proxy mode", Level.WARNING, says, f"helm upgrade … --set proxyMode={mode}")
         elif declared == "auto" and mode is ProxyMode.UNKNOWN:
             says = f"{seen.proxy.known_by.partition('; set the mode')[0]}; pods are drained for two minutes"
-            yield Diagnosis(
-                "proxy mode", Level.WARNING, says, "helm upgrade … --set proxyMode=iptables (or nftables, ipvs, other)"
-            )
+            fix = "helm upgrade … --set proxyMode=iptables (or nftables, ipvs, other)"
+            yield Diagnosis("proxy mode", Level.WARNING, says, fix)
         elif declared != "auto" and mode not in (ProxyMode.UNKNOWN, declared):
             says = f"{controller.where} is told {declared}, and {seen.proxy.known_by}"
             yield Diagnosis("proxy mode", Level.FAULT, says, f"helm upgrade … --set proxyMode={mode}")
         else:
-            yield Diagnosis(
-                "proxy mode", Level.OK, seen.proxy.known_by if declared == "auto" else f"{declared}, as it is told"
-            )
+            says = seen.proxy.known_by if declared == "auto" else f"{declared}, as it is told"
+            yield Diagnosis("proxy mode", Level.OK, says)
 
 
 def _routers(seen: ClusterSeen) -> Iterator[Diagnosis]:
@@ -269,22 +245,22 @@ def _routers(seen: ClusterSeen) -> Iterator[Diagnosis]:
 
 
 def _gateway_classes(seen: ClusterSeen, *, needed: bool) -> Iterator[Diagnosis]:
-    bad = [
-        (gateway_class["metadata"]["name"], condition.get("message", ""))
-        for gateway_class in seen.gateway_classes
-        for condition in conditions_of(gateway_class)
-        if condition["type"] == "Accepted" and condition["status"] != "True"
-    ]
-    for name, why in bad:
-        fix = f"run the controller of that class: kubectl describe gatewayclass {name}"
-        yield Diagnosis("Gateway API", Level.WARNING, f"GatewayClass {name} is not accepted: {why}", fix)
+    good = True
+    for gateway_class in seen.gateway_classes:
+        name = gateway_class["metadata"]["name"]
+        conditions = gateway_class.get("status", {}).get("conditions") or ()
+        for condition in conditions:
+            if condition["type"] == "Accepted" and condition["status"] != "True":
+                good = False
+                fix = f"run the controller of that class: kubectl describe gatewayclass {name}"
+                says = f"GatewayClass {name} is not accepted: {condition.get('message', '')}"
+                yield Diagnosis("Gateway API", Level.WARNING, says, fix)
     if not seen.gateway_classes and "list gatewayclasses" not in seen.refused:
         level = Level.FAULT if needed else Level.NOTE
         fix = "install a gateway, such as Envoy Gateway, Traefik or Contour" if needed else ""
-        yield Diagnosis(
-            "Gateway API", level, "is installed, and there is no GatewayClass: nobody carries routes out", fix
-        )
-    elif not bad:
+        says = "is installed, and there is no GatewayClass: nobody carries routes out"
+        yield Diagnosis("Gateway API", level, says, fix)
+    elif good:
         names = ", ".join(gateway_class["metadata"]["name"] for gateway_class in seen.gateway_classes)
         yield Diagnosis("Gateway API", Level.OK, f"classes: {names}")
 
@@ -295,12 +271,8 @@ def _prometheus(seen: ClusterSeen) -> Iterator[Diagnosis]:
             says = f"{target.url} is not a Service of this cluster; it was not asked from here"
             yield Diagnosis("Prometheus", Level.NOTE, says)
         elif not target.exists:
-            yield Diagnosis(
-                "Prometheus",
-                Level.FAULT,
-                f"{target.url}: there is no such Service",
-                "helm upgrade … --set prometheusUrl=",
-            )
+            says, fix = f"{target.url}: there is no such Service", "helm upgrade … --set prometheusUrl="
+            yield Diagnosis("Prometheus", Level.FAULT, says, fix)
         elif target.ready == 0:
             fix = "kubectl get pods in its namespace: none that the Service selects is ready"
             yield Diagnosis("Prometheus", Level.FAULT, f"{target.url}: the Service has no ready endpoint", fix)
@@ -310,11 +282,10 @@ def _prometheus(seen: ClusterSeen) -> Iterator[Diagnosis]:
 
 def _providers(seen: ClusterSeen) -> Iterator[Diagnosis]:
     for provider in seen.providers:
-        for condition in conditions_of(provider):
-            if condition["type"] in ("Ready", "Accepted") and is_false(condition):
-                name = f"{provider.get('kind') or 'provider'} {provider['metadata']['name']}"
-                fix = f"change it: {condition.get('reason', '')}, see docs/reasons.md"
-                yield Diagnosis("providers", Level.FAULT, f"{name}: {condition.get('message', '')}", fix)
+        for condition in conditions_of(provider, "Ready", "Accepted"):
+            name = f"{provider.get('kind') or 'provider'} {provider['metadata']['name']}"
+            fix = f"change it: {condition.get('reason', '')}, see docs/reasons.md"
+            yield Diagnosis("providers", Level.FAULT, f"{name}: {condition.get('message', '')}", fix)
 
 
 def _age_s(lease: Manifest, now_s: float) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
 
 from msgspec import Struct
 
@@ -32,12 +31,7 @@ class Diagnosis(Struct, frozen=True):
     fix: str = ""
 
 
-def conditions_of(one: Manifest) -> list[dict[str, Any]]:
-    """The conditions in an object's status."""
-    found: list[dict[str, Any]] = one.get("status", {}).get("conditions") or []
-    return found
-
-
-def is_false(condition: dict[str, Any]) -> bool:
-    """Whether a condition says no; `Unknown` is not no."""
-    return condition.get("status") == "False"
+def conditions_of(thing: Manifest, *types: str, status: str = "False") -> list[Manifest]:
+    """The conditions of these types in an object's status that say so; `Unknown` is not no."""
+    conditions = thing.get("status", {}).get("conditions") or ()
+    return [condition for condition in conditions if condition["type"] in types and condition.get("status") == status]

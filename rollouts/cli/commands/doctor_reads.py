@@ -11,6 +11,7 @@ from msgspec import Struct, field
 
 from rollouts.api.schema import crd_manifests
 from rollouts.cli.commands.rbac import config_secrets_named, secrets_named
+from rollouts.cli.view.follow import Collection, list_all
 from rollouts.cli.view.session import Session
 from rollouts.cluster.decoding import manifest_from
 from rollouts.cluster.discovery import ServerVersion, first_served, server_version
@@ -205,10 +206,12 @@ async def read_cluster(session: Session, *, controller_namespace: str | None) ->
     named = secret_rights([*rollouts, *templates])
     controllers = await _controllers(reader, controller_namespace, secrets=named)
     providers = [*await reader.all(TRAFFIC_PROVIDER), *await reader.all(METRIC_PROVIDER)]
-    leases = await reader.all(LEASE, controller_namespace, name=DEFAULT_LEASE_NAME)
-    served = await _served(
-        session, {each for controller in controllers for each in controller.flags("router")} | routers_of(rollouts)
-    )
+    leases = await reader.all(LEASE, controller_namespace, fieldSelector=f"metadata.name={DEFAULT_LEASE_NAME}")
+    routers = {router for controller in controllers for router in controller.flags("router")} | routers_of(rollouts)
+    served = {}
+    for router in sorted(routers & registry().keys()):
+        kinds = [kind for versions in kinds_of(registry()[router]) for kind in versions]
+        served[router] = await first_served(session.api, kinds, deadline_s=session.request_timeout_s) is not None
     own = [Right("rollouts.dev", "rollouts", verb, session.namespace) for verb in ("get", "list", "watch", "patch")]
     urls = dict.fromkeys(url for controller in controllers for url in controller.flags("prometheus-url"))
     return ClusterSeen(
@@ -225,7 +228,12 @@ async def read_cluster(session: Session, *, controller_namespace: str | None) ->
             for name in sorted({name for rollout in rollouts for name in route_fields_of(rollout)})
         },
         gateway_classes=await reader.all(GATEWAY_CLASS) if served.get("gatewayAPI") else (),
-        autoscalers=tuple(autoscaler for autoscaler in await reader.all(AUTOSCALER) if _scales_a_rollout(autoscaler)),
+        autoscalers=tuple(
+            autoscaler
+            for autoscaler in await reader.all(AUTOSCALER)
+            if (target := autoscaler.get("spec", {}).get("scaleTargetRef", {})).get("kind") == ROLLOUT.kind
+            and target.get("apiVersion", "").startswith(f"{ROLLOUT.group}/")
+        ),
         api_services=await reader.all(API_SERVICE),
         providers=tuple(providers),
         prometheus=tuple([await _target(reader, url) for url in urls]),
@@ -240,7 +248,7 @@ async def installed_controllers(session: Session) -> tuple[tuple[Manifest, ...],
     Raises: what `Client` raises, but neither ApiForbidden nor ApiNotFound.
     """
     reader = _Reader(session)
-    return await _deployments(reader, None), tuple(reader.refused)
+    return await reader.all(DEPLOYMENT, labelSelector=CHART_LABEL), tuple(reader.refused)
 
 
 def canary_of(rollout: Manifest) -> Manifest:
@@ -262,11 +270,6 @@ def route_fields_of(rollout: Manifest) -> list[str]:
     """The fields of `trafficRouting.gatewayAPI` that name routes in a Rollout: `httpRoutes`, `grpcRoutes`."""
     routing = (canary_of(rollout).get("trafficRouting") or {}).get("gatewayAPI") or {}
     return [field for field in KINDS if routing.get(field)]
-
-
-def autoscaled(autoscaler: Manifest) -> tuple[str, str]:
-    """Namespace and name of what an autoscaler scales."""
-    return autoscaler["metadata"]["namespace"], autoscaler["spec"]["scaleTargetRef"]["name"]
 
 
 def secret_rights(manifests: Sequence[Manifest]) -> list[Right]:
@@ -311,41 +314,27 @@ class _Reader:
     async def one(self, kind: Kind, namespace: str | None, name: str) -> Manifest | None:
         """One object; None when there is none, or when it may not be read."""
         try:
-            found = manifest_from(await self.session.client.get(kind, namespace, name))
+            return manifest_from(await self.session.client.get(kind, namespace, name))
         except ApiNotFound:
-            return None
+            pass
         except ApiForbidden:
             self.refused.append(f"get {kind.plural}")
-            return None
-        return found
+        return None
 
-    async def all(
-        self, kind: Kind, namespace: str | None = None, *, label_selector: str = "", name: str = ""
-    ) -> tuple[Manifest, ...]:
-        """All objects, or those of one name in all namespaces."""
-        items: list[Manifest] = []
-        token = ""
-        while True:
-            try:
-                page = await self.session.client.list_page(
-                    kind, namespace, label_selector=label_selector, continue_token=token
-                )
-            except ApiNotFound:
-                return ()
-            except ApiForbidden:
-                self.refused.append(f"list {kind.plural}")
-                return ()
-            answer = manifest_from(page)
-            items += answer.get("items") or ()
-            token = answer.get("metadata", {}).get("continue") or ""
-            if not token:
-                break
-        return tuple(item for item in items if not name or item["metadata"]["name"] == name)
+    async def all(self, kind: Kind, namespace: str | None = None, **query: str) -> tuple[Manifest, ...]:
+        """All objects that a query finds; namespace None is for all."""
+        try:
+            return (await list_all(self.session, Collection(kind=kind, namespace=namespace, query=query)))[0]
+        except ApiNotFound:
+            pass
+        except ApiForbidden:
+            self.refused.append(f"list {kind.plural}")
+        return ()
 
 
 async def _controllers(reader: _Reader, namespace: str | None, *, secrets: Sequence[Right]) -> list[Installed]:
     found = []
-    for deployment in await _deployments(reader, namespace):
+    for deployment in await reader.all(DEPLOYMENT, namespace, labelSelector=CHART_LABEL):
         metadata = deployment["metadata"]
         labels = deployment["spec"]["selector"].get("matchLabels") or {}
         selector = ",".join(f"{key}={value}" for key, value in labels.items())
@@ -357,17 +346,13 @@ async def _controllers(reader: _Reader, namespace: str | None, *, secrets: Seque
         found.append(
             Installed(
                 deployment,
-                pods=await reader.all(POD, metadata["namespace"], label_selector=selector),
+                pods=await reader.all(POD, metadata["namespace"], labelSelector=selector),
                 lease=await reader.one(LEASE, lease_namespace, lease_name),
                 missing=await _missing(reader.session, bare, needed(bare)),
                 missing_secrets=await _missing(reader.session, bare, mine) or (),
             )
         )
     return found
-
-
-async def _deployments(reader: _Reader, namespace: str | None) -> tuple[Manifest, ...]:
-    return await reader.all(DEPLOYMENT, namespace, label_selector=CHART_LABEL)
 
 
 async def _missing(session: Session, controller: Installed, rights: Sequence[Right]) -> tuple[Right, ...] | None:
@@ -402,15 +387,6 @@ async def _denied(
     return tuple(right for right, granted in zip(rights, answers, strict=True) if not granted)
 
 
-async def _served(session: Session, routers: Iterable[str]) -> dict[str, bool]:
-    known = registry()
-    found = {}
-    for router in sorted(each for each in routers if each in known):
-        kinds = [kind for versions in kinds_of(known[router]) for kind in versions]
-        found[router] = await first_served(session.api, kinds, deadline_s=session.request_timeout_s) is not None
-    return found
-
-
 async def _target(reader: _Reader, url: str) -> PrometheusUrl:
     """A host `SERVICE.NAMESPACE`, `SERVICE.NAMESPACE.svc` or with the cluster's domain names a Service."""
     name, _, rest = (urlsplit(url).hostname or "").partition(".")
@@ -419,12 +395,7 @@ async def _target(reader: _Reader, url: str) -> PrometheusUrl:
         return PrometheusUrl(url, in_cluster=False)
     if await reader.one(SERVICE, namespace, name) is None:
         return PrometheusUrl(url, in_cluster=True)
-    slices = await reader.all(ENDPOINT_SLICE, namespace, label_selector=f"kubernetes.io/service-name={name}")
+    slices = await reader.all(ENDPOINT_SLICE, namespace, labelSelector=f"kubernetes.io/service-name={name}")
     endpoints = [endpoint for one in slices for endpoint in one.get("endpoints") or ()]
     ready = sum(bool(endpoint.get("conditions", {}).get("ready", True)) for endpoint in endpoints)
     return PrometheusUrl(url, in_cluster=True, exists=True, ready=ready)
-
-
-def _scales_a_rollout(autoscaler: Manifest) -> bool:
-    target = autoscaler.get("spec", {}).get("scaleTargetRef", {})
-    return bool(target.get("kind") == ROLLOUT.kind and target.get("apiVersion", "").startswith(f"{ROLLOUT.group}/"))

@@ -5,10 +5,10 @@ Pure: functions of what `doctor_reads` saw.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
-from rollouts.cli.commands.doctor_finding import Diagnosis, Level, conditions_of, is_false
-from rollouts.cli.commands.doctor_reads import ClusterSeen, autoscaled, canary_of, route_fields_of
+from rollouts.cli.commands.doctor_finding import Diagnosis, Level, conditions_of
+from rollouts.cli.commands.doctor_reads import ClusterSeen, canary_of, route_fields_of
 from rollouts.cli.commands.lint_autoscalers import INSTEAD, multiplies_words, value_metrics
 from rollouts.objects import Manifest
 from rollouts.traffic.gateway_api.codec import KINDS
@@ -45,69 +45,53 @@ def metrics(seen: ClusterSeen) -> Iterator[Diagnosis]:
         available = {
             api_service["spec"].get("group", "")
             for api_service in seen.api_services
-            if any(
-                condition["type"] == "Available" and condition["status"] == "True"
-                for condition in conditions_of(api_service)
-            )
+            if conditions_of(api_service, "Available", status="True")
         }
-        for rollout in seen.rollouts:
-            wanted = (rollout.get("spec", {}).get("autoscaling") or {}).get("containerResource")
-            if wanted and "metrics.k8s.io" not in available:
-                says = (
-                    f"Rollout {_name(rollout)} asks what its container {wanted.get('container')} uses, and metrics.k8s.io is not "
-                    "available: its steps do not complete"
-                )
-                yield Diagnosis("metrics APIs", Level.FAULT, says, "install metrics-server")
-        yield from _apis(seen.autoscalers, available)
+        yield from _apis(seen, available)
     yield from _inactive(seen)
     yield from _multiplying(seen)
 
 
-def _apis(autoscalers: Iterable[Manifest], available: set[str]) -> Iterator[Diagnosis]:
-    for autoscaler in autoscalers:
+def _apis(seen: ClusterSeen, available: set[str]) -> Iterator[Diagnosis]:
+    for rollout in seen.rollouts:
+        wanted = (rollout.get("spec", {}).get("autoscaling") or {}).get("containerResource")
+        if wanted and "metrics.k8s.io" not in available:
+            asks = f"Rollout {_name(rollout)} asks what its container {wanted.get('container')} uses"
+            says = f"{asks}, and metrics.k8s.io is not available: its steps do not complete"
+            yield Diagnosis("metrics APIs", Level.FAULT, says, "install metrics-server")
+    for autoscaler in seen.autoscalers:
         types = {metric.get("type", "") for metric in autoscaler["spec"].get("metrics") or ()}
-        needed = {_API_OF_METRIC[each] for each in types if each in _API_OF_METRIC}
-        for api in sorted(needed - available):
-            fix = (
-                "install metrics-server"
-                if api == "metrics.k8s.io"
-                else "install an adapter, such as prometheus-adapter"
-            )
+        for api in sorted({_API_OF_METRIC[name] for name in types & _API_OF_METRIC.keys()} - available):
+            server = "metrics-server" if api == "metrics.k8s.io" else "an adapter, such as prometheus-adapter"
             says = f"HorizontalPodAutoscaler {_name(autoscaler)} needs {api}, which is not available: it does not scale"
-            yield Diagnosis("metrics APIs", Level.WARNING, says, fix)
+            yield Diagnosis("metrics APIs", Level.WARNING, says, f"install {server}")
 
 
 def _inactive(seen: ClusterSeen) -> Iterator[Diagnosis]:
     """An autoscaler that knows no number keeps the size that it has; a Rollout that waits for it does not go on."""
     waiting = {
-        (rollout["metadata"]["namespace"], rollout["metadata"]["name"])
+        _name(rollout)
         for rollout in seen.rollouts
         if {"settled", "minHeadroomPercent"} & set(rollout.get("spec", {}).get("autoscaling") or ())
     }
     for autoscaler in seen.autoscalers:
-        for condition in conditions_of(autoscaler):
-            if (
-                condition["type"] != "ScalingActive"
-                or not is_false(condition)
-                or condition.get("reason") == _SWITCHED_OFF
-            ):
+        for condition in conditions_of(autoscaler, "ScalingActive"):
+            if condition.get("reason") == _SWITCHED_OFF:
                 continue
-            gated = autoscaled(autoscaler) in waiting
+            rollout = _target_of(autoscaler)
             why = f"{condition.get('reason')}: {condition.get('message')}"
             says = f"HorizontalPodAutoscaler {_name(autoscaler)} does not scale: {why}"
-            says += f"; Rollout {'/'.join(autoscaled(autoscaler))} waits for it (spec.autoscaling)" if gated else ""
+            says += f"; Rollout {rollout} waits for it (spec.autoscaling)" if rollout in waiting else ""
             namespace, name = autoscaler["metadata"]["namespace"], autoscaler["metadata"]["name"]
             fix = f"kubectl describe hpa {name} -n {namespace}: a metric is not measured, or requests are missing in the pods"
-            yield Diagnosis("autoscalers", Level.FAULT if gated else Level.WARNING, says, fix)
+            yield Diagnosis("autoscalers", Level.FAULT if rollout in waiting else Level.WARNING, says, fix)
 
 
 def _multiplying(seen: ClusterSeen) -> Iterator[Diagnosis]:
     """Autoscalers that multiply one value by all ready pods, where those of a canary come on top of `replicas`."""
-    canaries = {
-        (rollout["metadata"]["namespace"], rollout["metadata"]["name"]): canary_of(rollout) for rollout in seen.rollouts
-    }
+    canaries = {_name(rollout): canary_of(rollout) for rollout in seen.rollouts}
     for autoscaler in seen.autoscalers:
-        canary, names = canaries.get(autoscaled(autoscaler), {}), value_metrics(autoscaler["spec"])
+        canary, names = canaries.get(_target_of(autoscaler), {}), value_metrics(autoscaler["spec"])
         if names and canary.get("trafficRouting") is not None and not canary.get("dynamicStableScale"):
             says = multiplies_words(f"HorizontalPodAutoscaler {_name(autoscaler)}", names)
             yield Diagnosis("autoscalers", Level.WARNING, says.removesuffix(f"; {INSTEAD}"), INSTEAD)
@@ -130,10 +114,8 @@ def routes(seen: ClusterSeen) -> Iterator[Diagnosis]:
                 says = f"Rollout {_name(rollout)} needs {kind.kind}, which {_bundle(seen.route_crds)} does not have"
                 yield Diagnosis("Gateway API", Level.FAULT, says, _GATEWAY_CRDS)
             elif field == "httpRoutes" and _mirrors_a_part(rollout) and not _has_mirror_percentage(versions):
-                says = (
-                    f"Rollout {_name(rollout)} mirrors a part of the requests, and {_bundle(seen.route_crds)} drops the "
-                    "percentage: all of them would be mirrored"
-                )
+                drops = f"{_bundle(seen.route_crds)} drops the percentage: all of them would be mirrored"
+                says = f"Rollout {_name(rollout)} mirrors a part of the requests, and {drops}"
                 yield Diagnosis("Gateway API", Level.FAULT, says, f"{_GATEWAY_CRDS}, v1.3 or newer")
 
 
@@ -162,5 +144,9 @@ def _bundle(crds: Mapping[str, Manifest | None]) -> str:
     return f"the installed Gateway API ({', '.join(versions)})" if versions else "the installed Gateway API"
 
 
-def _name(one: Manifest) -> str:
-    return f"{one['metadata']['namespace']}/{one['metadata']['name']}"
+def _name(thing: Manifest) -> str:
+    return f"{thing['metadata']['namespace']}/{thing['metadata']['name']}"
+
+
+def _target_of(autoscaler: Manifest) -> str:
+    return f"{autoscaler['metadata']['namespace']}/{autoscaler['spec']['scaleTargetRef']['name']}"

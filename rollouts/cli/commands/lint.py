@@ -1,4 +1,4 @@
-"""`rollouts lint`: every problem of every object of ours in a file, with line and path; no cluster needed. Pure.
+"""The checks of `rollouts lint`: every problem of every object of ours in a file, with line and path; no cluster needed. Pure.
 
 Problems are what the controller reports too (`api/spec/parse.py`, `traffic/demands.py`), Services in the file that contradict
 the Rollouts that name them, and keys that a ConfigMap in the file lacks. So the controller can carry out a file that passes.
@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +35,10 @@ from rollouts.cli.commands.lint_fields import autoscaler_problems, falling_weigh
 from rollouts.cli.commands.lint_output import LintReport, Remark
 from rollouts.cli.kubernetes.metadata import metadata_problems
 from rollouts.cli.kubernetes.objects import job_problems, object_problems
-from rollouts.cli.kubernetes.parts import is_a, mapping
+from rollouts.cli.kubernetes.parts import entries, is_a, mapping
 from rollouts.cli.kubernetes.pods import template_problems as pod_problems
 from rollouts.cli.kubernetes.pods import unique
+from rollouts.cli.kubernetes.schema import Problem
 from rollouts.cli.kubernetes.yaml_text import TextRead, node_at, read_text
 from rollouts.controller.observe.observer import context_of
 from rollouts.controller.observe.places import places_of
@@ -54,7 +56,7 @@ from rollouts.core.model.service_ref import SubsetName
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.steps import SetWeight, WeightPercent
 from rollouts.core.routing.routes import asked_split
-from rollouts.errors import SpecInvalid, SpecProblem, Unroutable
+from rollouts.errors import SpecInvalid, Unroutable
 from rollouts.objects import (
     ANALYSIS_TEMPLATE,
     CLUSTER_ANALYSIS_TEMPLATE,
@@ -63,6 +65,7 @@ from rollouts.objects import (
     SERVICE,
     TRAFFIC_PROVIDER,
     Key,
+    Kind,
     Manifest,
 )
 from rollouts.traffic.codec import Context, Objects, Provider, Target
@@ -100,14 +103,13 @@ def known_in(*files: TextRead, declared: Iterable[Manifest] = ()) -> Known:
         declared: TrafficProviders of a cluster; those in the files replace them.
     """
     manifests = [manifest for file in files for manifest in file.manifests]
+    workloads = [(mapping(manifest.get("metadata")).get("namespace"), workload_of(manifest)) for manifest in manifests]
     return Known(
         providers=providers((*declared, *manifests)),
         templates=templates_of(manifests),
         configs=configs_of(manifests),
         autoscalers=autoscalers_of(manifests),
-        workloads=tuple(
-            (_namespace(manifest), found) for manifest in manifests if (found := workload_of(manifest)) is not None
-        ),
+        workloads=tuple((namespace, workload) for namespace, workload in workloads if workload is not None),
     )
 
 
@@ -138,96 +140,195 @@ def lint(file: TextRead, known: Known, *, source: str = "", metrics: Collection[
 
     Raises: nothing. A text that is no YAML is a problem like any other.
     """
-    report = LintReport(source)
+    linter = _Linter(LintReport(source), known, metrics)
+    report = linter.report
     if file.broken is not None:
         report.problems.append(Remark(file.broken.line, "YAML", file.broken.why))
     elif not file.objects:
         report.problems.append(Remark(1, "document", "there is no object in it, so nothing was checked"))
-    found = _Found(known, metrics=metrics)
     for node, document in file.objects:
-        _check(node, document, report, found)
-    report.problems += _contradictions(found)
-    for node, document in found.autoscalers:
-        here = (rollout for _, rollout, _ in found.rollouts if _namespace(rollout) == _namespace(document))
-        problems = autoscaler_problems(document, {_name(rollout): rollout for rollout in here})
-        report.problems += _problems_at(node, document, problems)
-    for node, document in found.others:
-        for _, rollout, spec in found.rollouts:
-            report.problems += _problems_at(node, document, _route_problems(document, rollout, spec, known.providers))
-    report.advice += _advice(found)
+        if isinstance(document, dict):
+            linter.check(_Object(node, document))
+        else:
+            why = "a Kubernetes object is a mapping with apiVersion and kind"
+            report.problems.append(Remark(node.start_mark.line + 1, "document", why))
+    linter.compare()
+    linter.advise()
     return report
 
 
+class _Object(Struct, frozen=True):
+    """An object of a file, with its node for line numbers."""
+
+    node: yaml.Node
+    manifest: Manifest
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        return mapping(self.manifest.get("metadata"))
+
+    @property
+    def name(self) -> str:
+        return str(self.metadata.get("name") or "")
+
+    @property
+    def namespace(self) -> str | None:
+        return self.metadata.get("namespace")
+
+    def remark(self, path: str, message: str, severity: str = "error", rule: str = "") -> Remark:
+        subject = f"{self.manifest.get('kind')} {self.metadata.get('name') or '(no name)'}"
+        return Remark(node_at(self.node, path)[1], subject, message, severity, rule)
+
+    def problems(self, problems: Iterable[Problem]) -> list[Remark]:
+        return [self.remark(path, f"{path}: {message}") for path, message in problems]
+
+    def warnings(self, rule: str, warnings: Iterable[Problem]) -> list[Remark]:
+        severity = Severity.WARNING
+        return [self.remark(path, f"{severity}: {path}: {message}", severity, rule) for path, message in warnings]
+
+    def findings(self, findings: Iterable[Finding]) -> list[Remark]:
+        return [self.remark(finding.path, str(finding), finding.severity, finding.rule) for finding in findings]
+
+
+class _Rollout(_Object, frozen=True):
+    """A Rollout without a problem."""
+
+    spec: RolloutSpec
+
+
 @dataclass(slots=True)
-class _Found:
-    """The Rollouts and Services of a file, with their nodes for line numbers."""
+class _Linter:
+    """Checks the objects of one file, one after the other, then what they say together."""
 
+    report: LintReport
     known: Known
-    metrics: Collection[str] | None = None
-    rollouts: list[tuple[yaml.Node, Manifest, RolloutSpec]] = field(default_factory=list)
-    services: list[tuple[yaml.Node, Manifest]] = field(default_factory=list)
-    autoscalers: list[tuple[yaml.Node, Manifest]] = field(default_factory=list)
-    others: list[tuple[yaml.Node, Manifest]] = field(default_factory=list)
+    metrics: Collection[str] | None
+    rollouts: list[_Rollout] = field(default_factory=list)
+    services: list[_Object] = field(default_factory=list)
+    others: list[_Object] = field(default_factory=list)
 
+    def check(self, checked: _Object) -> None:
+        """Checks an object by itself, one of others as the API server does; one that was meant to be ours is a problem."""
+        report, manifest = self.report, checked.manifest
+        kind = _LINTED.get(str(manifest.get("kind")))
+        if kind is not None and is_a(manifest, kind):
+            problems = (
+                (path, f"{text}{mend(kind.kind, path, text)}") for path, text in self._problems_of(checked, kind)
+            )
+            report.problems += checked.problems(problems)
+            return
+        self.others.append(checked)
+        if is_a(manifest, SERVICE):
+            self.services.append(checked)
+        report.problems += checked.problems(object_problems(manifest))
+        if (why := stranger(manifest, _LINTED)) is not None:
+            report.problems.append(checked.remark("apiVersion", why))
+        else:
+            report.skipped.append(checked.remark("", f"skipped, because it is not a {ROLLOUT.api_version} object"))
 
-def _check(node: yaml.Node, document: Any, report: LintReport, found: _Found) -> None:
-    line = node.start_mark.line + 1
-    if not isinstance(document, dict):
-        report.problems.append(Remark(line, "document", "a Kubernetes object is a mapping with apiVersion and kind"))
-        return
-    if is_a(document, SERVICE):
-        found.services.append((node, document))
-    ours = _LINTED.get(str(document.get("kind")))
-    if document.get("kind") == "HorizontalPodAutoscaler":
-        found.autoscalers.append((node, document))
-    if ours is None or not is_a(document, ours):
-        found.others.append((node, document))
-        _pass_over(node, document, report)
-        return
-    if ours is TRAFFIC_PROVIDER:
-        report.providers += 1
-        name = _name(document)
-        problems = list(_problems(document, lambda spec: provider_of(name, spec, _fixed())))
-    elif ours is METRIC_PROVIDER:
-        report.servers += 1
-        name = _name(document)
-        problems = list(_problems(document, lambda spec: server_of(name, spec, folder=_ANY_FOLDER, taken=False)))
-    elif ours is not ROLLOUT:
+    def _problems_of(self, checked: _Object, kind: Kind) -> Iterable[Problem]:
+        report, manifest, name = self.report, checked.manifest, checked.name
+        if kind is TRAFFIC_PROVIDER:
+            report.providers += 1
+            return _spec_problems(manifest, lambda spec: provider_of(name, spec, _fixed()))
+        if kind is METRIC_PROVIDER:
+            report.servers += 1
+            return _spec_problems(manifest, lambda spec: server_of(name, spec, folder=_ANY_FOLDER, taken=False))
+        if kind is ROLLOUT:
+            report.checked += 1
+            return self._rollout_problems(checked)
         report.templates += 1
-        problems = [*_head_problems(document), *template_problems(document.get("spec")), *_job_problems(document)]
-        spec = document.get("spec")
-        unknown = (*(query_remarks(spec, found.metrics) if found.metrics is not None else ()), *cluster_remarks(spec))
-        report.advice += _warnings(node, document, "MetricUnknown", unknown)
-        report.advice += _warnings(node, document, "NoEvidence", no_evidence_remarks(spec))
-    else:
-        report.checked += 1
-        traffic, namespace = found.known.providers, _namespace(document) or "default"
-        problems = list(_problems(document, lambda spec: places_of(parse_spec(spec), traffic, namespace=namespace)))
-        in_template = list(_template_problems(document))
-        if not problems and not in_template:
-            spec = parse_spec(document["spec"])
-            found.rollouts.append((node, document, spec))
-            problems = list(rollout_problems(document, spec, found.known.templates))
-            problems += config_problems(document, found.known.configs)
-        problems = list(unique([*problems, *in_template]))
-    mended = ((path, f"{message}{mend(ours.kind, path, message)}") for path, message in problems)
-    report.problems += _problems_at(node, document, mended)
+        spec = manifest.get("spec")
+        unknown = () if self.metrics is None else query_remarks(spec, self.metrics)
+        report.advice += checked.warnings("MetricUnknown", (*unknown, *cluster_remarks(spec)))
+        report.advice += checked.warnings("NoEvidence", no_evidence_remarks(spec))
+        jobs = (
+            problem
+            for index, metric in entries(mapping(spec).get("metrics"))
+            if isinstance(job := mapping(mapping(metric.get("provider")).get("job")).get("spec"), dict)
+            for problem in job_problems(job, f"spec.metrics[{index}].provider.job.spec")
+        )
+        return *_head_problems(manifest), *template_problems(spec), *jobs
+
+    def _rollout_problems(self, checked: _Object) -> Iterable[Problem]:
+        """The API server's problems with its pods come last, at paths that have none yet."""
+        manifest, spec = checked.manifest, mapping(checked.manifest.get("spec"))
+        namespace = checked.namespace or "default"
+        problems = _spec_problems(
+            manifest, lambda spec: places_of(parse_spec(spec), self.known.providers, namespace=namespace)
+        )
+        refused = (
+            list(pod_problems(spec["template"], "spec.template")) if isinstance(spec.get("template"), dict) else []
+        )
+        if not problems and not refused:
+            rollout = _Rollout(checked.node, manifest, parse_spec(manifest["spec"]))
+            self.rollouts.append(rollout)
+            problems += rollout_problems(manifest, rollout.spec, self.known.templates)
+            problems += config_problems(manifest, self.known.configs)
+        return unique([*problems, *refused])
+
+    def compare(self) -> None:
+        """How Services, autoscalers and routes contradict the Rollouts. One that is not in the files is no problem."""
+        for service, rollout in self._with_rollouts(self.services):
+            if service.name in named_services(rollout.spec.strategy):
+                template = rollout.manifest["spec"]["template"]
+                found = contradictions(service.manifest, template, rollout=rollout.name)
+                problems = [(problem.path, problem.message) for problem in found]
+                self.report.problems += service.problems([*problems, *self._port_problems(service, rollout)])
+        for autoscaler in self.others:
+            if autoscaler.manifest.get("kind") == "HorizontalPodAutoscaler":
+                beside = {rollout.name: rollout.manifest for _, rollout in self._with_rollouts([autoscaler])}
+                self.report.problems += autoscaler.problems(autoscaler_problems(autoscaler.manifest, beside))
+        for route, rollout in product(self.others, self.rollouts):
+            self.report.problems += route.problems(_route_problems(route, rollout, self.known.providers))
+
+    def _with_rollouts(self, things: Iterable[_Object]) -> Iterator[tuple[_Object, _Rollout]]:
+        """Each with every Rollout of its namespace."""
+        return (pair for pair in product(things, self.rollouts) if pair[0].namespace == pair[1].namespace)
+
+    def _port_problems(self, service: _Object, rollout: _Rollout) -> Iterator[Problem]:
+        """The ports that routers name and the Service lacks, each once."""
+        places = places_of(rollout.spec, self.known.providers, namespace=rollout.namespace or "default")
+        for router, port in {place.route.router: place.target.service_port for place in places}.items():
+            if port is not None and lacks_port(service.manifest, port):
+                named = f"trafficRouting.{router}.servicePort"
+                yield "spec.ports", f"has no port {port}, which Rollout {rollout.name} names as {named}"
+
+    def advise(self) -> None:
+        """The findings of every Rollout, then those of every Service that is related to one, each once."""
+        for rollout in self.rollouts:
+            self.report.advice += self._advice(rollout)
+        told: dict[tuple[int, str], Remark] = {}
+        for service, rollout in self._with_rollouts(self.services):
+            if (relation := relation_of(service.manifest, rollout.spec)) is not None:
+                findings = service_findings(service.manifest, relation=relation)
+                # A Service without a selector is reported as a problem.
+                findings = tuple(finding for finding in findings if finding.rule is not Rule.NO_SELECTOR)
+                for remark in service.findings(findings):
+                    told.setdefault((remark.line, remark.message), remark)
+        self.report.advice += told.values()
+
+    def _advice(self, rollout: _Rollout) -> Iterator[Remark]:
+        manifest, spec, known = rollout.manifest, rollout.spec, self.known
+        numbers = drain_numbers(spec.drain, LEAST)
+        template = manifest["spec"]["template"]
+        yield from rollout.findings(exit_findings(template, drain=spec.drain, numbers=numbers, surges=surges(spec)))
+        yield from rollout.findings(config_findings(manifest, spec, known.configs))
+        # Only a note where the files have a Service that selects the pods of both revisions: clients may use that one.
+        beside = [service.manifest for service in self.services if service.namespace == rollout.namespace]
+        shared = any(relation_of(service, spec) is Relation.SHARED for service in beside)
+        yield from rollout.findings(weight_findings(spec, severity=Severity.NOTE if shared else Severity.WARNING))
+        yield from rollout.warnings("FallingWeights", falling_weights(manifest))
+        yield from rollout.warnings("HashLabel", hash_label_remarks(manifest))
+        yield from rollout.warnings("ReplicasOfAutoscaler", replicas_remarks(manifest, known.autoscalers))
+        yield from rollout.warnings("ValueOfAutoscaler", value_remarks(manifest, spec.strategy, known.autoscalers))
+        if (mine := workload_of(manifest)) is not None:
+            workloads = (workload for namespace, workload in known.workloads if namespace == rollout.namespace)
+            if others := sorted({str(workload) for workload in workloads if share_pods(mine, workload)}):
+                yield from rollout.warnings("SelectorShared", [("spec.selector", shared_text(others))])
 
 
-def _pass_over(node: yaml.Node, document: Manifest, report: LintReport) -> None:
-    """Notes an object that is not checked; one that was meant to be ours is a problem."""
-    subject = _subject(document)
-    report.problems += _problems_at(node, document, object_problems(document))
-    if (why := stranger(document, _LINTED)) is not None:
-        report.problems.append(Remark(node_at(node, "apiVersion")[1], subject, why))
-    else:
-        message = f"skipped, because it is not a {ROLLOUT.api_version} object"
-        report.skipped.append(Remark(node.start_mark.line + 1, subject, message))
-
-
-def _route_problems(
-    route: Manifest, rollout: Manifest, spec: RolloutSpec, known: Mapping[str, Provider]
-) -> Iterator[tuple[str, str]]:
+def _route_problems(route: _Object, rollout: _Rollout, known: Mapping[str, Provider]) -> Iterator[Problem]:
     """Why the Rollout's router cannot split requests with this route; nothing for an object that the Rollout does not name.
 
     Routes between subsets of one Service are left out: what they name depends on the object that defines the subsets.
@@ -235,24 +336,23 @@ def _route_problems(
     Args:
         known: the traffic providers, by name.
     """
-    metadata, route_metadata = mapping(rollout.get("metadata")), mapping(route.get("metadata"))
-    namespace, name = str(metadata.get("namespace") or "default"), str(metadata.get("name") or "")
-    route_name = (route_metadata.get("name"), route_metadata.get("namespace") or "default")
+    namespace, name, spec = str(rollout.namespace or "default"), rollout.name, rollout.spec
+    route_name = (route.metadata.get("name"), route.namespace or "default")
     if any(isinstance(service, SubsetName) for service in named_services(spec.strategy)):
         return
     for place in places_of(spec, known, namespace=namespace):
-        target = place.target
+        target, objects = place.target, Objects(user=route.manifest)
         mine = (target.name, target.namespace) == route_name
-        versions = {(kind.api_version, kind.kind) for kind in target.kinds}
-        if place.provider is None or not mine or (route.get("apiVersion"), route.get("kind")) not in versions:
+        of_its_kind = any(is_a(route.manifest, kind) for kind in target.kinds)
+        if place.provider is None or not mine or not of_its_kind:
             continue
-        if not isinstance(route.get("spec", {}), dict):
+        if not isinstance(route.manifest.get("spec", {}), dict):
             yield "spec", "must be an object"
             continue
         context = context_of(Key(namespace, name), spec, RolloutStatus())
         try:
-            place.provider.read(Objects(user=route), target, context)
-            for at, why in _steps_not_said(place.provider, Objects(user=route), target, context, spec):
+            place.provider.read(objects, target, context)
+            for at, why in _steps_not_said(place.provider, objects, target, context, spec):
                 yield "spec", f"Rollout {name} cannot take its step {at} with it: {why}"
         except Unroutable as why:
             yield "spec", f"Rollout {name} cannot split requests with it: {why}"
@@ -279,18 +379,7 @@ def _steps_not_said(
                 yield at, str(why)
 
 
-def _problems_at(node: yaml.Node, document: Manifest, problems: Iterable[tuple[str, str]]) -> Iterator[Remark]:
-    for path, message in problems:
-        yield Remark(node_at(node, path)[1], _subject(document), f"{path}: {message}")
-
-
-def _warnings(node: yaml.Node, document: Manifest, rule: str, remarks: Iterable[tuple[str, str]]) -> Iterator[Remark]:
-    for path, message in remarks:
-        text = f"{Severity.WARNING}: {path}: {message}"
-        yield Remark(node_at(node, path)[1], _subject(document), text, severity=Severity.WARNING, rule=rule)
-
-
-def _head_problems(document: Manifest) -> Iterator[tuple[str, str]]:
+def _head_problems(document: Manifest) -> Iterator[Problem]:
     metadata = document.get("metadata") or {}
     if not isinstance(metadata, dict) or not (metadata.get("name") or metadata.get("generateName")):
         yield "metadata.name", "a name is required"
@@ -301,31 +390,15 @@ def _head_problems(document: Manifest) -> Iterator[tuple[str, str]]:
         yield "spec", "a mapping is required"
 
 
-def _template_problems(document: Manifest) -> Iterator[tuple[str, str]]:
-    """What the API server would refuse in the pods of a Rollout that has a template."""
-    spec = document.get("spec")
-    if isinstance(spec, dict) and isinstance(spec.get("template"), dict):
-        yield from pod_problems(spec["template"], "spec.template")
-
-
-def _job_problems(document: Manifest) -> Iterator[tuple[str, str]]:
-    """What the API server would refuse in the Jobs of a template's metrics."""
-    spec = document.get("spec")
-    metrics = spec.get("metrics") if isinstance(spec, dict) else None
-    for index, metric in enumerate(metrics if isinstance(metrics, list) else ()):
-        match metric:
-            case {"provider": {"job": {"spec": dict(job)}}}:
-                yield from job_problems(job, f"spec.metrics[{index}].provider.job.spec")
-
-
-def _problems(document: Manifest, read: Callable[[Manifest], object]) -> Iterator[tuple[str, str]]:
+def _spec_problems(document: Manifest, read: Callable[[Manifest], object]) -> list[Problem]:
     """The problems of an object of ours, and those with which `read` refuses its spec."""
-    yield from _head_problems(document)
+    problems = list(_head_problems(document))
     if isinstance(document.get("spec"), dict):
         try:
             read(document["spec"])
         except SpecInvalid as invalid:
-            yield from ((problem.path, problem.message) for problem in invalid.problems)
+            problems += [(problem.path, problem.message) for problem in invalid.problems]
+    return problems
 
 
 def providers(manifests: Iterable[Manifest] = ()) -> Mapping[str, Provider]:
@@ -333,110 +406,12 @@ def providers(manifests: Iterable[Manifest] = ()) -> Mapping[str, Provider]:
     found: dict[str, Provider] = {}
     for manifest in manifests:
         if is_a(manifest, TRAFFIC_PROVIDER) and isinstance(manifest.get("spec"), dict):
+            name = str(mapping(manifest.get("metadata")).get("name") or "")
             with suppress(SpecInvalid):
-                found[_name(manifest)] = provider_of(_name(manifest), manifest["spec"], _fixed())
+                found[name] = provider_of(name, manifest["spec"], _fixed())
     return {**found, **_fixed()}
 
 
 @cache
 def _fixed() -> Mapping[str, Provider]:
     return registry(installed())
-
-
-def _contradictions(found: _Found) -> Iterator[Remark]:
-    """How Services contradict the Rollouts that name them. A Service that is not in the files is no problem."""
-    for node, document in found.services:
-        for _, rollout, spec in found.rollouts:
-            if _namespace(document) == _namespace(rollout) and _name(document) in named_services(spec.strategy):
-                problems = [
-                    *contradictions(document, rollout["spec"]["template"], rollout=_name(rollout)),
-                    *_port_problems(document, rollout, spec, found.known.providers),
-                ]
-                for problem in problems:
-                    yield Remark(node_at(node, problem.path)[1], _subject(document), str(problem))
-
-
-def _port_problems(
-    service: Manifest, rollout: Manifest, spec: RolloutSpec, known: Mapping[str, Provider]
-) -> Iterator[SpecProblem]:
-    """The ports that routers name and the Service lacks, each once."""
-    places = places_of(spec, known, namespace=_namespace(rollout) or "default")
-    named = {place.route.router: place.target.service_port for place in places}
-    for router, port in named.items():
-        if port is not None and lacks_port(service, port):
-            message = f"has no port {port}, which Rollout {_name(rollout)} names as trafficRouting.{router}.servicePort"
-            yield SpecProblem("spec.ports", message)
-
-
-def _advice(found: _Found) -> Iterator[Remark]:
-    """The findings of every Rollout, then those of every Service that is related to one, each once."""
-    told: set[tuple[int, str]] = set()
-    for node, document, spec in found.rollouts:
-        yield from _remarks(node, document, pod_findings(document, spec))
-        yield from _remarks(node, document, config_findings(document, spec, found.known.configs))
-        yield from _remarks(node, document, weight_findings(spec, severity=_weighs(found, document, spec)))
-        autoscalers = found.known.autoscalers
-        yield from _warnings(node, document, "FallingWeights", falling_weights(document))
-        yield from _warnings(node, document, "HashLabel", hash_label_remarks(document))
-        yield from _warnings(node, document, "ReplicasOfAutoscaler", replicas_remarks(document, autoscalers))
-        yield from _warnings(node, document, "ValueOfAutoscaler", value_remarks(document, spec.strategy, autoscalers))
-        if others := _sharing(document, found.known):
-            yield from _warnings(node, document, "SelectorShared", [("spec.selector", shared_text(others))])
-    for node, document in found.services:
-        for _, rollout, spec in found.rollouts:
-            relation = relation_of(document, spec)
-            if relation is None or _namespace(document) != _namespace(rollout):
-                continue
-            findings = service_findings(document, relation=relation)
-            # A Service without a selector is reported as a problem.
-            for remark in _remarks(
-                node, document, [finding for finding in findings if finding.rule is not Rule.NO_SELECTOR]
-            ):
-                if (remark.line, remark.message) not in told:
-                    told.add((remark.line, remark.message))
-                    yield remark
-
-
-def _weighs(found: _Found, rollout: Manifest, spec: RolloutSpec) -> Severity:
-    """A note where the files have a Service that selects the pods of both revisions: clients may use that one."""
-    beside = [service for _, service in found.services if _namespace(service) == _namespace(rollout)]
-    shared = any(relation_of(each, spec) is Relation.SHARED for each in beside)
-    return Severity.NOTE if shared else Severity.WARNING
-
-
-def _sharing(document: Manifest, known: Known) -> list[str]:
-    """What stands in the same files and finds the Rollout's pods, or has pods that it finds."""
-    mine, namespace = workload_of(document), _namespace(document)
-    if mine is None:
-        return []
-    return sorted(
-        {str(workload) for where, workload in known.workloads if where == namespace and share_pods(mine, workload)}
-    )
-
-
-def pod_findings(document: Manifest, spec: RolloutSpec) -> tuple[Finding, ...]:
-    """The graceful-exit checklist of one Rollout, with the lowest numbers of any cluster."""
-    numbers = drain_numbers(spec.drain, LEAST)
-    return exit_findings(document["spec"]["template"], drain=spec.drain, numbers=numbers, surges=surges(spec))
-
-
-def _remarks(node: yaml.Node, document: Manifest, findings: Iterable[Finding]) -> Iterator[Remark]:
-    for finding in findings:
-        line = node_at(node, finding.path)[1]
-        yield Remark(line, _subject(document), str(finding), severity=finding.severity, rule=finding.rule)
-
-
-def _subject(document: Manifest) -> str:
-    metadata = document.get("metadata")
-    name = metadata.get("name") if isinstance(metadata, dict) else None
-    return f"{document.get('kind')} {name or '(no name)'}"
-
-
-def _name(document: Manifest) -> str:
-    metadata = document.get("metadata")
-    return str(metadata.get("name") or "") if isinstance(metadata, dict) else ""
-
-
-def _namespace(document: Manifest) -> str | None:
-    metadata = document.get("metadata")
-    return metadata.get("namespace") if isinstance(metadata, dict) else None

@@ -7,14 +7,13 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from rollouts.cli.kubernetes.parts import mapping
+from rollouts.cli.kubernetes.parts import entries, mapping
+from rollouts.cli.kubernetes.schema import Problem
 from rollouts.core.model.rollout import Canary, Strategy
 from rollouts.objects import AUTOSCALER, ROLLOUT, Manifest
 
 KEDA_GROUP, SCALED_OBJECT = "keda.sh", "ScaledObject"
 """Source: https://keda.sh/docs/latest/reference/scaledobject-spec/."""
-
-
 INSTEAD = "write AverageValue there, or dynamicStableScale: true (docs/autoscaling.md)"
 
 
@@ -37,24 +36,24 @@ class FileAutoscaler(Struct, frozen=True):
 FileAutoscalers: TypeAlias = tuple[FileAutoscaler, ...]
 
 
-def autoscalers_of(documents: Iterable[Any]) -> FileAutoscalers:
+def autoscalers_of(manifests: Iterable[Manifest]) -> FileAutoscalers:
     """The autoscalers among the objects of files whose target is a Rollout, in their order."""
     autoscalers = []
-    for document in documents:
-        if not isinstance(document, dict):
-            continue
-        kind, group = document.get("kind"), str(document.get("apiVersion")).partition("/")[0]
-        spec, metadata = mapping(document.get("spec")), mapping(document.get("metadata"))
+    for manifest in manifests:
+        spec, metadata = mapping(manifest.get("spec")), mapping(manifest.get("metadata"))
         target = mapping(spec.get("scaleTargetRef"))
-        target_kind = (target.get("kind"), str(target.get("apiVersion")).partition("/")[0])
-        scales = (group, kind) in ((AUTOSCALER.group, AUTOSCALER.kind), (KEDA_GROUP, SCALED_OBJECT))
-        if scales and target_kind == (ROLLOUT.kind, ROLLOUT.group):
-            shown, rollout = f"{kind} {metadata.get('name')}", str(target.get("name"))
+        scales = _group_kind(manifest) in ((AUTOSCALER.group, AUTOSCALER.kind), (KEDA_GROUP, SCALED_OBJECT))
+        if scales and _group_kind(target) == (ROLLOUT.group, ROLLOUT.kind):
+            shown, rollout = f"{manifest['kind']} {metadata.get('name')}", str(target.get("name"))
             autoscalers.append(FileAutoscaler(shown, metadata.get("namespace"), rollout, value_metrics(spec)))
     return tuple(autoscalers)
 
 
-def replicas_remarks(rollout: Manifest, autoscalers: FileAutoscalers) -> Iterator[tuple[str, str]]:
+def _group_kind(thing: Mapping[str, Any]) -> tuple[str, Any]:
+    return str(thing.get("apiVersion")).partition("/")[0], thing.get("kind")
+
+
+def replicas_remarks(rollout: Manifest, autoscalers: FileAutoscalers) -> Iterator[Problem]:
     """What to say when a Rollout's file sets the number of pods that an autoscaler sets too."""
     if "replicas" in mapping(rollout.get("spec")):
         for autoscaler in _autoscalers_of_rollout(rollout, autoscalers):
@@ -63,7 +62,7 @@ def replicas_remarks(rollout: Manifest, autoscalers: FileAutoscalers) -> Iterato
             yield "spec.replicas", f"{twice}; {fix}"
 
 
-def value_remarks(rollout: Manifest, strategy: Strategy, autoscalers: FileAutoscalers) -> Iterator[tuple[str, str]]:
+def value_remarks(rollout: Manifest, strategy: Strategy, autoscalers: FileAutoscalers) -> Iterator[Problem]:
     """What to say when an autoscaler multiplies one value by all pods, and the canary's come on top of `replicas`."""
     if adds_pods(strategy):
         for autoscaler in _autoscalers_of_rollout(rollout, autoscalers):
@@ -85,21 +84,16 @@ def multiplies_words(autoscaler: str, metrics: tuple[str, ...]) -> str:
     )
 
 
-def _autoscalers_of_rollout(rollout: Manifest, autoscalers: FileAutoscalers) -> Iterator[FileAutoscaler]:
+def _autoscalers_of_rollout(rollout: Manifest, autoscalers: FileAutoscalers) -> list[FileAutoscaler]:
     metadata = mapping(rollout.get("metadata"))
-    for autoscaler in autoscalers:
-        if (autoscaler.namespace, autoscaler.rollout) == (metadata.get("namespace"), metadata.get("name")):
-            yield autoscaler
+    key = (metadata.get("namespace"), metadata.get("name"))
+    return [autoscaler for autoscaler in autoscalers if (autoscaler.namespace, autoscaler.rollout) == key]
 
 
 def value_metrics(spec: Mapping[str, Any]) -> tuple[str, ...]:
     """The names of the metrics of an HPA, and of the triggers of a ScaledObject, with a target of type Value."""
-    sources = [mapping(metric.get("object") or metric.get("external")) for metric in _items(spec.get("metrics"))]
+    sources = [mapping(metric.get("object") or metric.get("external")) for _, metric in entries(spec.get("metrics"))]
     by_value = [source for source in sources if mapping(source.get("target")).get("type") == "Value"]
-    triggers = [trigger for trigger in _items(spec.get("triggers")) if trigger.get("metricType") == "Value"]
-    names = [mapping(each.get("metric")).get("name") for each in by_value]
+    triggers = [trigger for _, trigger in entries(spec.get("triggers")) if trigger.get("metricType") == "Value"]
+    names = [mapping(source.get("metric")).get("name") for source in by_value]
     return tuple(map(str, [*names, *(trigger.get("name") or trigger.get("type") for trigger in triggers)]))
-
-
-def _items(value: Any) -> list[Mapping[str, Any]]:
-    return [mapping(each) for each in value] if isinstance(value, list) else []

@@ -8,7 +8,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from rollouts.cli.kubernetes.parts import mapping
+from rollouts.cli.kubernetes.parts import entries, mapping
+from rollouts.cli.kubernetes.schema import Problem
 from rollouts.cli.view.config import content_of
 from rollouts.core.advice.findings import Finding, Rule, Severity
 from rollouts.core.config.references import ConfigPlace, places
@@ -19,7 +20,6 @@ from rollouts.objects import Manifest
 
 _ROOT = "spec.template"
 _COPY = re.compile(r"(.+)-[b-df-hj-np-tv-xz2456789]{10}")  # see core/model/revision.py: no vowels and no look-alikes
-_KINDS = {each.value: each for each in ConfigKind}
 
 FileConfigs = Mapping[tuple[str | None, ConfigKind, str], Manifest]
 """ConfigMaps and Secrets by namespace, as a file names it, kind and name."""
@@ -38,20 +38,23 @@ class _Asked(Struct, frozen=True):
     keys: tuple[tuple[str, str], ...]
     found: Manifest | None
 
+    @property
+    def key(self) -> tuple[ConfigKind, str]:
+        return self.place.ref.kind, self.place.ref.name
 
-def configs_of(manifests: Iterable[Any]) -> FileConfigs:
+
+def configs_of(manifests: Iterable[Manifest]) -> FileConfigs:
     """The ConfigMaps and Secrets of files."""
-    found: dict[tuple[str | None, ConfigKind, str], Manifest] = {}
-    for manifest in manifests:
-        if not isinstance(manifest, dict) or manifest.get("apiVersion") != "v1":
-            continue
-        kind, metadata = _KINDS.get(str(manifest.get("kind"))), manifest.get("metadata")
-        if kind is not None and isinstance(metadata, dict):
-            found[metadata.get("namespace"), kind, str(metadata.get("name") or "")] = manifest
-    return found
+    return {
+        (metadata.get("namespace"), kind, str(metadata.get("name") or "")): manifest
+        for manifest in manifests
+        if isinstance(metadata := manifest.get("metadata"), dict)
+        for kind in ConfigKind
+        if (manifest.get("apiVersion"), manifest.get("kind")) == ("v1", kind.value)
+    }
 
 
-def config_problems(document: Manifest, configs: FileConfigs) -> Iterator[tuple[str, str]]:
+def config_problems(document: Manifest, configs: FileConfigs) -> Iterator[Problem]:
     """Path and message for each key that pods need and a source in the files lacks. One that is not there has none here.
 
     Args:
@@ -69,20 +72,18 @@ def config_problems(document: Manifest, configs: FileConfigs) -> Iterator[tuple[
 def config_findings(document: Manifest, spec: RolloutSpec, configs: FileConfigs) -> Iterator[Finding]:
     """What to know about the sources of one Rollout, each source once."""
     every = list(_all_asked(document, configs))
-    first = {_key(asked): asked for asked in reversed(every)}
-    required = {_key(asked) for asked in every if not asked.place.ref.optional}
+    first = {asked.key: asked for asked in reversed(every)}
+    required = {asked.key for asked in every if not asked.place.ref.optional}
     for key in sorted(first):
-        asked = first[key]
+        asked, ref = first[key], first[key].place.ref
         if (source := _copied_from(asked, document, configs, first)) is not None:
-            what = f"{asked.place.ref} looks like a copy that the controller made, and it deletes copies that no revision has"
+            what = f"{ref} looks like a copy that the controller made, and it deletes copies that no revision has"
             yield Finding(Rule.CONFIG_COPY_NAMED, Severity.WARNING, asked.path, what, f"name {source} instead")
-        elif (
-            asked.found is None
-            and key in required
-            and (key[0] is ConfigKind.CONFIG_MAP or spec.config_versioning.secrets)
-        ):
+        elif asked.found is not None or key not in required:
+            continue
+        elif ref.kind is ConfigKind.CONFIG_MAP or spec.config_versioning.secrets:
             waits = "the rollout waits" if spec.config_versioning.enabled else "its pods do not start"
-            what = f"{asked.place.ref} is not in these files; {waits} if the cluster lacks it"
+            what = f"{ref} is not in these files; {waits} if the cluster lacks it"
             fix = "nothing to do when it is in the cluster"
             yield Finding(Rule.CONFIG_MISSING, Severity.NOTE, asked.path, what, fix)
     yield from _sub_paths(document, spec, every)
@@ -95,7 +96,7 @@ def _copied_from(
 
     Hashes of Kustomize look the same, but then the source is nowhere, and the object itself is in the files.
     """
-    kind, name = _key(asked)
+    kind, name = asked.key
     if asked.found is not None:
         labels = mapping(mapping(asked.found.get("metadata")).get("labels"))
         return "its source" if labels.get(CONFIG_COPY) == CONFIG_COPY_VALUE else None
@@ -116,13 +117,12 @@ def _sub_paths(document: Manifest, spec: RolloutSpec, every: Iterable[_Asked]) -
         for asked in every
         if asked.path.startswith(volumes) and not _is_versioned(asked, spec)
     }
-    names = {mapping(volume).get("name"): index for index, volume in enumerate(_list(pod.get("volumes")))}
+    names = {volume.get("name"): index for index, volume in entries(pod.get("volumes"))}
     for field in ("containers", "initContainers"):
-        for at, container in enumerate(_list(pod.get(field))):
-            for index, mount in enumerate(_list(mapping(container).get("volumeMounts"))):
-                mounted = mapping(mount)
-                ref = loose.get(names.get(mounted.get("name"), -1))
-                if ref is not None and (mounted.get("subPath") or mounted.get("subPathExpr")):
+        for at, container in entries(pod.get(field)):
+            for index, mount in entries(container.get("volumeMounts")):
+                ref = loose.get(names.get(mount.get("name"), -1))
+                if ref is not None and (mount.get("subPath") or mount.get("subPathExpr")):
                     path = f"{_ROOT}.spec.{field}[{at}].volumeMounts[{index}]"
                     what = f"an edit of {ref} never reaches a file that is mounted by subPath"
                     fix = "turn configVersioning on, or mount the whole volume"
@@ -142,9 +142,8 @@ def _all_asked(document: Manifest, configs: FileConfigs) -> Iterator[_Asked]:
     paths = dict(_paths(template, _ROOT))
     for place in places(template):
         holder, path = place.holder, paths[id(place.holder)]
-        named = [(f"{path}.key", holder.get("key"))]
-        for index, item in enumerate(_list(holder.get("items"))):
-            named.append((f"{path}.items[{index}].key", mapping(item).get("key")))
+        items = [(f"{path}.items[{index}].key", item.get("key")) for index, item in entries(holder.get("items"))]
+        named = [(f"{path}.key", holder.get("key")), *items]
         keys = tuple((key_path, key) for key_path, key in named if isinstance(key, str))
         found = configs.get((_namespace(document), place.ref.kind, place.ref.name))
         yield _Asked(path, place, keys, found)
@@ -161,14 +160,6 @@ def _paths(value: Any, path: str) -> Iterator[tuple[int, str]]:
             yield from _paths(item, f"{path}[{index}]")
 
 
-def _key(asked: _Asked) -> tuple[ConfigKind, str]:
-    return asked.place.ref.kind, asked.place.ref.name
-
-
 def _namespace(document: Manifest) -> str | None:
     namespace = mapping(document.get("metadata")).get("namespace")
     return str(namespace) if namespace is not None else None
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []

@@ -10,6 +10,8 @@ from typing import Any
 
 from rollouts.api.schema import crd_manifests
 from rollouts.cli.kubernetes.hash_labels import hash_uses
+from rollouts.cli.kubernetes.parts import mapping
+from rollouts.cli.kubernetes.schema import Problem
 from rollouts.core.model.revision import REVISION_LABEL
 from rollouts.objects import ROLLOUT, Kind, Manifest
 
@@ -30,9 +32,8 @@ def mend(kind: str, path: str, message: str) -> str:
     if message == _UNKNOWN:
         *parents, name = parts
         known = _fields(kind, parents)
-        near = difflib.get_close_matches(str(name), known, n=1) or [
-            each for each in known if each.lower() == str(name).lower()
-        ]
+        near = difflib.get_close_matches(str(name), known, n=1)
+        near += [field for field in known if field.lower() == str(name).lower()]
         return f"; did you mean {near[0]}?" if near else _listed("the fields are", known)
     return _listed("its fields are", _fields(kind, parts)) if message.startswith(_NO_OBJECT) else ""
 
@@ -65,27 +66,24 @@ def stranger(document: Manifest, ours: Mapping[str, Kind]) -> str | None:
     return f"there is no kind {kind} in {api_version}; {'did you mean' if near else 'the kinds are'} {known}{'?' if near else ''}"
 
 
-def autoscaler_problems(autoscaler: Manifest, rollouts: Mapping[str, Manifest]) -> Iterator[tuple[str, str]]:
+def autoscaler_problems(autoscaler: Manifest, rollouts: Mapping[str, Manifest]) -> Iterator[Problem]:
     """What keeps an autoscaler from scaling the Rollout that it is about.
 
     Args:
         rollouts: those of its namespace, by name.
     """
-    spec = autoscaler.get("spec")
-    target = spec.get("scaleTargetRef") if isinstance(spec, dict) else None
-    if not isinstance(target, dict) or target.get("name") not in rollouts:
+    target = mapping(mapping(autoscaler.get("spec")).get("scaleTargetRef"))
+    name, wanted = target.get("name"), ROLLOUT.api_version
+    if name not in rollouts:
         return
-    name, wanted = target["name"], ROLLOUT.api_version
     if target.get("kind") != ROLLOUT.kind:
-        yield (
-            "spec.scaleTargetRef.kind",
-            f"scales {target.get('kind')} {name}, not the Rollout of that name; write kind: Rollout, apiVersion: {wanted}",
-        )
+        fix = f"write kind: Rollout, apiVersion: {wanted}"
+        yield "spec.scaleTargetRef.kind", f"scales {target.get('kind')} {name}, not the Rollout of that name; {fix}"
     elif target.get("apiVersion") != wanted:
         yield "spec.scaleTargetRef.apiVersion", f"must be {wanted}, not {target.get('apiVersion')}"
 
 
-def falling_weights(document: Manifest) -> Iterator[tuple[str, str]]:
+def falling_weights(document: Manifest) -> Iterator[Problem]:
     """The steps of a canary whose weight is lower than that of the step before."""
     strategy = document["spec"].get("strategy") or {}
     last: float = 0
@@ -93,14 +91,12 @@ def falling_weights(document: Manifest) -> Iterator[tuple[str, str]]:
         weight = step.get("setWeight")
         if weight is not None:
             if weight < last:
-                yield (
-                    f"spec.strategy.canary.steps[{index}].setWeight",
-                    f"falls from {last} to {weight}: are the steps in order?",
-                )
+                path = f"spec.strategy.canary.steps[{index}].setWeight"
+                yield path, f"falls from {last} to {weight}: are the steps in order?"
             last = weight
 
 
-def hash_label_remarks(document: Manifest) -> Iterator[tuple[str, str]]:
+def hash_label_remarks(document: Manifest) -> Iterator[Problem]:
     """The places of a Rollout's template that name the label by which another controller tells its revisions apart."""
     for use in hash_uses(document["spec"]["template"], "spec.template"):
         where = "so it tells no revisions apart, and pods of an update may find no node"

@@ -94,7 +94,7 @@ def analyze(  # noqa: PLR0913 - each is an option of the command
     if rollout is not None and not dry_run:
         kept_s = None if keep == "forever" else math.ceil(duration(keep))
         return analyze_run.make_run(
-            options, rollout, names, files=in_files, arguments=values, kept_s=kept_s, watch=watch, console=console
+            options, rollout, names, files=in_files, arguments=values, kept_s=kept_s, watch=watch
         )
     how = measuring.AnalyzeOptions(arguments=values, prometheus_url=prometheus_url, deadline_s=timeout, ca_file=ca_file)
     output_json = output is Output.JSON

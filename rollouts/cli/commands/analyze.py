@@ -19,13 +19,12 @@ from rich.table import Table
 
 from rollouts.api.spec.analysis.arguments import Updated
 from rollouts.api.spec.analysis.run import parse_run
-from rollouts.api.spec.analysis.templates import AnalysisUse, TemplateName, run_of
-from rollouts.api.v1alpha1.analysis import TemplateRef
-from rollouts.api.v1alpha1.analysis_template import TemplateArgument
+from rollouts.api.spec.analysis.templates import TemplateName, run_of
 from rollouts.bounded.here import Here
 from rollouts.cli.commands.metric_names import metric_names, missing_metrics
-from rollouts.cli.commands.templates import TemplatesByName, gathered
+from rollouts.cli.commands.templates import TemplatesByName, gathered, use_of
 from rollouts.cli.exits import Exit
+from rollouts.cli.kubernetes.parts import entries
 from rollouts.cli.terminal.listing import print_drawn
 from rollouts.cli.terminal.options import fail
 from rollouts.cli.terminal.runs import PHASE_STYLE
@@ -65,7 +64,7 @@ from rollouts.metrics.evidence import measured
 from rollouts.metrics.requests import MetricEndpoint
 from rollouts.metrics.samples import Absence, MetricData, NoEvidence
 from rollouts.metrics.sources import found_in, window_of
-from rollouts.objects import ROLLOUT
+from rollouts.objects import ROLLOUT, mapping
 from rollouts.ports import Clock, MetricEndpoints
 from rollouts.probes.metric_asker import MetricAsker
 
@@ -148,17 +147,9 @@ def run_spec_of(
         ]
         return {**spec, "args": args}
 
-    declared = {argument.get("name") for argument in (find(name) or {}).get("args") or () if isinstance(argument, dict)}
-    use = AnalysisUse(
-        path=str(name),
-        templates=(TemplateRef.model_validate({"templateName": name.name, "clusterScope": name.cluster_scope}),),
-        args=tuple(  # those that the template itself does not declare
-            TemplateArgument.model_validate({"name": argument, "value": value})
-            for argument, value in arguments.items()
-            if argument not in declared
-        ),
-    )
-    return parse_run(run_of(use, find, of), root=str(name))
+    declared = {argument.get("name") for _, argument in entries((find(name) or {}).get("args"))}
+    others = {argument: value for argument, value in arguments.items() if argument not in declared}
+    return parse_run(run_of(use_of(str(name), (name,), others), find, of), root=str(name))
 
 
 class InCluster(Struct, frozen=True):
@@ -186,7 +177,7 @@ async def analysed(
     Cancellation: safe. Raises: nothing that a server could cause.
     """
 
-    async def one(metric: Metric) -> Measurement:
+    async def measure(metric: Metric) -> Measurement:
         started_at_s = clock.now_s()
         source = cluster.sources.get(name_of(metric.source)) if cluster is not None else None
         if cluster is not None and source is not None:
@@ -200,11 +191,10 @@ async def analysed(
         found = await _found(metric, asked, endpoints, now_s=started_at_s)
         return measured(found, metric.condition, started_at_s=started_at_s, finished_at_s=clock.now_s())
 
-    taken = await asyncio.gather(*(one(each) for each in spec.metrics))
-    measurements = {metric.rules.name: each for metric, each in zip(spec.metrics, taken, strict=True)}
-    return Analysed(
-        template, spec, measurements, rehearsed(spec.rules, measurements), await _hints(spec, measurements, asked)
-    )
+    taken = await asyncio.gather(*map(measure, spec.metrics))
+    measurements = {metric.rules.name: measurement for metric, measurement in zip(spec.metrics, taken, strict=True)}
+    hints = await _hints(spec, measurements, asked)
+    return Analysed(template, spec, measurements, rehearsed(spec.rules, measurements), hints)
 
 
 async def _hints(spec: RunSpec, measurements: Mapping[str, Measurement], asked: AnalyzeOptions) -> Mapping[str, str]:
@@ -226,16 +216,29 @@ async def _hints(spec: RunSpec, measurements: Mapping[str, Measurement], asked: 
     return {name: "; ".join(missing) for name, query in empty if (missing := list(missing_metrics(query, known)))}
 
 
+def _not_from_here(metric: Metric) -> NoEvidence | None:
+    """Why a metric cannot be measured without a cluster; None for one that can be."""
+    if metric.secrets:
+        names = ", ".join(secret.argument for secret in metric.secrets)
+        return NoEvidence(f"needs the secret {names}: give it with --arg", Absence.ERROR)
+    source = metric.source.of if isinstance(metric.source, Comparison) else metric.source
+    match source:
+        case PrometheusQuery() | WebQuery():
+            return None
+        case FromCluster():
+            return NoEvidence("is about a Rollout in a cluster: say which with --rollout", Absence.ERROR)
+        case JobMetric() | PodEvidence() | Comparison():
+            return NoEvidence("is measured in the cluster, by a run", Absence.ERROR)
+        case never:
+            assert_never(never)
+
+
 async def _compared(
     metric: Metric, source: Comparison, asked: AnalyzeOptions, endpoints: MetricEndpoints, clock: Clock
 ) -> Measurement:
     """One look at both arms, as the first one of a run that began an interval ago."""
     now_s = clock.now_s()
-    if metric.secrets:
-        return failure_of(_secrets_missing(metric), now_s=now_s)
-    if isinstance(source.of, FromCluster):
-        return failure_of(_of_a_cluster(), now_s=now_s)
-    look = look_of(source, (), began_at_s=now_s - retry_interval_s(metric.rules), now_s=now_s)
+    look = _not_from_here(metric) or look_of(source, (), began_at_s=now_s - retry_interval_s(metric.rules), now_s=now_s)
     if isinstance(look, NoEvidence):
         return failure_of(look, now_s=now_s)
     seen: list[ArmSeen] = []
@@ -249,31 +252,16 @@ async def _compared(
     return measurement_of(look, seen, started_at_s=now_s, finished_at_s=clock.now_s())
 
 
-def _of_a_cluster() -> NoEvidence:
-    return NoEvidence("is about a Rollout in a cluster: say which with --rollout", Absence.ERROR)
-
-
-def _secrets_missing(metric: Metric) -> NoEvidence:
-    names = ", ".join(secret.argument for secret in metric.secrets)
-    return NoEvidence(f"needs the secret {names}: give it with --arg", Absence.ERROR)
-
-
 async def _found(metric: Metric, asked: AnalyzeOptions, endpoints: MetricEndpoints, *, now_s: float) -> MetricData:
-    if metric.secrets:
-        return _secrets_missing(metric)
-    match metric.source:
-        case PrometheusQuery() | WebQuery() as source:
-            question = question_to(source, asked.declared, window_of(source, now_s), anywhere=True)
-            if isinstance(question, NoEvidence):
-                return question
-            answer = await endpoints.ask(question.request, question.endpoint, deadline_s=asked.deadline_s)
-            return found_in(answer, question.source, question.window)
-        case JobMetric() | PodEvidence() | Comparison():
-            return NoEvidence("is measured in the cluster, by a run", Absence.ERROR)
-        case FromCluster():
-            return _of_a_cluster()
-        case never:
-            assert_never(never)
+    if (nothing := _not_from_here(metric)) is not None:
+        return nothing
+    source = metric.source
+    assert isinstance(source, PrometheusQuery | WebQuery)  # noqa: S101 - the others are not measured from here
+    question = question_to(source, asked.declared, window_of(source, now_s), anywhere=True)
+    if isinstance(question, NoEvidence):
+        return question
+    answer = await endpoints.ask(question.request, question.endpoint, deadline_s=asked.deadline_s)
+    return found_in(answer, question.source, question.window)
 
 
 def draw(one: Analysed, console: Console) -> None:
@@ -310,24 +298,24 @@ def told(one: Analysed) -> str:
     return f"with measurements like these a run ends {rehearsal.status.phase}, after {count}{within}{why}"
 
 
-def as_json(found: Sequence[Analysed]) -> str:
+def _as_json(found: Sequence[Analysed]) -> str:
     """All of it, for scripts."""
     documents = []
     for one in found:
-        metrics = [
-            {
-                "name": metric.rules.name,
-                "phase": one.measurements[metric.rules.name].phase,
-                "value": one.measurements[metric.rules.name].value,
-                "samples": one.measurements[metric.rules.name].samples,
-                "message": one.measurements[metric.rules.name].message,
-                "hint": one.hints.get(metric.rules.name, ""),
-                "successCondition": metric.condition.success,
-                "failureCondition": metric.condition.failure,
-                "dryRun": metric.rules.dry_run,
-            }
-            for metric in one.spec.metrics
-        ]
+        metrics = []
+        for metric in one.spec.metrics:
+            seen = one.measurements[metric.rules.name]
+            facts = {name: getattr(seen, name) for name in ("phase", "value", "samples", "message")}
+            metrics.append(
+                {
+                    "name": metric.rules.name,
+                    **facts,
+                    "hint": one.hints.get(metric.rules.name, ""),
+                    "successCondition": metric.condition.success,
+                    "failureCondition": metric.condition.failure,
+                    "dryRun": metric.rules.dry_run,
+                }
+            )
         run = {
             "ends": one.rehearsal.ends,
             "phase": one.rehearsal.status.phase,
@@ -337,14 +325,6 @@ def as_json(found: Sequence[Analysed]) -> str:
         }
         documents.append({"template": one.template, "metrics": metrics, "run": run})
     return json.dumps(documents, indent=2)
-
-
-def _declared_arguments(templates: TemplatesByName) -> set[str]:
-    """Names of the arguments of all templates; what cannot be read has none."""
-    specs = (template.get("spec") for template in templates.values())
-    lists = (spec.get("args") for spec in specs if isinstance(spec, dict))
-    found = (each.get("name") for args in lists if isinstance(args, list) for each in args if isinstance(each, dict))
-    return {name for name in found if isinstance(name, str)}
 
 
 async def analyze(
@@ -367,7 +347,10 @@ async def analyze(
 
     Returns: the worst of them; BAD for one that no run can be made of; USAGE for an argument that no template has.
     """
-    if unknown := sorted(asked.arguments.keys() - _declared_arguments(templates)):
+    specs = [mapping(template.get("spec")) for template in templates.values()]
+    arguments = (argument.get("name") for spec in specs for _, argument in entries(spec.get("args")))
+    declared = {name for name in arguments if isinstance(name, str)}
+    if unknown := sorted(asked.arguments.keys() - declared):
         fail(f"no template asks for the argument {', '.join(unknown)}")
         return Exit.USAGE
     clock, found, wrong = SystemClock(), list[Analysed](), False
@@ -385,8 +368,8 @@ async def analyze(
             if not output_json:
                 draw(found[-1], console)
     if output_json:
-        console.print(as_json(found), markup=False, highlight=False, soft_wrap=True)
-    return Exit.BAD if wrong else max((each.exit for each in found), default=Exit.OK)
+        console.print(_as_json(found), markup=False, highlight=False, soft_wrap=True)
+    return Exit.BAD if wrong else max((template.exit for template in found), default=Exit.OK)
 
 
 async def analyze_in_cluster(

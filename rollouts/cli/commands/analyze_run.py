@@ -8,17 +8,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from rich.console import Console
 
-from rollouts.api.spec.analysis.arguments import Updated
-from rollouts.api.spec.analysis.templates import AnalysisUse, TemplateName, run_of
-from rollouts.api.v1alpha1.analysis import TemplateRef
-from rollouts.api.v1alpha1.analysis_template import TemplateArgument
+from rollouts.api.spec.analysis.templates import TemplateName, run_of
 from rollouts.cli.commands.analysis import follow_run
 from rollouts.cli.commands.analyze import updated
-from rollouts.cli.commands.templates import TemplatesByName, gathered
+from rollouts.cli.commands.templates import TemplatesByName, gathered, use_of
 from rollouts.cli.commands.verbs import FIELD_MANAGER
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.listing import print_line
@@ -43,20 +39,19 @@ async def make_run(
     arguments: Mapping[str, str],
     kept_s: int | None,
     watch: bool,
-    console: Console,
 ) -> Exit:
     """Creates the run.
 
     Args:
         names: the templates, of which one run is made.
         files: templates that come before those of the cluster.
-        arguments: values by name.
         kept_s: how long the run stays after its end, in whole seconds; None for ever.
 
     Returns: OK; with `watch`, what `follow_run` returns. BAD when no run can be made of these templates and arguments.
 
     Raises: ApiNotFound when there is no such Rollout; what `Client` raises.
     """
+    console = Console()
     async with open_session(options) as session:
         of = await updated(session, rollout)
         if not of.latest:
@@ -64,60 +59,27 @@ async def make_run(
             return Exit.UNFINISHED
         templates = await gathered(session, names, files)
         try:
-            spec = spec_of(names, templates, arguments, of)
+            use = use_of("analyze", names, arguments)
+            spec = run_of(use, lambda name: templates[name].get("spec") if name in templates else None, of)
         except SpecInvalid as invalid:
             for problem in invalid.problems:
                 fail(str(problem))
             return Exit.BAD
-        if unknown := sorted(arguments.keys() - {each["name"] for each in spec.get("args") or ()}):
+        if unknown := sorted(arguments.keys() - {argument["name"] for argument in spec.get("args") or ()}):
             fail(f"no template asks for the argument {', '.join(unknown)}")
             return Exit.USAGE
-        run = run_manifest(rollout, names[0], spec, revision=of.latest, kept_s=kept_s)
-        name = run["metadata"]["name"]
+        ending = "".join(secrets.choice(_ENDINGS) for _ in range(_ENDING_LENGTH))
+        head = f"{rollout}-{names[0].name}"[: NAME_LENGTH_MAX - _ENDING_LENGTH - 1].rstrip("-.")
+        name, labels = f"{head}-{ending}", {NAME: name_label(rollout), REVISION: of.latest}
+        run: Manifest = {
+            "apiVersion": ANALYSIS_RUN.api_version,
+            "kind": ANALYSIS_RUN.kind,
+            "metadata": {"name": name, "labels": labels},
+            "spec": spec if kept_s is None else {**spec, "ttlStrategy": {"secondsAfterCompletion": kept_s}},
+        }
         await session.client.create(ANALYSIS_RUN, session.namespace, run, FIELD_MANAGER, strict=True)
         print_line(console, f"AnalysisRun {name} measures revision {of.latest} of {rollout}")
         if watch:
             return await follow_run(session, name, console=console)
         print_line(console, f"see it with `rollouts analysis get {name} -n {session.namespace}`")
     return Exit.OK
-
-
-def spec_of(
-    names: Sequence[TemplateName], templates: TemplatesByName, arguments: Mapping[str, str], of: Updated
-) -> dict[str, Any]:
-    """The spec of the run: a copy of the templates, with the values of all arguments.
-
-    Raises: SpecInvalid with every problem found.
-    """
-
-    def find(name: TemplateName) -> Mapping[str, Any] | None:
-        return templates[name].get("spec") if name in templates else None
-
-    use = AnalysisUse(
-        path="analyze",
-        templates=[
-            TemplateRef.model_validate({"templateName": each.name, "clusterScope": each.cluster_scope})
-            for each in names
-        ],
-        args=[TemplateArgument.model_validate({"name": name, "value": value}) for name, value in arguments.items()],
-    )
-    return run_of(use, find, of)
-
-
-def run_manifest(
-    rollout: str, template: TemplateName, spec: Mapping[str, Any], *, revision: str, kept_s: int | None
-) -> Manifest:
-    """The object to create, under a name that nobody else has."""
-    ending = "".join(secrets.choice(_ENDINGS) for _ in range(_ENDING_LENGTH))
-    room = NAME_LENGTH_MAX - _ENDING_LENGTH - 1
-    name = f"{rollout}-{template.name}"[:room].rstrip("-.")
-    labels = {NAME: name_label(rollout), REVISION: revision}
-    return {
-        "apiVersion": ANALYSIS_RUN.api_version,
-        "kind": ANALYSIS_RUN.kind,
-        "metadata": {"name": f"{name}-{ending}", "labels": labels},
-        "spec": {
-            **spec,
-            **({} if kept_s is None else {"ttlStrategy": {"secondsAfterCompletion": kept_s}}),
-        },
-    }

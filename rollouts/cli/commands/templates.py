@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from rollouts.api.spec.analysis.templates import TEMPLATES_MAX, TemplateName
+from rollouts.api.spec.analysis.templates import TEMPLATES_MAX, AnalysisUse, TemplateName
+from rollouts.api.v1alpha1.analysis import TemplateRef
+from rollouts.api.v1alpha1.analysis_template import TemplateArgument
+from rollouts.cli.kubernetes.parts import entries
 from rollouts.cli.terminal.errors import is_not_served
 from rollouts.cli.view.session import Session
 from rollouts.cluster.decoding import manifest_from
 from rollouts.errors import ApiNotFound
-from rollouts.objects import ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, Manifest
+from rollouts.objects import ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, Manifest, mapping
 
 TemplatesByName = Mapping[TemplateName, Manifest]
 
@@ -34,19 +37,33 @@ def chosen(
         cluster_scope: names are of ClusterAnalysisTemplates; else a file may have either kind, and the cluster AnalysisTemplates.
         in_cluster: the cluster may have those that the files do not have.
     """
-    if not names:
-        return _roots(templates) if templates else "there is no AnalysisTemplate in the files"
-    found = [_in_files(templates, name, cluster_scope=cluster_scope) for name in names]
-    if in_cluster:
-        return tuple(
-            each or TemplateName(name, cluster_scope=cluster_scope) for each, name in zip(found, names, strict=True)
-        )
-    if not templates:
+    if not templates and not (names and in_cluster):
         return "there is no AnalysisTemplate in the files"
-    if None in found:
-        missing = names[found.index(None)]
-        return f"the files have no template {missing}; they have {', '.join(template.name for template in templates)}"
-    return tuple(each for each in found if each is not None)
+    if not names:
+        named = {name for template in templates.values() for name in named_by(template)}
+        return tuple(template for template in templates if template not in named)
+    chosen_names = []
+    for name in names:
+        in_files = (
+            template
+            for template in templates
+            if template.name == name and (template.cluster_scope or not cluster_scope)
+        )
+        default = TemplateName(name, cluster_scope=cluster_scope) if in_cluster else None
+        if (found := next(in_files, default)) is None:
+            return f"the files have no template {name}; they have {', '.join(template.name for template in templates)}"
+        chosen_names.append(found)
+    return tuple(chosen_names)
+
+
+def use_of(path: str, names: Iterable[TemplateName], arguments: Mapping[str, str]) -> AnalysisUse:
+    """An analysis by these templates, with values of arguments."""
+    refs = ({"templateName": name.name, "clusterScope": name.cluster_scope} for name in names)
+    return AnalysisUse(
+        path=path,
+        templates=[TemplateRef.model_validate(ref) for ref in refs],
+        args=[TemplateArgument.model_validate({"name": name, "value": value}) for name, value in arguments.items()],
+    )
 
 
 async def gathered(
@@ -66,40 +83,20 @@ async def gathered(
         if name in looked:
             continue
         looked.add(name)
-        if name not in found and (read := await _read(session, name, namespace or session.namespace)) is not None:
-            found[name] = read
-        if name in found:
-            ahead += named_by(found[name])
+        if name not in found:
+            kind = CLUSTER_ANALYSIS_TEMPLATE if name.cluster_scope else ANALYSIS_TEMPLATE
+            where = (namespace or session.namespace) if kind.namespaced else None
+            try:
+                found[name] = manifest_from(await session.client.get(kind, where, name.name))
+            except ApiNotFound as error:
+                if is_not_served(error):
+                    raise
+                continue
+        ahead += named_by(found[name])
     return found
 
 
 def named_by(template: Manifest) -> Iterator[TemplateName]:
     """The templates whose metrics and arguments a template adds to its own."""
-    spec = template.get("spec")
-    references = spec.get("templates") if isinstance(spec, dict) else None
-    for reference in references if isinstance(references, list) else ():
-        if isinstance(reference, dict):
-            yield TemplateName(str(reference.get("templateName")), bool(reference.get("clusterScope")))
-
-
-async def _read(session: Session, name: TemplateName, namespace: str) -> Manifest | None:
-    kind = CLUSTER_ANALYSIS_TEMPLATE if name.cluster_scope else ANALYSIS_TEMPLATE
-    try:
-        return manifest_from(await session.client.get(kind, namespace if kind.namespaced else None, name.name))
-    except ApiNotFound as error:
-        if is_not_served(error):
-            raise
-        return None
-
-
-def _in_files(templates: TemplatesByName, name: str, *, cluster_scope: bool) -> TemplateName | None:
-    return next(
-        (template for template in templates if template.name == name and (template.cluster_scope or not cluster_scope)),
-        None,
-    )
-
-
-def _roots(templates: TemplatesByName) -> tuple[TemplateName, ...]:
-    """Those that no other template names."""
-    named = {name for template in templates.values() for name in named_by(template)}
-    return tuple(template for template in templates if template not in named)
+    for _, reference in entries(mapping(template.get("spec")).get("templates")):
+        yield TemplateName(str(reference.get("templateName")), bool(reference.get("clusterScope")))

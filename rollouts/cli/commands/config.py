@@ -5,12 +5,12 @@ What is equal by its hash is not read at all. A Secret is read only to tell whic
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
-from msgspec import Struct
 from rich.console import Console
 
 from rollouts.cli.exits import Exit
@@ -38,7 +38,7 @@ from rollouts.core.model.frozen import replace
 from rollouts.errors import ApiForbidden, ApiNotFound
 from rollouts.manifests.config_copy import kind_of
 from rollouts.manifests.ownership import CONFIG_KEY_NAME, NAME
-from rollouts.objects import REPLICA_SET, ROLLOUT, SECRET, Manifest
+from rollouts.objects import REPLICA_SET, ROLLOUT, SECRET
 
 CURRENT = "current"
 app = typer.Typer(
@@ -46,18 +46,6 @@ app = typer.Typer(
 )
 _Output = Annotated[Output | None, typer.Option("-o", "--output", help="`json`: all of it as data.")]
 _REVISION = "A revision, its number (`4`), or its role: stable, canary, active, preview, current."
-
-
-class Configured(Struct, frozen=True):
-    """One Rollout with the revisions that it keeps, the newest first.
-
-    Args:
-        current: the current revision; "" for none.
-    """
-
-    name: str
-    current: str
-    revisions: tuple[RevisionConfig, ...]
 
 
 @app.command("list")
@@ -70,14 +58,14 @@ async def list_config(
     """List the ConfigMaps and Secrets of each kept revision, and the immutable copies that its pods read."""
     as_json, console = _is_json(output), Console()
     async with open_session(options) as session:
-        (found,) = await _configured(session, name)
+        (revisions,) = (await _revisions(session, name)).values()
     if as_json:
-        _print_json(console, [revision_as_json(revision) for revision in found.revisions])
+        _print_json(console, [revision_as_json(revision) for revision in revisions])
         return Exit.OK
-    if not any(revision.uses for revision in found.revisions):
+    if not any(revision.uses for revision in revisions):
         print_line(console, f"no revision of {name} has versioned configuration")
         return Exit.OK
-    print_drawn(console, config_table(found.revisions))
+    print_drawn(console, config_table(revisions))
     return Exit.OK
 
 
@@ -103,7 +91,7 @@ async def diff_config(
     """
     as_json, console = _is_json(output), Console()
     async with open_session(options) as session:
-        pair = _chosen(await _configured(session, name), (before, after))
+        pair = _chosen(await _revisions(session, name), (before, after))
         if isinstance(pair, str):
             fail(pair)
             return Exit.USAGE
@@ -126,65 +114,60 @@ def _is_json(output: Output | None) -> bool:
     return output is Output.JSON
 
 
-def found_revision(rollout: Configured, word: str) -> RevisionConfig | None:
+def _found(revisions: Iterable[RevisionConfig], word: str) -> RevisionConfig | None:
     """The kept revision that `word` means: `f7w2k9xq4c`, `4`, `#4`, `stable`, `canary`, `current`."""
     number = word.removeprefix("#")
-    for revision in rollout.revisions:
-        if (
-            word == revision.revision
-            or word in revision.roles
-            or (word == CURRENT and revision.revision == rollout.current)
-        ):
-            return revision
-        if number.isdecimal() and int(number) == revision.number:
+    for revision in revisions:
+        names = (revision.revision, *revision.roles, *([CURRENT] if revision.current else []))
+        if word in names or (number.isdecimal() and int(number) == revision.number):
             return revision
     return None
 
 
-def _chosen(rollouts: tuple[Configured, ...], words: tuple[str, str]) -> tuple[RevisionConfig, RevisionConfig] | str:
+def _chosen(
+    rollouts: Mapping[str, Sequence[RevisionConfig]], words: tuple[str, str]
+) -> tuple[RevisionConfig, RevisionConfig] | str:
     """The two revisions; or why they cannot be told."""
-    found = []
-    for rollout in rollouts:
-        before, after = (found_revision(rollout, word) for word in words)
+    found = {}
+    for name, revisions in rollouts.items():
+        before, after = (_found(revisions, word) for word in words)
         if before is not None and after is not None:
-            found.append((rollout.name, before, after))
+            found[name] = before, after
     if len(found) == 1:
-        return found[0][1:]
+        return next(iter(found.values()))
     if found:
-        names = ", ".join(sorted(name for name, *_ in found))
-        return f"more than one Rollout has revisions {words[0]} and {words[1]}: name one of {names}"
+        return f"more than one Rollout has revisions {words[0]} and {words[1]}: name one of {', '.join(sorted(found))}"
     if len(rollouts) != 1:
         return f"no Rollout of the namespace keeps revisions {words[0]} and {words[1]}"
-    missing = next(word for word in words if found_revision(rollouts[0], word) is None)
-    kept = ", ".join(revision.title for revision in rollouts[0].revisions)
-    return f"revision {missing} is not kept; the kept revisions: {kept or 'none'}"
+    (revisions,) = rollouts.values()
+    missing = next(word for word in words if _found(revisions, word) is None)
+    return f"revision {missing} is not kept; the kept revisions: {', '.join(revision.title for revision in revisions) or 'none'}"
 
 
-async def _configured(session: Session, name: str | None) -> tuple[Configured, ...]:
+async def _revisions(session: Session, name: str | None) -> dict[str, list[RevisionConfig]]:
+    """The revisions that each Rollout keeps, the newest first; of one Rollout if it is named."""
     query = {"fieldSelector": f"metadata.name={name}"} if name is not None else {}
     rollouts, _ = await list_all(session, Collection(kind=ROLLOUT, namespace=session.namespace, query=query))
     if name is not None and not rollouts:
         raise await no_rollout(session, name)
     ours = Collection(kind=REPLICA_SET, namespace=session.namespace, query={"labelSelector": NAME})
     replica_sets, _ = await list_all(session, ours)
-    return tuple(configured(rollout, replica_sets) for rollout in rollouts)
-
-
-def configured(rollout: Manifest, replica_sets: Iterable[Manifest]) -> Configured:
-    """One Rollout with the revisions that its ReplicaSets are of."""
-    status = status_of(rollout)
-    revisions = [
-        RevisionConfig(
-            revision=revision_of(replica_set),
-            number=number_of(replica_set),
-            roles=roles_of(revision_of(replica_set), status),
-            uses=uses_of(replica_set),
-        )
-        for replica_set in replica_sets
-        if controlled_by(replica_set, rollout)
-    ]
-    revisions.sort(key=lambda each: (-each.number, each.revision))
-    return Configured(rollout["metadata"]["name"], status.current_revision, tuple(revisions))
+    by_rollout = {}
+    for rollout in rollouts:
+        status = status_of(rollout)
+        revisions = [
+            RevisionConfig(
+                revision=(revision := revision_of(replica_set)),
+                number=number_of(replica_set),
+                roles=roles_of(revision, status),
+                uses=uses_of(replica_set),
+                current=revision == status.current_revision,
+            )
+            for replica_set in replica_sets
+            if controlled_by(replica_set, rollout)
+        ]
+        by_rollout[rollout["metadata"]["name"]] = sorted(revisions, key=lambda kept: (-kept.number, kept.revision))
+    return by_rollout
 
 
 async def _change(session: Session, before: ConfigUse | None, after: ConfigUse | None) -> SourceChange:
@@ -194,7 +177,7 @@ async def _change(session: Session, before: ConfigUse | None, after: ConfigUse |
     old = await _content(session, before) if before is not None else None
     new = await _content(session, after) if after is not None else None
     if isinstance(old, str) or isinstance(new, str):
-        reasons = dict.fromkeys(each for each in (old, new) if isinstance(each, str))
+        reasons = dict.fromkeys(reason for reason in (old, new) if isinstance(reason, str))
         return replace(change, unknown="; ".join(reasons))
     return replace(change, keys=key_changes(use.kind, old, new))
 
@@ -205,7 +188,10 @@ async def _content(session: Session, use: ConfigUse) -> ConfigValues | str:
     Where it is not in the copy any more, the source itself may have it, still or again.
     """
     kind = kind_of(use.kind)
-    key = await _hash_key(session) if use.kind is ConfigKind.SECRET else b""
+    key = b""
+    if use.kind is ConfigKind.SECRET:
+        with contextlib.suppress(ApiNotFound, ApiForbidden):
+            key = key_in(manifest_from(await session.client.get(SECRET, session.namespace, CONFIG_KEY_NAME)))
     for name in dict.fromkeys((use.name, use.source)):
         try:
             found = manifest_from(await session.client.get(kind, session.namespace, name))
@@ -218,13 +204,6 @@ async def _content(session: Session, use: ConfigUse) -> ConfigValues | str:
     if use.copy:
         return f"{use.kind} {use.copy} is gone, so the content is not known any more"
     return f"{use.kind} {use.source} has changed since, and the revision has no copy of it"
-
-
-async def _hash_key(session: Session) -> bytes:
-    try:
-        return key_in(manifest_from(await session.client.get(SECRET, session.namespace, CONFIG_KEY_NAME)))
-    except (ApiNotFound, ApiForbidden):
-        return b""
 
 
 def _print_json(console: Console, value: Any) -> None:

@@ -29,12 +29,14 @@ class RevisionConfig(Struct, frozen=True, kw_only=True):
     Args:
         number: 0 when it is not known.
         uses: as its ReplicaSet notes.
+        current: it is the Rollout's current revision.
     """
 
     revision: str
     number: int
     roles: tuple[str, ...]
     uses: tuple[ConfigUse, ...]
+    current: bool = False
 
     @property
     def title(self) -> str:
@@ -54,56 +56,39 @@ def revision_as_json(row: RevisionConfig) -> dict[str, Any]:
 
 def changes_as_json(changes: Iterable[SourceChange], before: RevisionConfig, after: RevisionConfig) -> dict[str, Any]:
     """The difference of two revisions as data; of binary values only the sizes, of Secrets only the keys."""
-    return {
-        "before": before.revision,
-        "after": after.revision,
-        "changes": [
-            {
-                "kind": change.kind.value,
-                "source": change.source,
-                "copyBefore": (change.before.copy if change.before is not None else "") or None,
-                "copyAfter": (change.after.copy if change.after is not None else "") or None,
-                "keys": [
-                    {
-                        "key": key.key,
-                        "before": _value_as_json(change.kind, key.before),
-                        "after": _value_as_json(change.kind, key.after),
-                    }
-                    for key in change.keys
-                ],
-                "unknown": change.unknown or None,
-            }
-            for change in changes
-        ],
-    }
 
+    def value(kind: ConfigKind, value: KeyValue | None) -> dict[str, Any] | None:
+        if value is None:
+            return None
+        # Even the size of a Secret tells something.
+        return {} if kind is ConfigKind.SECRET else {"bytes": value.size_bytes, "text": value.text}
 
-def _value_as_json(kind: ConfigKind, value: KeyValue | None) -> dict[str, Any] | None:
-    """None where the key is not there; of a Secret only that it is, since even a size tells something."""
-    if value is None:
-        return None
-    return {} if kind is ConfigKind.SECRET else {"bytes": value.size_bytes, "text": value.text}
+    documents = [
+        {
+            "kind": change.kind.value,
+            "source": change.source,
+            "copyBefore": (change.before and change.before.copy) or None,
+            "copyAfter": (change.after and change.after.copy) or None,
+            "keys": [
+                {"key": key.key, "before": value(change.kind, key.before), "after": value(change.kind, key.after)}
+                for key in change.keys
+            ],
+            "unknown": change.unknown or None,
+        }
+        for change in changes
+    ]
+    return {"before": before.revision, "after": after.revision, "changes": documents}
 
 
 def config_table(rows: Iterable[RevisionConfig]) -> Listing:
     """A line for each source of each revision, in the order of the rows."""
     headers = ("NUMBER", "REVISION", "ROLE", "KIND", "SOURCE", "PODS READ", "CONTENT")
-    lines = [
-        [
-            Text(plain(cell))
-            for cell in (
-                str(row.number or "?"),
-                row.revision,
-                ",".join(row.roles) or "-",
-                use.kind.value,
-                use.source,
-                use.name if use.content else "-",
-                use.content or "absent",
-            )
-        ]
-        for row in rows
-        for use in row.uses
-    ]
+    lines = []
+    for row in rows:
+        about = (str(row.number or "?"), row.revision, ",".join(row.roles) or "-")
+        for use in row.uses:
+            cells = (*about, use.kind.value, use.source, use.name if use.content else "-", use.content or "absent")
+            lines.append([Text(plain(cell)) for cell in cells])
     return Listing([Column(header) for header in headers], lines)
 
 
@@ -126,25 +111,20 @@ def draw_changes(
         parts += [Text(""), Text(plain(f"{change.kind} {change.source}: {pods_read}"), "bold")]
         if change.unknown:
             parts.append(Text(plain(f"  {change.unknown}"), "yellow"))
-        for key in change.keys:
-            parts += [
-                Text(plain(line), DIFF_STYLES.get(line[0], "")) for line in _lines(change.kind, key, marks, full=full)
-            ]
+        lines = (line for key in change.keys for line in _lines(change.kind, key, marks, full=full))
+        parts += [Text(plain(line), DIFF_STYLES.get(line[0], "")) for line in lines]
     return Group(*parts)
 
 
 def _lines(kind: ConfigKind, change: KeyChange, marks: TerminalMarks, *, full: bool) -> Iterator[str]:
     old, new, key = change.before, change.after, change.key
-    if old is None and new is None:
-        return
     if old is None or new is None:
         sign, there = ("-", old) if new is None else ("+", new)
         yield from _whole(kind, sign, key, there, marks, full=full)
     elif kind is ConfigKind.SECRET:
         yield f"  {key}: changed"
     elif old.text is None or new.text is None:
-        sizes = f"{size_text(old.size_bytes)} {marks.arrow} {size_text(new.size_bytes)}"
-        yield f"  {key}: binary, {sizes}"
+        yield f"  {key}: binary, {size_text(old.size_bytes)} {marks.arrow} {size_text(new.size_bytes)}"
     elif "\n" in old.text or "\n" in new.text:
         yield f"  {key}:"
         yield from _cut(_line_difference(old.text, new.text, marks), marks, full=full)

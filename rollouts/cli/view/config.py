@@ -81,20 +81,18 @@ def changed_sources(
     before: Iterable[ConfigUse], after: Iterable[ConfigUse]
 ) -> tuple[tuple[ConfigUse | None, ConfigUse | None], ...]:
     """The sources whose contents differ, as pairs, by kind and name; an absent one is None."""
-    old, new = _present(before), _present(after)
-    pairs = [(old.get(key), new.get(key)) for key in sorted(old.keys() | new.keys())]
-    return tuple((one, other) for one, other in pairs if _content(one) != _content(other))
+    old, new = ({(use.kind, use.source): use for use in uses if use.content} for uses in (before, after))
+    pairs = ((old.get(key), new.get(key)) for key in sorted(old.keys() | new.keys()))
+    return tuple((one, other) for one, other in pairs if not one or not other or one.content != other.content)
 
 
 def changes_text(before: Iterable[ConfigUse], after: Iterable[ConfigUse]) -> str:
     """The names of the sources that differ: `app-config, +flags, -legacy`; a Secret has its kind before it. "" for none."""
     names = []
     for old, new in changed_sources(before, after):
-        use = new or old
-        if use is not None:
+        if (use := new or old) is not None:
             sign = "+" if old is None else "-" if new is None else ""
-            kind = "Secret " if use.kind is ConfigKind.SECRET else ""
-            names.append(f"{sign}{kind}{use.source}")
+            names.append(f"{sign}{'Secret ' if use.kind is ConfigKind.SECRET else ''}{use.source}")
     return ", ".join(names)
 
 
@@ -152,14 +150,6 @@ def _value(kind: ConfigKind, content: ConfigValues, key: str) -> KeyValue | None
         return None
     hidden = kind is ConfigKind.SECRET or key in content.binary
     return KeyValue(len(value), None if hidden else value.decode(errors="replace"))
-
-
-def _present(uses: Iterable[ConfigUse]) -> dict[tuple[ConfigKind, str], ConfigUse]:
-    return {(use.kind, use.source): use for use in uses if use.content}
-
-
-def _content(use: ConfigUse | None) -> str:
-    return use.content if use is not None else ""
 
 
 def _decoded(text: str) -> bytes:

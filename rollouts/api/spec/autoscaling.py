@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from rollouts.api.problems import Problems
+from rollouts.api.spec.reading import check_needed, core_value
 from rollouts.api.v1alpha1.autoscaling import Autoscaling
-from rollouts.core.model.autoscaling import AutoscalingGate, ContainerLimit, ContainerMetric
+from rollouts.core.model.autoscaling import AutoscalingGate, ContainerLimit
 
 _PATH = "spec.autoscaling"
 
@@ -25,14 +26,7 @@ def check_autoscaling(wire: Autoscaling | None, template: Mapping[str, Any] | No
     limit, path = wire.container_resource, f"{_PATH}.containerResource"
     if limit is None:
         return
-    given = (
-        ("container", limit.container),
-        ("resource", limit.resource),
-        ("maxUtilizationPercent", limit.max_utilization_percent),
-    )
-    for name, value in given:
-        if value is None:
-            problems.add_missing(f"{path}.{name}", "is required")
+    check_needed(limit, path, problems)
     names = _containers(template) if template is not None else None
     if limit.container is not None and names is not None and limit.container not in names:
         message = f"the pod template has no container {limit.container!r}: {', '.join(names)}"
@@ -44,17 +38,8 @@ def autoscaling_gate(wire: Autoscaling | None) -> AutoscalingGate | None:
     if wire is None:
         return None
     limit = wire.container_resource
-    gate = AutoscalingGate(
-        settled=bool(wire.settled),
-        min_headroom_percent=wire.min_headroom_percent,
-        container=None
-        if limit is None
-        else ContainerLimit(
-            container=limit.container or "",
-            resource=ContainerMetric(limit.resource or ""),
-            max_utilization_percent=limit.max_utilization_percent or 0,
-        ),
-    )
+    container = core_value(ContainerLimit, limit) if limit is not None else None
+    gate = core_value(AutoscalingGate, wire, container=container)
     return None if gate == AutoscalingGate() else gate
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rollouts.api.problems import Problems
-from rollouts.api.spec.reading import read_model
+from rollouts.api.spec.reading import check_exactly_one, check_needed, read_model
 from rollouts.api.v1alpha1.metric_provider import (
     MetricProviderSpec,
     ProviderCredential,
@@ -24,7 +24,6 @@ from rollouts.core.analysis.metric_server import (
     OAuth2Place,
 )
 
-_NOWHERE = InFile("")
 _IDENTITIES = ("basic", "bearer", "oauth2")
 
 
@@ -35,8 +34,7 @@ def read_metric_provider(spec: Mapping[str, Any], problems: Problems) -> MetricS
         problems: gets everything that is wrong, but for URLs and headers that are no good in themselves.
     """
     wire = read_model(MetricProviderSpec, spec, problems, root="spec")
-    if not wire.url:
-        problems.add_missing("spec.url", "is required, such as https://prometheus.monitoring:9090")
+    check_needed(wire, "spec", problems)
     given = [name for name in _IDENTITIES if getattr(wire, name) is not None]
     if len(given) > 1:
         problems.add("spec", f"at most one of basic, bearer and oauth2; it has {' and '.join(given)}")
@@ -63,17 +61,14 @@ def read_metric_provider(spec: Mapping[str, Any], problems: Problems) -> MetricS
 
 def _identity(wire: MetricProviderSpec, problems: Problems) -> Identity | None:
     if (basic := wire.basic) is not None:
-        if not basic.username:
-            problems.add_missing("spec.basic.username", "is required")
-        elif ":" in basic.username or not basic.username.isprintable():
+        check_needed(basic, "spec.basic", problems, "username")
+        if basic.username is not None and (":" in basic.username or not basic.username.isprintable()):
             problems.add("spec.basic.username", "must have no ':' and no control characters (RFC 7617)")
         return BasicPlace(basic.username or "", _place(basic.password, "spec.basic.password", problems))
     if wire.bearer is not None:
         return BearerPlace(_place(wire.bearer, "spec.bearer", problems))
     if (oauth2 := wire.oauth2) is not None:
-        for name, value in (("tokenUrl", oauth2.token_url), ("clientId", oauth2.client_id)):
-            if not value:
-                problems.add_missing(f"spec.oauth2.{name}", "is required")
+        check_needed(oauth2, "spec.oauth2", problems, "tokenUrl", "clientId")
         return OAuth2Place(
             token_url=oauth2.token_url or "",
             client_id=oauth2.client_id or "",
@@ -84,10 +79,8 @@ def _identity(wire: MetricProviderSpec, problems: Problems) -> Identity | None:
 
 
 def _header(wire: ProviderRequestHeader, path: str, problems: Problems) -> tuple[str, str | CredentialPlace]:
-    if not wire.name:
-        problems.add_missing(f"{path}.name", "is required")
-    if (wire.value is None) == (wire.value_from is None):
-        problems.add_missing(path, "needs exactly one of value and valueFrom")
+    check_needed(wire, path, problems)
+    check_exactly_one(wire, path, problems)
     if wire.value_from is None:
         return wire.name or "", wire.value or ""
     return wire.name or "", _place(wire.value_from, f"{path}.valueFrom", problems)
@@ -96,13 +89,9 @@ def _header(wire: ProviderRequestHeader, path: str, problems: Problems) -> tuple
 def _place(wire: ProviderCredential | None, path: str, problems: Problems) -> CredentialPlace:
     if wire is None:
         problems.add_missing(path, "is required: a file or a secretKeyRef")
-        return _NOWHERE
-    if (wire.file is None) == (wire.secret_key_ref is None):
-        problems.add_missing(path, "needs exactly one of file and secretKeyRef")
-        return _NOWHERE
-    if wire.secret_key_ref is None:
+        return InFile("")
+    check_exactly_one(wire, path, problems)
+    if wire.secret_key_ref is None or wire.file is not None:
         return InFile(wire.file or "")
-    for name, value in (("name", wire.secret_key_ref.name), ("key", wire.secret_key_ref.key)):
-        if not value:
-            problems.add_missing(f"{path}.secretKeyRef.{name}", "is required")
+    check_needed(wire.secret_key_ref, f"{path}.secretKeyRef", problems)
     return InSecret(wire.secret_key_ref.name or "", wire.secret_key_ref.key or "")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import suppress
-from typing import Any, TypeVar, assert_never
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any, assert_never
 
 from pydantic_core import from_json
 
@@ -14,15 +14,14 @@ from rollouts.api.spec.autoscaling import autoscaling_gate
 from rollouts.api.spec.drain import drain_spec
 from rollouts.api.spec.metadata import OUR_PREFIX
 from rollouts.api.spec.planned import refuse_planned
-from rollouts.api.spec.reading import read_model
+from rollouts.api.spec.reading import core_value, read_model
 from rollouts.api.spec.routing import header_route, mirror_route, pair_of, traffic_routing, weight_percent
 from rollouts.api.spec.rules import check
 from rollouts.api.spec.selectors import selector_text
 from rollouts.api.times import parse_time
-from rollouts.api.v1alpha1.analysis import AnalysisLimits, ObjectMetadata
+from rollouts.api.v1alpha1.analysis import AnalysisLimits
 from rollouts.api.v1alpha1.rollout import (
     AntiAffinityWire,
-    BlueGreenStrategy,
     CanaryStep,
     CanaryStrategy,
     ConfigVersioningWire,
@@ -33,16 +32,16 @@ from rollouts.api.v1alpha1.rollout import (
 )
 from rollouts.core.config.references import SOURCES_MAX, references
 from rollouts.core.model.author import NAME_MAX, NOTE_SUFFIX, Author, AuthorKind
-from rollouts.core.model.config import SETTLE_S, ConfigVersioning
+from rollouts.core.model.config import ConfigVersioning
 from rollouts.core.model.pod_exit import read_pod_exit
 from rollouts.core.model.revision import canonical_json, short_hash
 from rollouts.core.model.rollout import (
+    HISTORY_LIMIT,
+    RUNS_KEPT,
     AntiAffinity,
     BlueGreen,
     Canary,
-    IntOrPercent,
     Percent,
-    PodMetadata,
     ProgressThreshold,
     Rollout,
     RolloutSpec,
@@ -66,10 +65,6 @@ from rollouts.core.model.traffic import RequestMatch
 from rollouts.errors import SpecInvalid, SpecProblem
 from rollouts.objects import VALUES_MAX, has_more_parts, has_more_values
 
-_T = TypeVar("_T")
-_DEFAULT_LIMIT: IntOrPercent = Percent(25)
-
-
 TOO_MANY_VALUES = (
     f"has more than {VALUES_MAX:,} fields and entries of lists, and reading them would hold up other Rollouts: keep what is that "
     "long in a ConfigMap, or in one text"
@@ -91,32 +86,24 @@ def parse_spec(spec: Mapping[str, Any] | bytes) -> RolloutSpec:
     check(wire, problems)
     if found := problems.found():
         raise SpecInvalid(found)
-    try:
-        template_json = canonical_json(raw["template"])
-    except (UnicodeEncodeError, RecursionError) as error:
-        raise SpecInvalid((SpecProblem("spec.template", f"cannot be written as JSON: {error}"),)) from error
     assert wire.selector is not None and wire.strategy is not None  # noqa: S101 - api/spec/rules.py has checked both
-    try:
+    with _written_as_json("spec.template"):
+        template_json = canonical_json(raw["template"])
+    with _written_as_json("spec.strategy"):
         strategy, strategy_hash = _strategy(wire.strategy)
-    except (UnicodeEncodeError, RecursionError) as error:
-        raise SpecInvalid((SpecProblem("spec.strategy", f"cannot be written as JSON: {error}"),)) from error
     template_hash = short_hash(template_json)
     given = wire.config_versioning or ConfigVersioningWire()
-    versioning = ConfigVersioning(
-        enabled=given.mode != "Off",
-        secrets=bool(given.secrets),
-        settle_s=float(_or(given.settle_seconds, SETTLE_S)),
-        retain=bool(given.retain),
-    )
+    versioning = core_value(ConfigVersioning, given, enabled=given.mode != "Off")
     refs = references(raw["template"], secrets=versioning.secrets) if versioning.enabled else ()
     if len(refs) > SOURCES_MAX:
         what = f"names {len(refs)} ConfigMaps and Secrets, and {SOURCES_MAX} at most can belong to a revision"
         message = f"{what}: name fewer, or set spec.configVersioning.mode: Off"
         raise SpecInvalid((SpecProblem("spec.template", message),))
     ends = read_pod_exit(raw["template"])
-    window = wire.rollback_window.revisions if wire.rollback_window else None
     kept = wire.analysis or AnalysisLimits()
-    return RolloutSpec(
+    return core_value(
+        RolloutSpec,
+        wire,
         replicas=1 if wire.replicas is None else wire.replicas,
         selector_json=canonical_json(raw["selector"]),
         selector_text=selector_text(wire.selector),
@@ -125,16 +112,11 @@ def parse_spec(spec: Mapping[str, Any] | bytes) -> RolloutSpec:
         revision=template_hash,
         strategy=strategy,
         strategy_hash=strategy_hash,
-        min_ready_s=wire.min_ready_seconds or 0,
-        revision_history_limit=_or(wire.revision_history_limit, 10),
-        progress_deadline_s=float(_or(wire.progress_deadline_seconds, 600)),
-        progress_deadline_abort=bool(wire.progress_deadline_abort),
-        paused=bool(wire.paused),
         restart_at_s=parse_time(wire.restart_at) if wire.restart_at is not None else None,
-        rollback_window_revisions=window or None,
-        successful_runs_kept=_or(kept.successful_run_history_limit, 5),
-        unsuccessful_runs_kept=_or(kept.unsuccessful_run_history_limit, 5),
-        history_limit=_or((wire.history or History()).limit, 10),
+        rollback_window_revisions=(wire.rollback_window and wire.rollback_window.revisions) or None,
+        successful_runs_kept=_or(kept.successful_run_history_limit, RUNS_KEPT),
+        unsuccessful_runs_kept=_or(kept.unsuccessful_run_history_limit, RUNS_KEPT),
+        history_limit=_or((wire.history or History()).limit, HISTORY_LIMIT),
         drain=drain_spec(wire.drain or Drain(), ends),
         ends=ends,
         config_versioning=versioning,
@@ -142,6 +124,15 @@ def parse_spec(spec: Mapping[str, Any] | bytes) -> RolloutSpec:
         autoscaling=autoscaling_gate(wire.autoscaling),
         template_labels=template_labels(raw["template"]),
     )
+
+
+@contextmanager
+def _written_as_json(path: str) -> Iterator[None]:
+    """Turns what JSON cannot hold into a problem at `path`."""
+    try:
+        yield
+    except (UnicodeEncodeError, RecursionError) as error:
+        raise SpecInvalid((SpecProblem(path, f"cannot be written as JSON: {error}"),)) from error
 
 
 def parse_rollout(  # noqa: PLR0913 - keyword-only: callers have the parts of an object separately
@@ -253,8 +244,17 @@ def _strategy(wire: RolloutStrategy) -> tuple[Strategy, str]:
         strategy = _canary(wire.canary)
         facts = {"kind": "canary", "steps": [_step_fact(step) for step in strategy.steps]}
     else:
-        assert wire.blue_green is not None  # noqa: S101 - api/spec/rules.py has checked it
-        strategy, facts = _blue_green(wire.blue_green), {"kind": "blueGreen", "steps": []}
+        blue_green = wire.blue_green
+        assert blue_green is not None  # noqa: S101 - api/spec/rules.py has checked it
+        path = "spec.strategy.blueGreen"
+        strategy = core_value(
+            BlueGreen,
+            blue_green,
+            anti_affinity=_anti_affinity(blue_green.anti_affinity),
+            pre_promotion=core_analysis(blue_green.pre_promotion_analysis, f"{path}.prePromotionAnalysis"),
+            post_promotion=core_analysis(blue_green.post_promotion_analysis, f"{path}.postPromotionAnalysis"),
+        )
+        facts = {"kind": "blueGreen", "steps": []}
     return strategy, short_hash(canonical_json(facts))
 
 
@@ -299,21 +299,16 @@ def _canary(wire: CanaryStrategy) -> Canary:
     progress, threshold = wire.replica_progress_threshold, None
     if progress is not None and progress.value is not None and progress.value >= 0:  # Argo: below 0 means no threshold
         threshold = ProgressThreshold(Percent(progress.value) if progress.type == "Percent" else progress.value)
-    return Canary(
+    return core_value(
+        Canary,
+        wire,
         steps=tuple(_step(step, index, wire) for index, step in enumerate(wire.steps or ())),
-        max_surge=_or(wire.max_surge, _DEFAULT_LIMIT),
-        max_unavailable=_or(wire.max_unavailable, _DEFAULT_LIMIT),
         stable_service=stable_service,
         canary_service=canary_service,
         ping_pong=wire.ping_pong is not None,
         traffic_routing=traffic_routing(wire),
-        canary_metadata=_metadata(wire.canary_metadata),
-        stable_metadata=_metadata(wire.stable_metadata),
         anti_affinity=_anti_affinity(wire.anti_affinity),
         replica_progress_threshold=threshold,
-        scale_down_delay_s=float(_or(wire.scale_down_delay_seconds, 30)),
-        scale_down_delay_revision_limit=wire.scale_down_delay_revision_limit,
-        abort_scale_down_delay_s=float(_or(wire.abort_scale_down_delay_seconds, 30)),
         analysis=core_analysis(wire.analysis, "spec.strategy.canary.analysis"),
     )
 
@@ -339,25 +334,6 @@ def _step(wire: CanaryStep, index: int, canary: CanaryStrategy) -> Step:
     return PauseUntilPromoted()
 
 
-def _blue_green(wire: BlueGreenStrategy) -> BlueGreen:
-    return BlueGreen(
-        active_service=wire.active_service or "",
-        preview_service=wire.preview_service,
-        preview_replica_count=wire.preview_replica_count,
-        auto_promotion_enabled=wire.auto_promotion_enabled is not False,
-        auto_promotion_s=float(wire.auto_promotion_seconds or 0),
-        max_unavailable=_or(wire.max_unavailable, _DEFAULT_LIMIT),
-        scale_down_delay_s=float(_or(wire.scale_down_delay_seconds, 30)),
-        scale_down_delay_revision_limit=wire.scale_down_delay_revision_limit,
-        abort_scale_down_delay_s=float(_or(wire.abort_scale_down_delay_seconds, 30)),
-        active_metadata=_metadata(wire.active_metadata),
-        preview_metadata=_metadata(wire.preview_metadata),
-        anti_affinity=_anti_affinity(wire.anti_affinity),
-        pre_promotion=core_analysis(wire.pre_promotion_analysis, "spec.strategy.blueGreen.prePromotionAnalysis"),
-        post_promotion=core_analysis(wire.post_promotion_analysis, "spec.strategy.blueGreen.postPromotionAnalysis"),
-    )
-
-
 def _anti_affinity(wire: AntiAffinityWire | None) -> AntiAffinity | None:
     if wire is None:
         return None
@@ -366,11 +342,5 @@ def _anti_affinity(wire: AntiAffinityWire | None) -> AntiAffinity | None:
     return AntiAffinity(required=True)
 
 
-def _metadata(wire: ObjectMetadata | None) -> PodMetadata:
-    if wire is None:
-        return PodMetadata()
-    return PodMetadata(labels=wire.labels or {}, annotations=wire.annotations or {})
-
-
-def _or(value: _T | None, default: _T) -> _T:
+def _or(value: int | None, default: int) -> int:
     return default if value is None else value

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from rollouts.api.problems import Problems
 from rollouts.api.v1alpha1.rollout import CanaryStep, RolloutSpecWire
 from rollouts.api.v1alpha1.traffic import TrafficRoutingWire
-from rollouts.api.v1alpha1.wire import Wire, wire_name
+from rollouts.api.v1alpha1.wire import Wire, attributes_of
 
 PLANNED: dict[type[Wire], dict[str, str]] = {
     RolloutSpecWire: {
@@ -33,11 +33,12 @@ RETIRED: dict[type[Wire], dict[str, str]] = {
 def refuse_planned(spec: RolloutSpecWire, problems: Problems) -> None:
     """Adds a problem for every planned field that `spec` uses; an explicit null or false is not a use."""
     for path, part in _parts(spec):
-        for attribute, name, version in _REFUSALS.get(type(part), ()):
-            if getattr(part, attribute) not in (None, False):
+        attributes = attributes_of(type(part))
+        for name, version in PLANNED.get(type(part), {}).items():
+            if getattr(part, attributes[name]) not in (None, False):
                 problems.add(f"{path}.{name}", f"is not supported yet; it is planned for version {version}")
-        for attribute, name, way_out in _RETIREMENTS.get(type(part), ()):
-            if getattr(part, attribute) is not None:
+        for name, way_out in RETIRED.get(type(part), {}).items():
+            if getattr(part, attributes[name]) is not None:
                 problems.add(f"{path}.{name}", f"is not supported: {way_out}")
 
 
@@ -50,12 +51,3 @@ def _parts(spec: RolloutSpecWire) -> Iterator[tuple[str, Wire]]:
         yield "spec.strategy.canary.trafficRouting", canary.traffic_routing
     for index, step in enumerate(canary.steps or ()):
         yield f"spec.strategy.canary.steps[{index}]", step
-
-
-def _refusals(model: type[Wire], planned: dict[str, str]) -> tuple[tuple[str, str, str], ...]:
-    names = {wire_name(model, attribute): attribute for attribute in model.model_fields}
-    return tuple((names[name], name, version) for name, version in planned.items())
-
-
-_REFUSALS = {model: _refusals(model, planned) for model, planned in PLANNED.items()}
-_RETIREMENTS = {model: _refusals(model, retired) for model, retired in RETIRED.items()}

@@ -1,16 +1,21 @@
-"""A JSON object as one of the wire's models, and everything that its types do not allow."""
+"""From a JSON object to one of the wire's models, with everything that its types do not allow, and from there to the core."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from functools import lru_cache, partial
+from types import NoneType, UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import pydantic
+from msgspec import Struct
 
 from rollouts.api.problems import Problems
-from rollouts.api.v1alpha1.wire import Wire
+from rollouts.api.v1alpha1.wire import ExactlyOne, Wire, needed_fields
 
+_T = TypeVar("_T")
 _W = TypeVar("_W", bound=Wire)
 
 
@@ -39,6 +44,74 @@ def read_model(model: type[_W], raw: Mapping[str, Any], problems: Problems, *, r
                 # An entry that was left out may make its list unreadable in turn: then the list goes, and so on upwards.
                 _leave_out(kept, location[: len(location) - levels + 1] or location[:1])
     return model()
+
+
+def check_needed(wire: Wire, path: str, problems: Problems, *only: str) -> None:
+    """Adds a problem for each field that is declared as needed and is not given.
+
+    Args:
+        only: these alone, by their names in JSON.
+    """
+    for attribute, name, missing in needed_fields(type(wire)):
+        if (not only or name in only) and getattr(wire, attribute) is None:
+            problems.add_missing(f"{path}.{name}", missing)
+
+
+def given_of(wire: Wire) -> list[str]:
+    """Which of the fields are given of which the model wants exactly one, by their names in JSON."""
+    return _exactly_one(wire).given(wire)
+
+
+def check_exactly_one(wire: Wire, path: str, problems: Problems) -> None:
+    """Adds the problem that none, or more than one, of the fields is given of which the model wants exactly one."""
+    if len(given_of(wire)) != 1:
+        problems.add_missing(path, f"needs exactly one of {_exactly_one(wire)}")
+
+
+def _exactly_one(wire: Wire) -> ExactlyOne:
+    return next(rule for rule in wire.RULES if isinstance(rule, ExactlyOne))
+
+
+def core_value(of: type[_T], wire: Wire, **others: Any) -> _T:
+    """A value of the core: each of its fields has the value of the object's field of that name, and its default without one.
+
+    Seconds are named `…_s` in the core. What the object has as a list, a text or an object becomes a tuple, a member of the
+    enumeration or a value of the core, as the core's class says.
+
+    Args:
+        others: the fields that do not follow from one of the object's by name.
+    """
+    values = dict(others)
+    for name, attribute, convert in _mapping(of, type(wire), tuple(others)):  # type: ignore[arg-type]
+        if (value := getattr(wire, attribute)) is not None:
+            values[name] = value if convert is None else convert(value)
+    return of(**values)
+
+
+@lru_cache(maxsize=128)  # pairs of classes
+def _mapping(
+    of: type, model: type[Wire], others: tuple[str, ...]
+) -> tuple[tuple[str, str, Callable[[Any], Any] | None], ...]:
+    """For each field that is mapped: its name, the attribute of the model, and what converts the value."""
+    fields = []
+    for name, hint in get_type_hints(of).items():
+        attribute = name if name in model.model_fields else f"{name.removesuffix('_s')}_seconds"
+        if attribute in model.model_fields and name not in others:
+            fields.append((name, attribute, _converter(hint)))
+    return tuple(fields)
+
+
+def _converter(hint: Any) -> Callable[[Any], Any] | None:
+    if get_origin(hint) in (Union, UnionType):
+        choices = [choice for choice in get_args(hint) if choice is not NoneType]
+        return _converter(choices[0]) if len(choices) == 1 else None
+    if get_origin(hint) is tuple:
+        return tuple
+    if not isinstance(hint, type):
+        return None
+    if issubclass(hint, Struct):
+        return partial(core_value, hint)
+    return hint if issubclass(hint, (float, StrEnum)) else None
 
 
 def _leave_out(value: Any, location: list[str | int]) -> None:

@@ -13,6 +13,7 @@ from rollouts.api.spec.analysis.in_rollouts import check_analysis, check_backgro
 from rollouts.api.spec.autoscaling import check_autoscaling
 from rollouts.api.spec.drain import check_drain
 from rollouts.api.spec.metadata import OUR_PREFIX, check_entries
+from rollouts.api.spec.reading import check_exactly_one, check_needed, given_of
 from rollouts.api.spec.routing import check_routing
 from rollouts.api.spec.selectors import check_selector, matches, selected_keys
 from rollouts.api.times import parse_time
@@ -24,16 +25,17 @@ from rollouts.api.v1alpha1.rollout import (
     CanaryStrategy,
     ProgressThresholdWire,
     RolloutSpecWire,
+    RolloutStrategy,
 )
 from rollouts.api.v1alpha1.wire import wire_name
-from rollouts.core.model.rollout import Percent
-
-_STEP_KINDS = tuple((attribute, wire_name(CanaryStep, attribute)) for attribute in CanaryStep.model_fields)
+from rollouts.core.model.rollout import PROGRESS_DEADLINE_S, REVISION_HISTORY_LIMIT, Percent
 
 
 def check(spec: RolloutSpecWire, problems: Problems) -> None:
     """Adds a problem for every rule that `spec` breaks."""
-    deadline_s = 600 if spec.progress_deadline_seconds is None else spec.progress_deadline_seconds
+    deadline_s = spec.progress_deadline_seconds
+    if deadline_s is None:
+        deadline_s = int(PROGRESS_DEADLINE_S)
     min_ready_s = spec.min_ready_seconds or 0
     if deadline_s <= min_ready_s:
         problems.add(
@@ -48,11 +50,9 @@ def check(spec: RolloutSpecWire, problems: Problems) -> None:
     _check_pods(spec, problems)
     check_drain(spec.drain, problems)
     check_autoscaling(spec.autoscaling, spec.template, problems)
-    strategy = spec.strategy
-    path = "spec.strategy"
-    if strategy is None or (strategy.canary is None and strategy.blue_green is None):
+    strategy, path = spec.strategy or RolloutStrategy(), "spec.strategy"
+    if strategy.canary is None and strategy.blue_green is None:
         problems.add_missing(path, "needs exactly one of canary and blueGreen; it has neither")
-        return
     if strategy.canary is not None and strategy.blue_green is not None:
         problems.add(path, "needs exactly one of canary and blueGreen; it has both: remove one")
     if strategy.canary is not None:
@@ -62,9 +62,8 @@ def check(spec: RolloutSpecWire, problems: Problems) -> None:
 
 
 def _check_pods(spec: RolloutSpecWire, problems: Problems) -> None:
-    if spec.selector is None:
-        problems.add_missing("spec.selector", "is required: the labels that the pods of this Rollout have")
-    else:
+    check_needed(spec, "spec", problems, "selector")
+    if spec.selector is not None:
         check_selector(spec.selector, "spec.selector", problems)
         for key in sorted(key for key in selected_keys(spec.selector) if key.startswith(OUR_PREFIX)):
             problems.add("spec.selector", f"must not use {key}: the controller sets it")
@@ -157,27 +156,19 @@ def _check_role_metadata(spec: RolloutSpecWire, metadata: ObjectMetadata | None,
 def _check_anti_affinity(anti_affinity: AntiAffinityWire | None, path: str, problems: Problems) -> None:
     if anti_affinity is None:
         return
-    preferred, required = anti_affinity.preferred, anti_affinity.required
-    if (preferred is None) == (required is None):
-        problems.add_missing(
-            path,
-            "needs exactly one of preferredDuringSchedulingIgnoredDuringExecution and "
-            "requiredDuringSchedulingIgnoredDuringExecution",
-        )
-    if preferred is not None and preferred.weight is None:
-        problems.add_missing(
-            f"{path}.preferredDuringSchedulingIgnoredDuringExecution.weight", "is required, from 1 to 100"
-        )
+    check_exactly_one(anti_affinity, path, problems)
+    if anti_affinity.preferred is not None:
+        at = f"{path}.{wire_name(AntiAffinityWire, 'preferred')}"
+        check_needed(anti_affinity.preferred, at, problems)
 
 
 def _check_blue_green(spec: RolloutSpecWire, blue_green: BlueGreenStrategy, problems: Problems) -> None:
     path = "spec.strategy.blueGreen"
-    if blue_green.active_service is None:
-        problems.add_missing(f"{path}.activeService", "is required: the Service that clients use")
-    elif blue_green.active_service == blue_green.preview_service:
+    check_needed(blue_green, path, problems)
+    if blue_green.active_service is not None and blue_green.active_service == blue_green.preview_service:
         problems.add(f"{path}.previewService", "must differ from activeService")
     limit, history = blue_green.scale_down_delay_revision_limit, spec.revision_history_limit
-    history = 10 if history is None else history
+    history = REVISION_HISTORY_LIMIT if history is None else history
     if limit is not None and limit > history:
         problems.add(
             f"{path}.scaleDownDelayRevisionLimit",
@@ -220,15 +211,13 @@ def _check_canary(spec: RolloutSpecWire, canary: CanaryStrategy, problems: Probl
 def _check_threshold(threshold: ProgressThresholdWire | None, path: str, problems: Problems) -> None:
     if threshold is None:
         return
-    for name, value in (("type", threshold.type), ("value", threshold.value)):
-        if value is None:
-            problems.add_missing(f"{path}.{name}", "is required")
+    check_needed(threshold, path, problems)
     if threshold.type == "Percent" and (threshold.value or 0) > 100:
         problems.add(f"{path}.value", "must be 100 or less for a percentage")
 
 
 def _check_step(step: CanaryStep, path: str, problems: Problems, *, with_routing: bool) -> None:
-    kinds = [name for attribute, name in _STEP_KINDS if getattr(step, attribute) is not None]
+    kinds = given_of(step)
     if not kinds:
         problems.add_missing(
             path, "needs exactly one kind of step; it has none (a pause until promotion is `pause: {}`)"
@@ -239,12 +228,10 @@ def _check_step(step: CanaryStep, path: str, problems: Problems, *, with_routing
         )
     check_analysis(step.analysis, f"{path}.analysis", problems)
     if step.set_canary_scale is not None:
+        path = f"{path}.setCanaryScale"
         if not with_routing:
-            problems.add(
-                f"{path}.setCanaryScale", "needs trafficRouting: without it the weight decides the number of pods"
-            )
-        scale, path = step.set_canary_scale, f"{path}.setCanaryScale"
-        forms = (scale.replicas is not None) + (scale.weight is not None) + bool(scale.match_traffic_weight)
+            problems.add(path, "needs trafficRouting: without it the weight decides the number of pods")
+        forms = len(given_of(step.set_canary_scale))
         if forms == 0:
             problems.add_missing(path, "needs exactly one of replicas, weight and matchTrafficWeight; it has none")
         elif forms > 1:

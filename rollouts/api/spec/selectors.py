@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rollouts.api.problems import Problems, path_of
+from rollouts.api.spec.reading import check_needed
 from rollouts.api.v1alpha1.analysis import ExpressionOfLabels, LabelSelector
 from rollouts.core.model.grammar import is_label_key, is_label_value
 
@@ -70,9 +71,8 @@ def selector_text(selector: LabelSelector) -> str:
 
 
 def _check_expression(expression: ExpressionOfLabels, path: str, problems: Problems) -> None:
-    if expression.key is None:
-        problems.add_missing(f"{path}.key", "is required")
-    elif not is_label_key(expression.key):
+    check_needed(expression, path, problems, "key")
+    if expression.key is not None and not is_label_key(expression.key):
         problems.add(f"{path}.key", f"{expression.key!r} is not a label key")
     for value in expression.values or ():
         if not is_label_value(value):

@@ -14,6 +14,7 @@ from rollouts.api.v1alpha1.wire import (
     MAX_INT32,
     AnyJson,
     Bool,
+    CelRule,
     Count,
     FreeObject,
     Name,
@@ -21,7 +22,8 @@ from rollouts.api.v1alpha1.wire import (
     Text,
     Wire,
     exactly_one,
-    needs,
+    needed,
+    optional,
     parse_duration,
 )
 from rollouts.core.analysis.metric import METRICS_MAX
@@ -83,71 +85,65 @@ Query: TypeAlias = Annotated[str, Field(max_length=16_384)]
 class SecretKeyRef(Wire):
     """One key of a Secret in the namespace of the run."""
 
-    model_config = needs("name", "key")
-
-    name: ObjectName | None = Field(None, description="Name of the Secret.")
-    key: Name | None = Field(None, description="Key in its data.")
+    name: ObjectName | None = needed("Name of the Secret.")
+    key: Name | None = needed("Key in its data.")
 
 
 class TemplateArgumentSource(Wire):
     """Where the value of an argument comes from."""
 
-    secret_key_ref: SecretKeyRef | None = Field(None, description="A key of a Secret.")
-    field_ref: FieldRef | None = Field(None, description="A field of the Rollout.")
-    pod_template_hash_value: Literal["Stable", "Latest"] | None = Field(
-        None, description="The revision of the stable or of the latest pods."
+    secret_key_ref: SecretKeyRef | None = optional("A key of a Secret.")
+    field_ref: FieldRef | None = optional("A field of the Rollout.")
+    pod_template_hash_value: Literal["Stable", "Latest"] | None = optional(
+        "The revision of the stable or of the latest pods."
     )
 
 
 class TemplateArgument(Wire):
     """An argument; one without value must be given by whoever uses the template."""
 
-    model_config = needs("name")
-
-    name: Name | None = Field(None, description="Name of the argument: {{args.NAME}}.")
-    value: Value | None = Field(None, description="Its value.")
-    value_from: TemplateArgumentSource | None = Field(None, description="Where its value comes from.")
+    name: Name | None = needed("Name of the argument: {{args.NAME}}.")
+    value: Value | None = optional("Its value.")
+    value_from: TemplateArgumentSource | None = optional("Where its value comes from.")
 
 
 class MetricHeader(Wire):
     """One header of a request."""
 
-    model_config = needs("key", "value")
-
-    key: Name | None = Field(None, description="Its name.")
-    value: Text | None = Field(None, description="Its value.")
+    key: Name | None = needed("Its name.")
+    value: Text | None = needed("Its value.")
 
 
 class OAuth2Wire(Wire):
     """OAuth 2.0 client credentials (RFC 6749, section 4.4)."""
 
-    token_url: Text | None = Field(None, description="Where the token is asked for.")
-    client_id: Text | None = Field(None, description="Who asks.")
-    client_secret: Text | None = Field(None, description="The client's secret, as {{args.NAME}} of a Secret.")
-    scopes: Annotated[list[Text], Field(max_length=32)] | None = Field(None, description="Scopes of the token.")
+    token_url: Text | None = optional("Where the token is asked for.")
+    client_id: Text | None = optional("Who asks.")
+    client_secret: Text | None = optional("The client's secret, as {{args.NAME}} of a Secret.")
+    scopes: Annotated[list[Text], Field(max_length=32)] | None = optional("Scopes of the token.")
 
 
 class BasicAuthWire(Wire):
     """User and password (RFC 7617)."""
 
-    username: Text | None = Field(None, description="Who asks.")
-    password: Text | None = Field(None, description="The password, as {{args.NAME}} of a Secret.")
+    username: Text | None = optional("Who asks.")
+    password: Text | None = optional("The password, as {{args.NAME}} of a Secret.")
 
 
 class Sigv4Wire(Wire):
     """Signatures of AWS."""
 
-    region: Text | None = Field(None, description="Region of AWS.")
-    profile: Text | None = Field(None, description="Profile of the credentials.")
-    role_arn: Text | None = Field(None, description="Role that is assumed.")
+    region: Text | None = optional("Region of AWS.")
+    profile: Text | None = optional("Profile of the credentials.")
+    role_arn: Text | None = optional("Role that is assumed.")
 
 
 class AuthenticationWire(Wire):
     """How a request says who it is."""
 
-    oauth2: OAuth2Wire | None = Field(None, description="Client credentials.")
-    basic_auth: BasicAuthWire | None = Field(None, description="User and password.")
-    sigv4: Sigv4Wire | None = Field(None, description="Signatures of AWS.")
+    oauth2: OAuth2Wire | None = optional("Client credentials.")
+    basic_auth: BasicAuthWire | None = optional("User and password.")
+    sigv4: Sigv4Wire | None = optional("Signatures of AWS.")
 
 
 Headers = Annotated[list[MetricHeader], Field(max_length=32)]
@@ -156,251 +152,223 @@ Headers = Annotated[list[MetricHeader], Field(max_length=32)]
 class RangeQueryWire(Wire):
     """A range query instead of an instant one."""
 
-    start: ConditionText | None = Field(None, description='Expression that gives its start: now() - duration("5m").')
-    end: ConditionText | None = Field(None, description="Expression that gives its end: now().")
-    step: Seconds | None = Field(None, description="Between two samples, at most.")
+    start: ConditionText | None = optional('Expression that gives its start: now() - duration("5m").')
+    end: ConditionText | None = optional("Expression that gives its end: now().")
+    step: Seconds | None = optional("Between two samples, at most.")
 
 
 class PrometheusWire(Wire):
     """A query of Prometheus."""
 
-    model_config = needs(
-        "query", rules=(("!has(self.address) || !has(self.metricProvider)", "address or metricProvider, not both"),)
-    )
+    RULES = (CelRule("!has(self.address) || !has(self.metricProvider)", "address or metricProvider, not both"),)
 
-    address: Text | None = Field(None, description="URL of the server, which a MetricProvider must have declared.")
-    metric_provider: ObjectName | None = Field(
-        None, description="Name of a MetricProvider; without it and address, what the controller was started with."
+    address: Text | None = optional("URL of the server, which a MetricProvider must have declared.")
+    metric_provider: ObjectName | None = optional(
+        "Name of a MetricProvider; without it and address, what the controller was started with."
     )
-    query: Query | None = Field(None, description="PromQL.")
-    authentication: AuthenticationWire | None = Field(None, description="How the request says who it is.")
-    timeout: Integer | None = Field(None, description="Seconds until the query must be answered; default 30.")
-    insecure: Bool | None = Field(None, description="Do not check the certificate.")
-    headers: Headers | None = Field(None, description="Headers of the request.")
-    range_query: RangeQueryWire | None = Field(None, description="Ask for a range of time.")
+    query: Query | None = needed("PromQL.")
+    authentication: AuthenticationWire | None = optional("How the request says who it is.")
+    timeout: Integer | None = optional("Seconds until the query must be answered; default 30.")
+    insecure: Bool | None = optional("Do not check the certificate.")
+    headers: Headers | None = optional("Headers of the request.")
+    range_query: RangeQueryWire | None = optional("Ask for a range of time.")
 
 
 class WebWire(Wire):
     """A request whose answer is JSON, or text."""
 
-    model_config = needs("url")
-
-    method: Literal["GET", "POST", "PUT"] | None = Field(None, description="Default GET.")
-    url: Text | None = Field(None, description="Where it goes.")
-    headers: Headers | None = Field(None, description="Headers of the request.")
-    body: Query | None = Field(None, description="What is sent, with POST or PUT.")
-    json_body: AnyJson = Field(None, description="The same, as JSON.")
-    timeout_seconds: Integer | None = Field(None, description="Seconds until it must be answered; default 10.")
-    json_path: Text | None = Field(None, description="Which part of the answer is the result: {$.data.ok}.")
-    insecure: Bool | None = Field(None, description="Do not check the certificate.")
-    authentication: AuthenticationWire | None = Field(None, description="How the request says who it is.")
+    method: Literal["GET", "POST", "PUT"] | None = optional("Default GET.")
+    url: Text | None = needed("Where it goes.")
+    headers: Headers | None = optional("Headers of the request.")
+    body: Query | None = optional("What is sent, with POST or PUT.")
+    json_body: AnyJson = optional("The same, as JSON.")
+    timeout_seconds: Integer | None = optional("Seconds until it must be answered; default 10.")
+    json_path: Text | None = optional("Which part of the answer is the result: {$.data.ok}.")
+    insecure: Bool | None = optional("Do not check the certificate.")
+    authentication: AuthenticationWire | None = optional("How the request says who it is.")
 
 
 class JobMetadata(Wire):
     """What the Job gets besides its name."""
 
-    labels: FreeObject | None = Field(None, description="Labels of the Job.")
-    annotations: FreeObject | None = Field(None, description="Annotations of the Job.")
+    labels: FreeObject | None = optional("Labels of the Job.")
+    annotations: FreeObject | None = optional("Annotations of the Job.")
 
 
 class JobWire(Wire):
     """A Job: its success is the measurement's."""
 
-    model_config = needs("spec")
-
-    metadata: JobMetadata | None = Field(None, description="Labels and annotations of the Job.")
-    spec: FreeObject | None = Field(None, description="Spec of the Job.")
+    metadata: JobMetadata | None = optional("Labels and annotations of the Job.")
+    spec: FreeObject | None = needed("Spec of the Job.")
 
 
 class KubernetesWire(Wire):
     """What Kubernetes shows of the pods of the revision."""
 
-    max_restarts: Integer | None = Field(None, description="Restarts of containers that are borne; default 0.")
-    min_ready_percent: Integer | None = Field(None, description="Pods that must be ready, in percent; default 100.")
-    containers: Annotated[list[Name], Field(max_length=64)] | None = Field(
-        None, description="Only these; without it all but native sidecars."
+    max_restarts: Integer | None = optional("Restarts of containers that are borne; default 0.")
+    min_ready_percent: Integer | None = optional("Pods that must be ready, in percent; default 100.")
+    containers: Annotated[list[Name], Field(max_length=64)] | None = optional(
+        "Only these; without it all but native sidecars."
     )
 
 
 class ContainerResourceWire(Wire):
     """What one container of the revision's pods uses, as metrics.k8s.io has it."""
 
-    model_config = needs("container", "resource")
-
-    container: Name | None = Field(None, description="Name of the container; others in the pod are left out.")
-    resource: Name | None = Field(None, description="cpu or memory.")
-    max_age_seconds: Integer | None = Field(None, description="Age of a sample that counts; default 90.")
+    container: Name | None = needed("Name of the container; others in the pod are left out.")
+    resource: Name | None = needed("cpu or memory.")
+    max_age_seconds: Integer | None = optional("Age of a sample that counts; default 90.")
 
 
 class AutoscalerWire(Wire):
     """What a HorizontalPodAutoscaler says."""
 
-    name: Name | None = Field(None, description="Its name; without it the one whose target is the Rollout.")
+    name: Name | None = optional("Its name; without it the one whose target is the Rollout.")
 
 
 class MetricIdentifier(Wire):
     """A metric, as HorizontalPodAutoscalers name it."""
 
-    model_config = needs("name")
-
-    name: Name | None = Field(None, description="Name of the metric.")
-    selector: LabelSelector | None = Field(None, description="Selector of the metric's labels.")
+    name: Name | None = needed("Name of the metric.")
+    selector: LabelSelector | None = optional("Selector of the metric's labels.")
 
 
 class DescribedObjectWire(Wire):
     """An object in the namespace of the run."""
 
-    model_config = needs("kind", "name")
-
-    api_version: Name | None = Field(None, description="API version of the object; default v1.")
-    kind: Name | None = Field(None, description="Kind of the object.")
-    name: Name | None = Field(None, description="Name of the object.")
+    api_version: Name | None = optional("API version of the object; default v1.")
+    kind: Name | None = needed("Kind of the object.")
+    name: Name | None = needed("Name of the object.")
 
 
 class CustomMetricWire(Wire):
     """A metric of custom.metrics.k8s.io."""
 
-    model_config = needs("metric")
-
-    metric: MetricIdentifier | None = Field(None, description="Which metric.")
-    described_object: DescribedObjectWire | None = Field(
-        None, description="The object that it is about; without it the pods of the revision."
+    metric: MetricIdentifier | None = needed("Which metric.")
+    described_object: DescribedObjectWire | None = optional(
+        "The object that it is about; without it the pods of the revision."
     )
-    max_age_seconds: Integer | None = Field(None, description="Age of a value that counts; default 90.")
+    max_age_seconds: Integer | None = optional("Age of a value that counts; default 90.")
 
 
 class ExternalMetricWire(Wire):
     """A metric of external.metrics.k8s.io."""
 
-    model_config = needs("metric")
-
-    metric: MetricIdentifier | None = Field(None, description="Which metric.")
-    max_age_seconds: Integer | None = Field(None, description="Age of a value that counts; default 90.")
+    metric: MetricIdentifier | None = needed("Which metric.")
+    max_age_seconds: Integer | None = optional("Age of a value that counts; default 90.")
 
 
 class CompareOfWire(Wire):
     """What is measured of both arms."""
 
-    model_config = needs(
-        rules=(
-            (
-                exactly_one("prometheus", "web", "containerResource", "customMetric", "externalMetric"),
-                "exactly one of prometheus, web, containerResource, customMetric and externalMetric is required",
-            ),
-        )
+    RULES = (
+        exactly_one(
+            "prometheus",
+            "web",
+            "containerResource",
+            "customMetric",
+            "externalMetric",
+            text="exactly one of prometheus, web, containerResource, customMetric and externalMetric is required",
+        ),
     )
 
-    prometheus: PrometheusWire | None = Field(
-        None, description="A query of Prometheus, with {{arm}} where it tells the arms apart."
+    prometheus: PrometheusWire | None = optional("A query of Prometheus, with {{arm}} where it tells the arms apart.")
+    web: WebWire | None = optional(
+        "A request that is answered with one number, with {{arm}} in its URL, headers or body."
     )
-    web: WebWire | None = Field(
-        None, description="A request that is answered with one number, with {{arm}} in its URL, headers or body."
+    container_resource: ContainerResourceWire | None = optional(
+        "What a container uses, on average over the pods of each arm; the arms are revisions."
     )
-    container_resource: ContainerResourceWire | None = Field(
-        None, description="What a container uses, on average over the pods of each arm; the arms are revisions."
+    custom_metric: CustomMetricWire | None = optional(
+        "Of the pods of each arm, on average; or of an object, with {{arm}} in its name or the selector."
     )
-    custom_metric: CustomMetricWire | None = Field(
-        None,
-        description="Of the pods of each arm, on average; or of an object, with {{arm}} in its name or the selector.",
+    external_metric: ExternalMetricWire | None = optional(
+        "One value for each arm, with {{arm}} in the metric's name or its selector."
     )
-    external_metric: ExternalMetricWire | None = Field(
-        None, description="One value for each arm, with {{arm}} in the metric's name or its selector."
-    )
-    job: FreeObject | None = Field(None, description="Refused: it gives success or failure, and no number.")
-    kubernetes: FreeObject | None = Field(None, description="Refused: it gives success or failure, and no number.")
-    hpa: FreeObject | None = Field(None, description="Refused: an autoscaler has one number for all revisions.")
+    job: FreeObject | None = optional("Refused: it gives success or failure, and no number.")
+    kubernetes: FreeObject | None = optional("Refused: it gives success or failure, and no number.")
+    hpa: FreeObject | None = optional("Refused: an autoscaler has one number for all revisions.")
 
 
 class CompareWire(Wire):
     """Canary against stable, by a statistical test."""
 
-    model_config = needs("canary", "stable", "of", "effect")
-
-    test: Literal["sequential", "mannWhitney"] | None = Field(
-        None,
-        description="sequential, the default, answers as soon as it can; mannWhitney looks once, at samples of a range.",
+    test: Literal["sequential", "mannWhitney"] | None = optional(
+        "sequential, the default, answers as soon as it can; mannWhitney looks once, at samples of a range."
     )
-    kind: Literal["rate", "value"] | None = Field(
-        None, description="Of the sequential test: rate of events, the default, or a value of each look."
+    kind: Literal["rate", "value"] | None = optional(
+        "Of the sequential test: rate of events, the default, or a value of each look."
     )
-    canary: Text | None = Field(None, description="What {{arm}} is for the canary: its revision, as an argument.")
-    stable: Text | None = Field(None, description="What {{arm}} is for stable.")
-    of: CompareOfWire | None = Field(
-        None,
-        description="Of a rate the counters of bad events, with direction decrease of good ones; otherwise the value.",
+    canary: Text | None = needed("What {{arm}} is for the canary: its revision, as an argument.")
+    stable: Text | None = needed("What {{arm}} is for stable.")
+    of: CompareOfWire | None = needed(
+        "Of a rate the counters of bad events, with direction decrease of good ones; otherwise the value."
     )
-    total: Query | None = Field(None, description="Of a rate: PromQL that selects the counters of all events.")
-    effect: Value | None = Field(
-        None,
-        description="How much worse the canary may be: '1%' of all events; of values '10%' of stable's, or a difference.",
+    total: Query | None = optional("Of a rate: PromQL that selects the counters of all events.")
+    effect: Value | None = needed(
+        "How much worse the canary may be: '1%' of all events; of values '10%' of stable's, or a difference."
     )
-    alpha: Value | None = Field(None, description="Chance that an answer is wrong; default 0.05.")
-    direction: Literal["increase", "decrease"] | None = Field(None, description="Which is worse; default increase.")
-    undecided: Literal["inconclusive", "fail"] | None = Field(
-        None, description="What the metric is without an answer after count looks; default inconclusive."
+    alpha: Value | None = optional("Chance that an answer is wrong; default 0.05.")
+    direction: Literal["increase", "decrease"] | None = optional("Which is worse; default increase.")
+    undecided: Literal["inconclusive", "fail"] | None = optional(
+        "What the metric is without an answer after count looks; default inconclusive."
     )
-    baseline: bool | None = Field(None, description="Not carried out.")
+    baseline: bool | None = optional("Not carried out.")
 
 
 class MetricSourceWire(Wire):
     """Where the numbers come from."""
 
-    model_config = needs(
-        rules=(
-            (
-                exactly_one(
-                    *("prometheus", "web", "job", "kubernetes", "compare"),
-                    *("containerResource", "hpa", "customMetric", "externalMetric"),
-                    *("kayenta", "datadog", "wavefront", "newRelic"),
-                    *("cloudWatch", "graphite", "influxdb", "skywalking", "plugin"),
-                ),
-                "exactly one provider is required",
-            ),
-        )
+    RULES = (
+        exactly_one(
+            *("prometheus", "web", "job", "kubernetes", "compare"),
+            *("containerResource", "hpa", "customMetric", "externalMetric"),
+            *("kayenta", "datadog", "wavefront", "newRelic"),
+            *("cloudWatch", "graphite", "influxdb", "skywalking", "plugin"),
+            text="exactly one provider is required",
+        ),
     )
 
-    prometheus: PrometheusWire | None = Field(None, description="A query of Prometheus.")
-    web: WebWire | None = Field(None, description="A request to any HTTP server.")
-    job: JobWire | None = Field(None, description="A Job.")
-    kubernetes: KubernetesWire | None = Field(None, description="The pods themselves.")
-    container_resource: ContainerResourceWire | None = Field(None, description="What a container uses.")
-    hpa: AutoscalerWire | None = Field(None, description="What the autoscaler says.")
-    custom_metric: CustomMetricWire | None = Field(None, description="A metric of custom.metrics.k8s.io.")
-    external_metric: ExternalMetricWire | None = Field(None, description="A metric of external.metrics.k8s.io.")
-    compare: CompareWire | None = Field(None, description="Canary against stable.")
-    kayenta: FreeObject | None = Field(None, description="Not carried out.")
-    datadog: FreeObject | None = Field(None, description="Not carried out.")
-    wavefront: FreeObject | None = Field(None, description="Not carried out.")
-    new_relic: FreeObject | None = Field(None, description="Not carried out.")
-    cloud_watch: FreeObject | None = Field(None, description="Not carried out.")
-    graphite: FreeObject | None = Field(None, description="Not carried out.")
-    influxdb: FreeObject | None = Field(None, description="Not carried out.")
-    skywalking: FreeObject | None = Field(None, description="Not carried out.")
-    plugin: FreeObject | None = Field(None, description="Not carried out.")
+    prometheus: PrometheusWire | None = optional("A query of Prometheus.")
+    web: WebWire | None = optional("A request to any HTTP server.")
+    job: JobWire | None = optional("A Job.")
+    kubernetes: KubernetesWire | None = optional("The pods themselves.")
+    container_resource: ContainerResourceWire | None = optional("What a container uses.")
+    hpa: AutoscalerWire | None = optional("What the autoscaler says.")
+    custom_metric: CustomMetricWire | None = optional("A metric of custom.metrics.k8s.io.")
+    external_metric: ExternalMetricWire | None = optional("A metric of external.metrics.k8s.io.")
+    compare: CompareWire | None = optional("Canary against stable.")
+    kayenta: FreeObject | None = optional("Not carried out.")
+    datadog: FreeObject | None = optional("Not carried out.")
+    wavefront: FreeObject | None = optional("Not carried out.")
+    new_relic: FreeObject | None = optional("Not carried out.")
+    cloud_watch: FreeObject | None = optional("Not carried out.")
+    graphite: FreeObject | None = optional("Not carried out.")
+    influxdb: FreeObject | None = optional("Not carried out.")
+    skywalking: FreeObject | None = optional("Not carried out.")
+    plugin: FreeObject | None = optional("Not carried out.")
 
 
 class MetricWire(Wire):
     """One metric: what is measured, how often, and what is good."""
 
-    model_config = needs("name", "provider")
-
-    name: Name | None = Field(None, description="Its name.")
-    interval: Seconds | None = Field(None, description="From one measurement to the next; without it there is one.")
-    initial_delay: Seconds | None = Field(None, description="From the start of the run to the first measurement.")
-    count: Integer | None = Field(None, description="Measurements that are judged; 0 for no end.")
-    success_condition: ConditionText | None = Field(None, description="What is good: result[0] >= 0.95.")
-    failure_condition: ConditionText | None = Field(None, description="What is bad.")
-    failure_limit: Integer | None = Field(None, description="Failures that are borne; default 0, -1 for any number.")
-    inconclusive_limit: Integer | None = Field(None, description="Measurements without a verdict that are borne.")
-    consecutive_error_limit: Integer | None = Field(None, description="Errors in a row that are borne; default 4.")
-    consecutive_success_limit: Integer | None = Field(
-        None, description="Successes in a row that end the metric; default 0, which is off."
+    name: Name | None = needed("Its name.")
+    interval: Seconds | None = optional("From one measurement to the next; without it there is one.")
+    initial_delay: Seconds | None = optional("From the start of the run to the first measurement.")
+    count: Integer | None = optional("Measurements that are judged; 0 for no end.")
+    success_condition: ConditionText | None = optional("What is good: result[0] >= 0.95.")
+    failure_condition: ConditionText | None = optional("What is bad.")
+    failure_limit: Integer | None = optional("Failures that are borne; default 0, -1 for any number.")
+    inconclusive_limit: Integer | None = optional("Measurements without a verdict that are borne.")
+    consecutive_error_limit: Integer | None = optional("Errors in a row that are borne; default 4.")
+    consecutive_success_limit: Integer | None = optional(
+        "Successes in a row that end the metric; default 0, which is off."
     )
-    no_data: Literal["inconclusive", "fail", "wait"] | None = Field(
-        None, description="What a measurement without evidence is; default inconclusive. It is never a success."
+    no_data: Literal["inconclusive", "fail", "wait"] | None = optional(
+        "What a measurement without evidence is; default inconclusive. It is never a success."
     )
-    min_samples: Integer | None = Field(None, description="Numbers that a measurement needs; default 1.")
-    provider: MetricSourceWire | None = Field(None, description="Where the numbers come from.")
+    min_samples: Integer | None = optional("Numbers that a measurement needs; default 1.")
+    provider: MetricSourceWire | None = needed("Where the numbers come from.")
 
 
 Metrics = Annotated[list[MetricWire], Field(max_length=METRICS_MAX)]
@@ -411,25 +379,25 @@ Retentions = Annotated[list[MeasurementRetention], Field(max_length=64)]
 class AnalysisTemplateSpec(Wire):
     """What an analysis measures. AnalysisTemplates and ClusterAnalysisTemplates have the same."""
 
-    metrics: Metrics | None = Field(None, description="Metrics of the analysis.")
-    args: TemplateArguments | None = Field(None, description="Arguments, with default values or without.")
-    dry_run: DryRuns | None = Field(None, description="Metrics that are measured and never judged.")
-    measurement_retention: Retentions | None = Field(None, description="How many measurements are kept.")
-    templates: Annotated[list[TemplateRef], Field(max_length=32)] | None = Field(
-        None, description="Templates whose metrics and arguments are added."
+    metrics: Metrics | None = optional("Metrics of the analysis.")
+    args: TemplateArguments | None = optional("Arguments, with default values or without.")
+    dry_run: DryRuns | None = optional("Metrics that are measured and never judged.")
+    measurement_retention: Retentions | None = optional("How many measurements are kept.")
+    templates: Annotated[list[TemplateRef], Field(max_length=32)] | None = optional(
+        "Templates whose metrics and arguments are added."
     )
 
 
 class TTLStrategy(Wire):
     """How long a run is kept after its end."""
 
-    seconds_after_completion: Count | None = Field(None, description="Seconds after any end.")
-    seconds_after_success: Count | None = Field(None, description="Seconds after success.")
-    seconds_after_failure: Count | None = Field(None, description="Seconds after failure.")
+    seconds_after_completion: Count | None = optional("Seconds after any end.")
+    seconds_after_success: Count | None = optional("Seconds after success.")
+    seconds_after_failure: Count | None = optional("Seconds after failure.")
 
 
 _UNCHANGED = tuple(
-    (
+    CelRule(
         f"has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field})",
         f"{field} of a run cannot be changed; only terminate can",
     )
@@ -440,11 +408,11 @@ _UNCHANGED = tuple(
 class AnalysisRunSpecWire(Wire):
     """A copy of what is measured, with the values of all arguments: a template that changes changes no run."""
 
-    model_config = needs("metrics", rules=_UNCHANGED)
+    RULES = _UNCHANGED
 
-    metrics: Metrics | None = Field(None, description="Metrics of the analysis.")
-    args: TemplateArguments | None = Field(None, description="Arguments with their values.")
-    dry_run: DryRuns | None = Field(None, description="Metrics that are measured and never judged.")
-    measurement_retention: Retentions | None = Field(None, description="How many measurements are kept.")
-    terminate: Bool | None = Field(None, description="End the run now.")
-    ttl_strategy: TTLStrategy | None = Field(None, description="How long the run is kept after its end.")
+    metrics: Metrics | None = needed("Metrics of the analysis.")
+    args: TemplateArguments | None = optional("Arguments with their values.")
+    dry_run: DryRuns | None = optional("Metrics that are measured and never judged.")
+    measurement_retention: Retentions | None = optional("How many measurements are kept.")
+    terminate: Bool | None = optional("End the run now.")
+    ttl_strategy: TTLStrategy | None = optional("How long the run is kept after its end.")

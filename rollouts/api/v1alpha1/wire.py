@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, TypeAlias
+from functools import lru_cache
+from typing import Annotated, Any, ClassVar, TypeAlias
 
+from msgspec import Struct
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, Strict, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.rollout import IntOrPercent, Percent
 from rollouts.objects import NAME_MAX, NAME_PATTERN, NAMESPACE_MAX, NAMESPACE_PATTERN, name_problem, namespace_problem
 
@@ -21,11 +24,45 @@ _SHOWN = 80
 _PERCENT = re.compile(r"(\d{1,4})%?")
 
 
+class CelRule(Struct, frozen=True):
+    """A rule between fields of an object: a CEL expression of the CRD, and what the API server says when it is false."""
+
+    cel: str
+    text: str
+
+
+class ExactlyOne(CelRule, frozen=True):
+    """Exactly one of the fields is given. `given` asks the same of an object that was read.
+
+    Args:
+        fields: their names in JSON.
+        true: the one of them that counts as given only when it is true.
+    """
+
+    fields: tuple[str, ...]
+    true: str = ""
+
+    def given(self, wire: Wire) -> list[str]:
+        """The fields that are given, by their names in JSON."""
+        attributes = attributes_of(type(wire))
+        values = [(field, getattr(wire, attributes[field])) for field in self.fields]
+        return [field for field, value in values if value is not None and (field != self.true or value)]
+
+    def __str__(self) -> str:
+        return f"{', '.join(self.fields[:-1])} and {self.fields[-1]}"
+
+
+class _Needed(Struct, frozen=True):
+    """Marks a field that the CRD requires; api/spec says `missing` where it is not given."""
+
+    missing: str
+
+
 class Wire(BaseModel):
     """A JSON object of the API: camelCase, without unknown fields, immutable.
 
-    Every field may be absent here. api/spec/rules.py says which fields are needed, and when, so that a spec with one bad field is
-    still checked for everything else. The CRD names them in `required`.
+    Every field may be absent here, so that a spec with one bad field is still checked for everything else: api/spec says which
+    fields are needed, and when. The CRD has those that are declared with `needed` in `required`, and the rules as CEL.
     """
 
     model_config = ConfigDict(
@@ -33,6 +70,40 @@ class Wire(BaseModel):
         frozen=True,
         alias_generator=to_camel,
         defer_build=True,  # one validator for the whole spec at its first use, not one for each of 80 models at import
+        json_schema_extra=lambda schema, model: model.extend_schema(schema),
+    )
+
+    RULES: ClassVar[tuple[CelRule, ...]] = ()
+
+    @classmethod
+    def extend_schema(cls, schema: dict[str, Any]) -> None:
+        """Adds what only the CRD contains."""
+        if required := [name for _, name, _ in needed_fields(cls)]:
+            schema["required"] = required
+        if cls.RULES:
+            schema["x-kubernetes-validations"] = [{"rule": rule.cel, "message": rule.text} for rule in cls.RULES]
+
+
+def optional(description: str, **more: Any) -> Any:
+    """A field of a model, with its description in the CRD."""
+    return Field(None, description=description, **more)
+
+
+def needed(description: str, *, missing: str = "is required", **more: Any) -> Any:
+    """A field that the CRD requires."""
+    field = Field(None, description=description, **more)
+    field.metadata.append(_Needed(missing))
+    return field
+
+
+@lru_cache(maxsize=128)  # models
+def needed_fields(model: type[Wire]) -> tuple[tuple[str, str, str], ...]:
+    """For each field that the CRD requires: attribute, name in JSON, and the problem where it is missing."""
+    return tuple(
+        (attribute, wire_name(model, attribute), mark.missing)
+        for attribute, field in model.model_fields.items()
+        for mark in field.metadata
+        if isinstance(mark, _Needed)
     )
 
 
@@ -41,26 +112,26 @@ def wire_name(model: type[Wire], attribute: str) -> str:
     return model.model_fields[attribute].alias or to_camel(attribute)
 
 
-def needs(*required: str, rules: tuple[tuple[str, str], ...] = ()) -> ConfigDict:
-    """Model configuration with what only the CRD contains: required fields, and CEL rules as (rule, message)."""
-    extra: dict[str, Any] = {}
-    if required:
-        extra["required"] = list(required)
-    if rules:
-        extra["x-kubernetes-validations"] = [{"rule": rule, "message": message} for rule, message in rules]
-    return ConfigDict(json_schema_extra=extra)
+@lru_cache(maxsize=128)  # models
+def attributes_of(model: type[Wire]) -> dict[str, str]:
+    """The attributes of a model by their names in JSON."""
+    return {wire_name(model, attribute): attribute for attribute in model.model_fields}
 
 
-def exactly_one(*fields: str, true: str = "") -> str:
-    """The CEL expression that is true when exactly one of `fields` is given.
+def exactly_one(*fields: str, text: str = "", true: str = "") -> ExactlyOne:
+    """The rule that exactly one of `fields` is given.
 
     Args:
+        text: what the API server says; by default the names.
         true: one more field, which counts as given when it is true.
     """
     given = [f"has(self.{field})" for field in fields]
     if true:
+        fields = (*fields, true)
         given.append(f"has(self.{true}) && self.{true}")
-    return " + ".join(f"({each} ? 1 : 0)" for each in given) + " == 1"
+    cel = " + ".join(f"({each} ? 1 : 0)" for each in given) + " == 1"
+    rule = ExactlyOne(cel, text, fields, true)
+    return rule if text else replace(rule, text=f"exactly one of {rule}")
 
 
 def parse_int_or_percent(value: object) -> IntOrPercent:

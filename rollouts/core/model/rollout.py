@@ -29,6 +29,15 @@ IntOrPercent: TypeAlias = int | Percent
 """Pods, or a share of the replicas (maxSurge rounds up, maxUnavailable down)."""
 
 
+PROGRESS_DEADLINE_S = 600.0
+SCALE_DOWN_DELAY_S = 30.0
+REVISION_HISTORY_LIMIT = 10
+HISTORY_LIMIT = 10
+RUNS_KEPT = 5
+PODS_LIMIT = Percent(25)
+"""maxSurge and maxUnavailable, as of a Deployment."""
+
+
 class PodMetadata(Struct, frozen=True):
     """Labels and annotations that pods have for as long as they have a role ("ephemeral metadata")."""
 
@@ -98,8 +107,8 @@ class Canary(Struct, frozen=True, kw_only=True):
     """
 
     steps: tuple[Step, ...] = ()
-    max_surge: IntOrPercent = Percent(25)
-    max_unavailable: IntOrPercent = Percent(25)
+    max_surge: IntOrPercent = PODS_LIMIT
+    max_unavailable: IntOrPercent = PODS_LIMIT
     stable_service: ServiceRef | None = None
     canary_service: ServiceRef | None = None
     traffic_routing: TrafficRouting | None = None
@@ -108,9 +117,9 @@ class Canary(Struct, frozen=True, kw_only=True):
     stable_metadata: PodMetadata = PodMetadata()
     anti_affinity: AntiAffinity | None = None
     replica_progress_threshold: ProgressThreshold | None = None
-    scale_down_delay_s: float = 30.0
+    scale_down_delay_s: float = SCALE_DOWN_DELAY_S
     scale_down_delay_revision_limit: int | None = None
-    abort_scale_down_delay_s: float = 30.0
+    abort_scale_down_delay_s: float = SCALE_DOWN_DELAY_S
     analysis: Analysis | None = None
 
     @property
@@ -166,10 +175,10 @@ class BlueGreen(Struct, frozen=True, kw_only=True):
     preview_replica_count: int | None = None
     auto_promotion_enabled: bool = True
     auto_promotion_s: float = 0.0
-    max_unavailable: IntOrPercent = Percent(25)
-    scale_down_delay_s: float = 30.0
+    max_unavailable: IntOrPercent = PODS_LIMIT
+    scale_down_delay_s: float = SCALE_DOWN_DELAY_S
     scale_down_delay_revision_limit: int | None = None
-    abort_scale_down_delay_s: float = 30.0
+    abort_scale_down_delay_s: float = SCALE_DOWN_DELAY_S
     active_metadata: PodMetadata = PodMetadata()
     preview_metadata: PodMetadata = PodMetadata()
     anti_affinity: AntiAffinity | None = None
@@ -199,7 +208,7 @@ class BlueGreen(Struct, frozen=True, kw_only=True):
     @property
     def max_surge(self) -> IntOrPercent:
         """How many pods a restart may add: a Deployment's default. An update may have twice the pods anyway."""
-        return Percent(25)
+        return PODS_LIMIT
 
     @property
     def serving_service(self) -> str:
@@ -277,15 +286,15 @@ class RolloutSpec(Struct, frozen=True, kw_only=True):
     strategy: Strategy
     strategy_hash: str
     min_ready_s: int = 0
-    revision_history_limit: int = 10
-    progress_deadline_s: float = 600.0
+    revision_history_limit: int = REVISION_HISTORY_LIMIT
+    progress_deadline_s: float = PROGRESS_DEADLINE_S
     progress_deadline_abort: bool = False
     paused: bool = False
     restart_at_s: float | None = None
     rollback_window_revisions: int | None = None
-    successful_runs_kept: int = 5
-    unsuccessful_runs_kept: int = 5
-    history_limit: int = 10
+    successful_runs_kept: int = RUNS_KEPT
+    unsuccessful_runs_kept: int = RUNS_KEPT
+    history_limit: int = HISTORY_LIMIT
     drain: DrainSpec = DrainSpec()
     ends: PodExit = PodExit()
     config_versioning: ConfigVersioning = ConfigVersioning()

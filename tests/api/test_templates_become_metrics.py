@@ -16,6 +16,7 @@ from rollouts.core.analysis.cluster_source import (
     ExternalMetric,
 )
 from rollouts.core.analysis.metric import Metric, MetricCondition, MetricRules, NoData, SecretReference
+from rollouts.core.analysis.run_spec import TimeToLive
 from rollouts.core.analysis.source import (
     BasicAuth,
     ComparedBy,
@@ -28,7 +29,6 @@ from rollouts.core.analysis.source import (
     QueryRange,
     WebQuery,
 )
-from rollouts.core.analysis.time_to_live import TimeToLive
 from rollouts.core.model.autoscaling import ContainerMetric
 from tests.api.analysis_specs import GOOD, JOB, METRIC, PROMETHEUS, metric, prometheus, web
 from tests.api.comparison_specs import LATENCY, compare

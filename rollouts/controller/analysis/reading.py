@@ -16,8 +16,7 @@ from rollouts.cluster.structs import AnalysisRunObject, Partial
 from rollouts.controller.analysis.measuring import Taken
 from rollouts.core.analysis.measurement import Measurement, MetricResult, RunStatus
 from rollouts.core.analysis.run import next_number
-from rollouts.core.analysis.run_spec import RunSpec
-from rollouts.core.analysis.time_to_live import TimeToLive
+from rollouts.core.analysis.run_spec import RunSpec, TimeToLive
 from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.core.model.frozen import replace
 from rollouts.errors import SpecInvalid, SpecProblem

@@ -42,8 +42,7 @@ from rollouts.controller.workqueue.queue import WorkQueue
 from rollouts.controller.workqueue.runtime import log_error, work_off
 from rollouts.core.analysis.measurement import RunStatus
 from rollouts.core.analysis.run import TERMINATED, decide_run
-from rollouts.core.analysis.run_spec import RunSpec
-from rollouts.core.analysis.time_to_live import expires_at_s
+from rollouts.core.analysis.run_spec import RunSpec, expires_at_s
 from rollouts.core.model.analysis import AnalysisPhase, AnalysisRecord
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import Notice

@@ -1,7 +1,10 @@
 """An AnalysisRun at one instant: what to measure now, its new status, and when to look again. Pure; no provider is known here.
 
 A run ends early when it is told to, or when a metric that counts has ended badly. Then nothing new is measured, and what is in
-flight is stopped. It is over when all its metrics are.
+flight is stopped. It is over when all its metrics are. A phase that is over stays.
+
+Source: Argo Rollouts' analysis controller. One rule is ours: no evidence is never success, so a metric without a single
+successful measurement does not succeed, whatever its limits bear and whoever ends it.
 """
 
 from __future__ import annotations
@@ -14,7 +17,6 @@ from msgspec import Struct
 from rollouts.core.analysis.measurement import Measurement, MetricResult, RunStatus
 from rollouts.core.analysis.metric import MetricRules
 from rollouts.core.analysis.schedule import due_at_s, earliest, retry_interval_s
-from rollouts.core.analysis.verdict import Assessment, ended_verdict, metric_verdict, with_measurement
 from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.core.model.frozen import replace
 
@@ -44,6 +46,13 @@ class Due(Struct, frozen=True, kw_only=True):
     number: int
     measurement: Measurement | None = None
     carried: tuple[tuple[str, str], ...] = ()
+
+
+class Assessment(Struct, frozen=True):
+    """A phase, and why it is that one; "" where the phase says it all."""
+
+    phase: AnalysisPhase
+    why: str = ""
 
 
 class RunDecision(Struct, frozen=True, kw_only=True):
@@ -83,7 +92,15 @@ def decide_run(
     results = _measured(rules, status.results, measured, now_s=now_s)
     ending = bool(terminate) or any(result.phase.bad and not result.dry_run for result in results)
     if ending:
-        results = tuple(_ended(result, asked) for result in results)
+        results = tuple(
+            [
+                # What is in flight is waited for, so that nothing stays behind.
+                each
+                if each.phase.over or each.in_flight is not None or each.name in asked
+                else _judged(each, _with_evidence(each))
+                for each in results
+            ]
+        )
     running = replace(status, results=results, started_at_s=started_at_s, phase=AnalysisPhase.RUNNING)
     if all(result.phase.over for result in results):
         verdict = _run_verdict(results, terminate)
@@ -96,6 +113,31 @@ def decide_run(
 def next_number(result: MetricResult) -> int:
     """Number of the metric's measurement that is in flight or comes next, from 1: those that were counted have lower ones."""
     return result.count + result.error + 1
+
+
+def with_measurement(rules: MetricRules, result: MetricResult, measurement: Measurement) -> MetricResult:
+    """The result with one more measurement, or with the next state of the one in flight.
+
+    Only finished ones change the counts. One without a verdict makes room for what follows it.
+    """
+    last, phase = result.last, measurement.phase
+    replaced = last is not None and (not last.finished or last.phase is AnalysisPhase.PENDING)
+    before = result.measurements[:-1] if replaced else result.measurements
+    carried = measurement.carried or result.carried
+    kept = (*before, replace(measurement, carried=()))[-max(rules.kept, 1) :]
+    result = replace(result, measurements=kept, message=measurement.message, carried=carried)
+    if not measurement.finished or not phase.over:
+        return result
+    return replace(
+        result,
+        count=result.count + (phase is not AnalysisPhase.ERROR),
+        successful=result.successful + (phase is AnalysisPhase.SUCCESSFUL),
+        failed=result.failed + (phase is AnalysisPhase.FAILED),
+        inconclusive=result.inconclusive + (phase is AnalysisPhase.INCONCLUSIVE),
+        error=result.error + (phase is AnalysisPhase.ERROR),
+        consecutive_success=result.consecutive_success + 1 if phase is AnalysisPhase.SUCCESSFUL else 0,
+        consecutive_error=result.consecutive_error + 1 if phase is AnalysisPhase.ERROR else 0,
+    )
 
 
 def _measured(
@@ -115,15 +157,8 @@ def _measured(
             if not measurement.finished and measurement.resume_at_s is None:
                 measurement = replace(measurement, resume_at_s=now_s + retry_interval_s(each))
             result = with_measurement(each, result, measurement)
-        results.append(_judged(result, metric_verdict(each, result)))
+        results.append(_judged(result, _metric_verdict(each, result)))
     return tuple(results)
-
-
-def _ended(result: MetricResult, asked: Collection[str]) -> MetricResult:
-    """A metric of a run that ends early. What is in flight is waited for, so that nothing stays behind."""
-    if result.phase.over or result.in_flight is not None or result.name in asked:
-        return result
-    return _judged(result, ended_verdict(result))
 
 
 def _judged(result: MetricResult, verdict: Assessment) -> MetricResult:
@@ -133,6 +168,48 @@ def _judged(result: MetricResult, verdict: Assessment) -> MetricResult:
     if verdict.phase.bad and result.last is not None and result.last.message:
         message = f"{verdict.why}: {result.last.message}"
     return replace(result, phase=verdict.phase, message=message)
+
+
+def _metric_verdict(rules: MetricRules, result: MetricResult) -> Assessment:
+    """The phase of a metric after what was measured so far. Of several limits that were passed the order is Argo Rollouts'."""
+    if result.phase.over:
+        return Assessment(result.phase, result.message)
+    if not result.measurements:
+        return Assessment(AnalysisPhase.PENDING)
+    if result.in_flight is not None:
+        return Assessment(AnalysisPhase.RUNNING, result.message)
+    errors, error_limit = result.consecutive_error, rules.consecutive_error_limit
+    if errors > error_limit:
+        return Assessment(AnalysisPhase.ERROR, f"consecutiveErrors ({errors}) > consecutiveErrorLimit ({error_limit})")
+    if result.inconclusive > rules.inconclusive_limit:
+        why = f"inconclusive ({result.inconclusive}) > inconclusiveLimit ({rules.inconclusive_limit})"
+        return Assessment(AnalysisPhase.INCONCLUSIVE, why)
+    if 0 <= rules.failure_limit < result.failed:
+        return Assessment(AnalysisPhase.FAILED, f"failed ({result.failed}) > failureLimit ({rules.failure_limit})")
+    successes, limit = result.consecutive_success, rules.consecutive_success_limit
+    if 0 < limit <= successes:
+        return Assessment(AnalysisPhase.SUCCESSFUL)
+    count = rules.effective_count
+    if count is None or result.count < count:
+        return Assessment(AnalysisPhase.RUNNING, result.message)
+    if limit > 0:
+        phase = AnalysisPhase.FAILED if rules.failure_limit < 0 else AnalysisPhase.INCONCLUSIVE
+        return Assessment(phase, f"consecutiveSuccess ({successes}) < consecutiveSuccessLimit ({limit})")
+    return _with_evidence(result)
+
+
+def _with_evidence(result: MetricResult) -> Assessment:
+    """Successful if anything was; else the worst of what was measured, Inconclusive when that is nothing."""
+    none = "no successful measurement"
+    if result.successful:
+        return Assessment(AnalysisPhase.SUCCESSFUL)
+    if result.failed:
+        return Assessment(AnalysisPhase.FAILED, f"{none}: failed ({result.failed})")
+    if result.error:
+        return Assessment(AnalysisPhase.ERROR, f"{none}: errors ({result.error})")
+    if result.inconclusive:
+        return Assessment(AnalysisPhase.INCONCLUSIVE, f"{none}: inconclusive ({result.inconclusive})")
+    return Assessment(AnalysisPhase.INCONCLUSIVE, "no measurement with evidence")
 
 
 def _run_verdict(results: tuple[MetricResult, ...], terminate: str) -> Assessment:

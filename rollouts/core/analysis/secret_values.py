@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import NamedTuple, assert_never
+from collections.abc import Mapping
+from typing import TypeVar, assert_never
 
 from rollouts.core.analysis.cluster_source import AutoscalerMetric, FromCluster
 from rollouts.core.analysis.metric import Metric
 from rollouts.core.analysis.source import (
-    Authentication,
     BasicAuth,
     Comparison,
     JobMetric,
@@ -20,18 +19,9 @@ from rollouts.core.analysis.source import (
 )
 from rollouts.core.filled_texts import filled_body, filled_json, filled_url
 from rollouts.core.model.frozen import replace
-from rollouts.core.placeholders import Refuse, filled
+from rollouts.core.placeholders import Refuse, ValueOf, filled
 
-_Fill = Callable[[str], str]
-
-
-class _Fills(NamedTuple):
-    """How values are put into each kind of text."""
-
-    plain: _Fill
-    url: _Fill
-    body: _Fill
-    json: _Fill
+_Query = TypeVar("_Query", PrometheusQuery, WebQuery)
 
 
 def with_secret_values(metric: Metric, values: Mapping[str, str], refuse: Refuse = lambda _name, _why: None) -> Metric:
@@ -44,58 +34,43 @@ def with_secret_values(metric: Metric, values: Mapping[str, str], refuse: Refuse
     Raises: KeyError for a secret without a value.
     """
     known = {f"args.{secret.argument}": values[secret.argument] for secret in metric.secrets}
-    fills = _Fills(
-        plain=lambda text: filled(text, known.get),
-        url=lambda text: filled_url(text, known.get, refuse),
-        body=lambda text: filled_body(text, known.get, refuse),
-        json=lambda text: filled_json(text, known.get, refuse),
-    )
-    return replace(metric, source=_filled(metric.source, fills), secrets=()) if known else metric
+    return replace(metric, source=_filled(metric.source, known.get, refuse), secrets=()) if known else metric
 
 
-def _filled(source: MetricSource, fills: _Fills) -> MetricSource:
+def _filled(source: MetricSource, value_of: ValueOf, refuse: Refuse) -> MetricSource:
     match source:
-        case PrometheusQuery():
-            return replace(
-                source,
-                headers=_headers(source.headers, fills.plain),
-                authentication=_authentication(source.authentication, fills),
-            )
         case Comparison():
-            of = _filled(source.of, fills)
+            of = _filled(source.of, value_of, refuse)
             assert not isinstance(of, JobMetric | PodEvidence | Comparison | AutoscalerMetric)  # noqa: S101 - the kind stays
             return replace(source, of=of)
+        case PrometheusQuery():
+            return _with_credentials(source, value_of, refuse)
         case WebQuery():
-            return replace(
-                source,
-                url=fills.url(source.url),
-                headers=_headers(source.headers, fills.plain),
-                body=(fills.json if source.body_is_json else fills.body)(source.body),
-                authentication=_authentication(source.authentication, fills),
-            )
+            filled_text = filled_json if source.body_is_json else filled_body
+            url, body = filled_url(source.url, value_of, refuse), filled_text(source.body, value_of, refuse)
+            return _with_credentials(replace(source, url=url, body=body), value_of, refuse)
         case JobMetric() | PodEvidence() | FromCluster():  # no secret may stand in them
             return source
         case _:
             assert_never(source)
 
 
-def _headers(headers: tuple[tuple[str, str], ...], plain: _Fill) -> tuple[tuple[str, str], ...]:
-    return tuple((name, plain(value)) for name, value in headers)
-
-
-def _authentication(authentication: Authentication | None, fills: _Fills) -> Authentication | None:
+def _with_credentials(query: _Query, value_of: ValueOf, refuse: Refuse) -> _Query:
+    """With the values in its headers, and in how it says who asks."""
+    headers = tuple([(name, filled(value, value_of)) for name, value in query.headers])
+    authentication = query.authentication
     match authentication:
         case OAuth2():
-            return replace(
-                authentication,
-                token_url=fills.url(authentication.token_url),
-                client_id=fills.plain(authentication.client_id),
-                client_secret=fills.plain(authentication.client_secret),
-                scopes=tuple(map(fills.plain, authentication.scopes)),
+            authentication = OAuth2(
+                token_url=filled_url(authentication.token_url, value_of, refuse),
+                client_id=filled(authentication.client_id, value_of),
+                client_secret=filled(authentication.client_secret, value_of),
+                scopes=tuple([filled(scope, value_of) for scope in authentication.scopes]),
             )
         case BasicAuth(username=username, password=password):
-            return BasicAuth(username=fills.plain(username), password=fills.plain(password))
+            authentication = BasicAuth(username=filled(username, value_of), password=filled(password, value_of))
         case None:
-            return None
+            pass
         case _:
             assert_never(authentication)
+    return replace(query, headers=headers, authentication=authentication)

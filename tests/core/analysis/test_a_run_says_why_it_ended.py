@@ -8,9 +8,8 @@ import pytest
 
 from rollouts.core.analysis.measurement import MetricResult, RunStatus
 from rollouts.core.analysis.metric import MetricRules
-from rollouts.core.analysis.run import TERMINATED, decide_run
-from rollouts.core.analysis.time_to_live import TimeToLive, expires_at_s
-from rollouts.core.analysis.verdict import with_measurement
+from rollouts.core.analysis.run import TERMINATED, decide_run, with_measurement
+from rollouts.core.analysis.run_spec import TimeToLive, expires_at_s
 from rollouts.core.model.analysis import AnalysisPhase
 from tests.core.analysis.tapes import T0, finished, play
 

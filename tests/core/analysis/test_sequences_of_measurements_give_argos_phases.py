@@ -11,8 +11,7 @@ import pytest
 
 from rollouts.core.analysis.measurement import MetricResult, RunStatus
 from rollouts.core.analysis.metric import MetricRules
-from rollouts.core.analysis.run import decide_run
-from rollouts.core.analysis.verdict import with_measurement
+from rollouts.core.analysis.run import decide_run, with_measurement
 from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.core.model.frozen import replace
 from tests.core.analysis.tapes import T0, VERDICTS, finished, play

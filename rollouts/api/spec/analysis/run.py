@@ -15,8 +15,7 @@ from rollouts.api.spec.json_values import json_value
 from rollouts.api.spec.reading import read_model
 from rollouts.api.v1alpha1.analysis_template import AnalysisRunSpecWire, AnalysisTemplateSpec, MetricWire, TTLStrategy
 from rollouts.core.analysis.metric import SecretReference
-from rollouts.core.analysis.run_spec import RunSpec
-from rollouts.core.analysis.time_to_live import TimeToLive
+from rollouts.core.analysis.run_spec import RunSpec, TimeToLive
 from rollouts.errors import SpecInvalid, SpecProblem
 
 JSON_MAX = 262_144

@@ -35,14 +35,13 @@ def retry_interval_s(rules: MetricRules) -> float:
 
 def shortest_s(rules: Iterable[MetricRules]) -> float:
     """From the start of a run to its earliest success; infinity when one of its metrics goes on until somebody ends it."""
-    return max((_shortest_s(each) for each in rules if not each.dry_run), default=0.0)
-
-
-def _shortest_s(rules: MetricRules) -> float:
-    ways = (rules.effective_count, rules.consecutive_success_limit or None)
-    fewest = min((count for count in ways if count is not None), default=math.inf)
-    between = (fewest - 1) * retry_interval_s(rules) if fewest > 1 else 0.0
-    return rules.initial_delay_s + between
+    longest_s = 0.0
+    for each in rules:
+        if not each.dry_run:
+            fewest = min(each.effective_count or math.inf, each.consecutive_success_limit or math.inf)
+            between_s = (fewest - 1) * retry_interval_s(each) if fewest > 1 else 0.0
+            longest_s = max(longest_s, each.initial_delay_s + between_s)
+    return longest_s
 
 
 def earliest(times_s: Iterable[float | None]) -> float | None:

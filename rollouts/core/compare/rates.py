@@ -112,9 +112,6 @@ class _Bet(Struct, frozen=True):
     stable: float
     log_share: float
 
-    def is_on(self, side: StakeOn, effect: float) -> bool:
-        return 0 < self.canary < 1 and (self.canary - self.stable - effect) * side.value > 0
-
 
 def _log_growth(canary: Counts, stable: Counts, look: _Look, side: StakeOn) -> float:
     """Logarithm of what the look multiplies the stake by; 0 where nothing is bet.
@@ -122,11 +119,19 @@ def _log_growth(canary: Counts, stable: Counts, look: _Look, side: StakeOn) -> f
     Args:
         canary, stable: what was counted before.
     """
-    bets = [each for each in _bets(canary, stable, look.effect, side) if each.is_on(side, look.effect)]
-    if not bets:
+    log_shares: list[float] = []
+    log_won: list[float] = []
+    for bet in _bets(canary, stable, look.effect, side):
+        if not (0 < bet.canary < 1 and (bet.canary - bet.stable - look.effect) * side.value > 0):
+            continue  # it is no rate, or bets on the other side
+        other = _closest(bet, look)  # what the other hypothesis says of stable
+        advantage = _log_advantage(look.canary, bet.canary, other + look.effect)
+        advantage += _log_advantage(look.stable, bet.stable, other)
+        log_shares.append(bet.log_share)
+        log_won.append(bet.log_share + advantage)
+    if not log_won:
         return 0.0
-    staked = _log_sum([each.log_share for each in bets])
-    won = _log_sum([each.log_share + _log_ratio(each, look) for each in bets]) - staked
+    won = _log_sum(log_won) - _log_sum(log_shares)
     return _log_sum([math.log(KEPT), math.log(1 - KEPT) + won])
 
 
@@ -154,14 +159,6 @@ def _log_likelihood(counts: Counts, rate: float) -> float:
 def _expected(counts: Counts) -> float:
     """The rate that is bet on: with half an event of each kind more, so that it is never 0 or 1."""
     return (counts.bad + 0.5) / (counts.events + 1)
-
-
-def _log_ratio(bet: _Bet, look: _Look) -> float:
-    """Logarithm of the likelihood under the bet, divided by that under the closest point of the other hypothesis."""
-    stable = _closest(bet, look)
-    return _log_advantage(look.canary, bet.canary, stable + look.effect) + _log_advantage(
-        look.stable, bet.stable, stable
-    )
 
 
 def _log_advantage(counts: Counts, bet: float, other: float) -> float:

@@ -44,13 +44,13 @@ def config_plan(seen: Snapshot) -> ConfigPlan | None:
     spec = seen.rollout.spec
     if not spec.config_refs:
         return None
-    on_record = _on_record(seen)
+    on_record = _revision_on_record(seen)
     sources = {ref: seen.sources.get((ref.kind, ref.name), SourceUnread()) for ref in spec.config_refs}
-    if (unknown := _unknown(sources)) is not None:
+    if (unknown := _why_unknown(sources)) is not None:
         asks = [ref for ref, source in sources.items() if isinstance(source, SourceUnread) and source.asks]
         return ConfigPlan(revision=on_record, hold=unknown, unread=tuple(asks))
     uses = tuple(_uses(seen.rollout, sources))
-    revision, baseline = _revision(seen, uses, on_record=on_record)
+    revision, baseline = _revision_and_baseline(seen, uses, on_record=on_record)
     if revision != on_record and (hold := _debounce_hold(seen, sources, on_record=on_record)) is not None:
         return ConfigPlan(revision=on_record, hold=hold)
     if revision == spec.template_hash:
@@ -79,21 +79,18 @@ def changed_sources(seen: Snapshot) -> str:
     return " and ".join([f"{use.kind} {use.source}" for use in changed])
 
 
-def _on_record(seen: Snapshot) -> str:
+def _revision_on_record(seen: Snapshot) -> str:
     """The revision that the spec was last known to mean; "" for a Rollout without a revision."""
     for command in seen.status.commands:
         if command.verb is Verb.ROLLBACK and command.holds:
             return command.revision
     if seen.status.current_revision:
         return seen.status.current_revision
-    serving = [
-        replica_set for replica_set in seen.replica_sets if replica_set.spec_replicas > 0 and not replica_set.deleting
-    ]
+    serving = [each for each in seen.replica_sets if each.spec_replicas > 0 and not each.deleting]
     return max(serving, key=lambda replica_set: replica_set.number).revision if serving else ""
 
 
-def _unknown(sources: Mapping[ConfigRef, Source]) -> ConfigHold | None:
-    """Why the contents are not known."""
+def _why_unknown(sources: Mapping[ConfigRef, Source]) -> ConfigHold | None:
     unread = [source for source in sources.values() if isinstance(source, SourceUnread)]
     for source in unread:
         if source.needs_a_person:
@@ -130,7 +127,7 @@ def _uses(rollout: Rollout, sources: Mapping[ConfigRef, Source]) -> Iterator[Con
                 assert_never(source)
 
 
-def _revision(
+def _revision_and_baseline(
     seen: Snapshot, uses: tuple[ConfigUse, ...], *, on_record: str
 ) -> tuple[str, tuple[ConfigUse, ...] | None]:
     """The revision, and what to note on its ReplicaSet if that names the sources themselves.

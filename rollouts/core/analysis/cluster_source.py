@@ -47,7 +47,7 @@ class CustomMetric(FromCluster, frozen=True, kw_only=True):
     """A metric of custom.metrics.k8s.io.
 
     Args:
-        selector: of the metric's labels, as `kubectl -l` has it; "" for none.
+        selector: of the metric's labels, as `kubectl -l` has it.
         of: the object that it is about; None for the pods of the revision.
         max_age_s: of a value that counts.
     """
@@ -62,7 +62,7 @@ class ExternalMetric(FromCluster, frozen=True, kw_only=True):
     """A metric of external.metrics.k8s.io, in the namespace of the run.
 
     Args:
-        selector: of the metric's labels, as `kubectl -l` has it; "" for none.
+        selector: of the metric's labels, as `kubectl -l` has it.
         max_age_s: of a value that counts.
     """
 

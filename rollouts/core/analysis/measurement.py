@@ -29,7 +29,7 @@ class Measurement(Struct, frozen=True, kw_only=True):
         resume_at_s: None for the metric's own interval.
         value: never text of a server.
         message: in words of ours.
-        carried: what the provider needs for the metric's next measurement; its result keeps that. () changes nothing.
+        carried: what the provider needs for the metric's next measurement; its result keeps that.
     """
 
     phase: Annotated[AnalysisPhase, "Its verdict.", LISTED, NEEDED]
@@ -72,7 +72,7 @@ class MetricResult(Struct, frozen=True, kw_only=True):
 
     @property
     def last(self) -> Measurement | None:
-        """The measurement that began last; None before the first."""
+        """The measurement that began last."""
         return self.measurements[-1] if self.measurements else None
 
     @property
@@ -82,12 +82,7 @@ class MetricResult(Struct, frozen=True, kw_only=True):
 
 
 class RunStatus(Struct, frozen=True, kw_only=True):
-    """What was measured, and what follows.
-
-    Args:
-        results: in the order of the spec.
-        started_at_s: None before its first pass.
-    """
+    """What was measured, and what follows; the results are in the order of the spec."""
 
     phase: Annotated[AnalysisPhase, "The worst of the metrics that count.", LISTED] = AnalysisPhase.PENDING
     message: Annotated[_Message, "Why."] = ""

@@ -96,11 +96,7 @@ class SecretReference(Struct, frozen=True, kw_only=True):
 
 
 class Metric(Struct, frozen=True, kw_only=True):
-    """One metric of a run.
-
-    Args:
-        secrets: arguments that its source has places for.
-    """
+    """One metric of a run, with the secrets that its source has places for."""
 
     rules: MetricRules
     condition: MetricCondition = MetricCondition()

@@ -66,9 +66,9 @@ class MetricServer(Struct, frozen=True, kw_only=True):
     """What a MetricProvider declares.
 
     Args:
-        identity: how the controller says who it is; None for not at all.
+        identity: how the controller says who it is.
         headers: of every request: (name, value or where it is).
-        ca_file: certificates of authorities that are trusted besides the public ones; None for none.
+        ca_file: certificates of authorities that are trusted besides the public ones.
         server_name: the name that the certificate must have; "" for the URL's.
         insecure: its certificate is not checked.
         methods: that metrics of the source web may use.

@@ -37,7 +37,7 @@ class Due(Struct, frozen=True, kw_only=True):
 
     Args:
         number: of the measurement, from 1; one that was not recorded is taken again under its number.
-        measurement: the one in flight, which is resumed or stopped; None for a new one.
+        measurement: the one in flight, which is resumed or stopped.
         carried: what earlier measurements have left for it.
     """
 
@@ -59,7 +59,7 @@ class RunDecision(Struct, frozen=True, kw_only=True):
     """What follows for a run. The status is recorded before anything of `due` is done.
 
     Args:
-        wake_at_s: when to look again even though nothing was answered; None when there is nothing to wait for.
+        wake_at_s: when to look again even though nothing was answered.
     """
 
     due: tuple[Due, ...]
@@ -84,7 +84,6 @@ def decide_run(
         measured: by metric: what was measured and is not recorded yet.
         asked: metrics whose measurement is being taken, resumed or stopped; nobody asks them twice.
         terminate: why the run is to end, such as `TERMINATED`; "" while it goes on.
-        now_s: seconds since 1970.
     """
     if status.phase.over:
         return RunDecision(due=(), status=status, wake_at_s=None)

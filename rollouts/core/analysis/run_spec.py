@@ -22,11 +22,7 @@ class TimeToLive(Struct, frozen=True, kw_only=True):
 
 
 class RunSpec(Struct, frozen=True, kw_only=True):
-    """All metrics of a run, with the values of its arguments.
-
-    Args:
-        terminate: somebody has told it to end.
-    """
+    """All metrics of a run, with the values of its arguments."""
 
     metrics: tuple[Metric, ...]
     terminate: bool = False

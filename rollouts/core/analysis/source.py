@@ -72,7 +72,6 @@ class PrometheusQuery:
         endpoint: name of a MetricProvider, or the URL of one; "default" for what `--prometheus-url` names.
         query: PromQL.
         range: None for an instant query.
-        headers: more request headers, (name, value).
         insecure: the certificate is not checked; only where the operator allows it.
         authentication: None for what the endpoint itself has.
     """
@@ -92,8 +91,6 @@ class WebQuery:
 
     Args:
         method: GET, POST or PUT.
-        headers: (name, value).
-        body: what is sent; "" for nothing.
         body_is_json: the body is JSON, so a secret is written into it as a part of a JSON string.
         json_path: which part of the answer is the result, as kubectl's JSONPath; "" for all of it.
         insecure: the certificate is not checked; only where the operator allows it.
@@ -115,7 +112,6 @@ class JobMetric(Struct, frozen=True, kw_only=True):
 
     Args:
         metadata: labels and annotations that the Job gets.
-        spec: the Job's spec, as it was written.
     """
 
     metadata: Manifest

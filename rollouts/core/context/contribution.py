@@ -10,13 +10,11 @@ from rollouts.core.model.intents import Intent, Notice
 
 
 class Contribution(Struct, frozen=True, kw_only=True):
-    """One rule's part of a Decision.
+    """One rule's part of a Decision; changes and intents in their order.
 
     Args:
-        changes: the changes of status, in order.
-        intents: what the rule wants done, in order.
         wait: the first wait; None when the work of the rule is done.
-        wake_at_s: wall clock at which time alone changes this part; None for never.
+        wake_at_s: wall clock at which time alone changes this part.
     """
 
     changes: tuple[StatusChange, ...] = ()

@@ -30,11 +30,9 @@ class PassContext(Struct, frozen=True, kw_only=True, dict=True):  # dict: facts 
     Args:
         recorded: the published status, with an abort that is recorded only as a note on a ReplicaSet.
         status: `recorded` with the changes of this pass.
-        now_s: the pass's one reading of the clock, in seconds since 1970.
-        new: ReplicaSet of the current revision, which becomes stable at the end; None when there is none.
+        new: ReplicaSet of the current revision, which becomes stable at the end.
         stable: ReplicaSet of the last promoted revision; None when it is missing, being deleted, or `new`.
         older: all others that are not being deleted, oldest first.
-        aborted: the current revision is aborted.
         durable: the published status is about this attempt at this revision and its steps, so irreversible actions may follow.
         passed: that past which somebody promoted the current revision in this attempt; None stands for every one.
         has_config: the template names sources, or a ReplicaSet was made with contents of some.
@@ -98,7 +96,7 @@ class PassContext(Struct, frozen=True, kw_only=True, dict=True):  # dict: facts 
 
     @cached_property
     def new_available(self) -> int:
-        """Available pods of the new revision that stay; 0 without a ReplicaSet."""
+        """Available pods of the new revision that stay."""
         return self.new.staying_available if self.new is not None else 0
 
     @cached_property
@@ -199,11 +197,8 @@ class PassContext(Struct, frozen=True, kw_only=True, dict=True):  # dict: facts 
         return self.status.current_revision != self.spec.revision
 
     def of_revision(self, revision: str) -> ReplicaSet | None:
-        """The first ReplicaSet of `revision`; None when there is none."""
-        for each in self.seen.replica_sets:
-            if each.revision == revision:
-                return each
-        return None
+        """The first ReplicaSet of `revision`."""
+        return next((each for each in self.seen.replica_sets if each.revision == revision), None)
 
     def waiting_since_s(self, reason: Reason, *, default_s: float) -> float:
         """Since when the wait in status has this `reason`; `default_s` for another reason, and without a wait."""
@@ -212,7 +207,7 @@ class PassContext(Struct, frozen=True, kw_only=True, dict=True):  # dict: facts 
 
     @property
     def creation_refused(self) -> CreationRefused | None:
-        """Why the ReplicaSet of the current revision is not tried now; None when it may be, and when it is not to be made."""
+        """Why the ReplicaSet of the current revision is not tried now."""
         refused = self.seen.creation_refused
         if refused is None or self.new is not None or self.aborted or refused.revision != self.status.current_revision:
             return None
@@ -238,7 +233,7 @@ def context_of(seen: Snapshot, status: RolloutStatus) -> PassContext:
         has_config = has_config or bool(each.config)
     new = by_revision.get(current)
     stable = by_revision.get(status.stable_revision) if status.stable_revision != current else None
-    if stable is not None and _is_lost(stable, seen):
+    if stable is not None and (stable.deleting or (stable.config and uses_too_late(stable, seen.sources))):
         stable = None
     older = [each for each in seen.replica_sets if each is not new and each is not stable and not each.deleting]
     older.sort(key=lambda each: (each.number, each.created_at_s, each.name))
@@ -258,7 +253,3 @@ def context_of(seen: Snapshot, status: RolloutStatus) -> PassContext:
         passed=frozenset(passed),
         has_config=has_config,
     )
-
-
-def _is_lost(stable: ReplicaSet, seen: Snapshot) -> bool:
-    return stable.deleting or (bool(stable.config) and bool(uses_too_late(stable, seen.sources)))

@@ -67,7 +67,7 @@ class Wait(Struct, frozen=True):
     Args:
         deadline_s: when the wait is over; None when the progress deadline or nothing limits it.
         spec_is_wrong: only a change of the spec, or of the object that the spec names, can end the wait.
-        problem: what is wrong with the awaited pods, which the message says too; "" when that is not known.
+        problem: what is wrong with the awaited pods, which the message says too.
     """
 
     reason: Reason
@@ -90,9 +90,9 @@ def pods_wait(revision: str, *, wanted: int, available: int) -> Wait:
 
 
 def earliest(times: Iterable[float | None], *, after_s: float = -math.inf) -> float | None:
-    """The earliest of several times that is after `after_s`; None when there is none."""
+    """The earliest of several times that is after `after_s`."""
     first: float | None = None
-    for each in times:
-        if each is not None and each > after_s and (first is None or each < first):
-            first = each
+    for time_s in times:
+        if time_s is not None and time_s > after_s and (first is None or time_s < first):
+            first = time_s
     return first

@@ -90,11 +90,7 @@ class Analysis:
 
 
 class AnalysisGate(Struct, frozen=True):
-    """One place in an update that an analysis guards.
-
-    Args:
-        step: index of the step; None for every other kind.
-    """
+    """One place in an update that an analysis guards."""
 
     kind: Annotated[AnalysisKind, "Where it is: step, background, pre-promotion or post-promotion.", NEEDED]
     step: Annotated[int | None, "Index of the step; only of kind step."] = None
@@ -176,12 +172,10 @@ class RunSeen(Struct, frozen=True, kw_only=True):
 
     Args:
         gate: from its labels; None when they are unreadable.
-        revision: label `rollouts.dev/revision`.
         message: why it has this phase; of one that runs: what its last measurements say.
         measured: each metric that counts has a measurement with a verdict.
         errors_in_a_row: the most, of a metric that counts and goes on, at the end of what was measured.
         terminate: somebody has told it to end.
-        completed_at_s: when it was over; None before.
         shortest_s: from its start to its earliest success; infinity when a metric goes on until somebody ends it; None when
             that is not known.
         spec_hash: of its spec as it is now; "" for a run that cannot be read.

@@ -47,8 +47,7 @@ class AutoscalingGate(Struct, frozen=True, kw_only=True):
 
     Args:
         settled: it must be scaling nothing.
-        min_headroom_percent: smallest distance from the desired pods to the maximum, in per cent of the maximum; None for any.
-        container: None for no limit.
+        min_headroom_percent: smallest distance from the desired pods to the maximum, in per cent of the maximum.
     """
 
     settled: bool = False
@@ -74,9 +73,8 @@ class AutoscalerSeen(Struct, frozen=True, kw_only=True):
     Args:
         current, desired: pods by its status; None before its first look.
         observed: its status is about its present spec.
-        last_scale_at_s: seconds since 1970; None when it has never scaled.
         stabilization_up_s, stabilization_down_s: the windows of `spec.behavior`, with the defaults of the API server.
-        owner: who made it, such as `ScaledObject web`; "" when nobody is named.
+        owner: who made it, such as `ScaledObject web`.
         by_value: the names of metrics with a target of type Value, which its controller multiplies by all ready pods.
     """
 
@@ -104,9 +102,9 @@ class ContainerUse(Struct, frozen=True, kw_only=True):
         requested: by the same pods; None when one of them requests nothing.
         pods: ready pods of the revision that count.
         measured: those of them with a sample that is fresh and was taken wholly since the container started.
-        oldest_at_s, newest_at_s: times of samples, seconds since 1970; None without one.
+        oldest_at_s, newest_at_s: times of samples, seconds since 1970.
         window_s: how long the longest of the samples lasted; each is an average until its time.
-        message: why pods are missing, in words for people; "" when none is.
+        message: why pods are missing, in words for people.
     """
 
     used: float | None
@@ -139,7 +137,7 @@ class AutoscalingSeen:
         autoscalers: those whose target is the Rollout; None when they could not be read, or when the gate asks about none.
         use: of the gate's container by revision; a revision that is missing has no ready pod. None when it could not be read, or
             when the gate has no container.
-        message: why something could not be read, and what to do; "" when everything was.
+        message: why something could not be read, and what to do.
     """
 
     at_s: float

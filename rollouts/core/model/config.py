@@ -43,11 +43,10 @@ class ConfigUse(Struct, frozen=True, kw_only=True):
     """What one revision has of one source.
 
     Args:
-        source: name of the user's object.
-        content: hash of its content, see core/config/content.py; "" when the source is absent.
+        content: hash of the source's content, see core/config/content.py; "" when the source is absent.
         copy: name of the copy that the ReplicaSet names instead; "" when it names the source itself. Of an absent source
             there is no copy, and nothing has the name.
-        uid, resource_version: of the source when its content was read; "" when it is absent.
+        uid, resource_version: of the source when its content was read.
         made: of a Secret: the copy was made after its ReplicaSet. Nobody sees copies of Secrets, so only this tells.
     """
 
@@ -95,7 +94,6 @@ class SourceKnown(Struct, frozen=True, kw_only=True):
     """A source whose content was read in the version that the watch shows now.
 
     Args:
-        content: its hash.
         immutable: nobody can change it, so it needs no copy.
         changed_at_s: wall clock of its last change, by the API server; when it was seen, if the API server does not date it.
         shared_by: how many Rollouts name it.
@@ -146,13 +144,12 @@ class CopySeen(Struct, frozen=True, kw_only=True):
     Args:
         source, content: its annotations.
         owned: this Rollout's uid controls it.
-        owners: how many owners it has.
         owner_index: the place of this Rollout among them; -1 when it is none of them.
         claimed: another object controls it, or an earlier Rollout of that name.
-        problem: why it cannot be used, and what to do; "" for nothing.
+        problem: why it cannot be used, and what to do.
         forged: it is not what its name says; `problem` says why.
         checked: its data was read, and is what its name says.
-        unread_because: why the last read of it failed; "" when none did.
+        unread_because: why the last read of it failed.
     """
 
     kind: ConfigKind
@@ -202,9 +199,9 @@ class ConfigPlan(Struct, frozen=True, kw_only=True):
     Args:
         revision: the spec's; the one on record while there is a `hold`; "" if there is none on record.
         uses: what the new ReplicaSet of that revision names; () while there is a `hold`.
-        hold: why the revision is not known, or not followed yet; None when it is.
+        hold: why the revision is not known, or not followed yet.
         unread: sources to read.
-        baseline: the uses to note on an existing ReplicaSet that names the sources; None when there is nothing to note.
+        baseline: the uses to note on an existing ReplicaSet that names the sources.
     """
 
     revision: str

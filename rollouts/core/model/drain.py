@@ -49,13 +49,12 @@ class ProxyFacts(Struct, frozen=True, kw_only=True):
 
     Args:
         known_by: one sentence that says where this is from, or why it is not known and what to do.
-        min_sync_period_s: the shortest time between two syncs; None when it is not known.
-        oldest_kernel: (major, minor) of the oldest node; None when no node could be read.
+        min_sync_period_s: the shortest time between two syncs.
+        oldest_kernel: (major, minor) of the oldest node.
         ipvs_tcp_timeout_s, ipvs_tcp_fin_timeout_s: None where kube-proxy keeps the kernel's 900 s and 120 s. Only `plan` reports
             them, as neither shortens a wait.
-        learnt_lag_s: the measured lag of proxies, which counts if it is longer than the assumed one; None when not measured.
-        gateway_lag_s: the measured time from a change of the Rollout's routes until their gateways follow; None when not
-            measured, or without routes.
+        learnt_lag_s: the measured lag of proxies, which counts if it is longer than the assumed one.
+        gateway_lag_s: the measured time from a change of the Rollout's routes until their gateways follow.
     """
 
     mode: ProxyMode = ProxyMode.UNKNOWN

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from msgspec import Struct, field
 
@@ -103,7 +103,7 @@ class Canary(Struct, frozen=True, kw_only=True):
         scale_down_delay_s: how long the old stable revision is kept after promotion; only with traffic routing.
         scale_down_delay_revision_limit: how many old revisions may wait for that delay; None for all.
         abort_scale_down_delay_s: how long an aborted canary is kept; 0 keeps it; only with traffic routing.
-        analysis: the background analysis; None for none.
+        analysis: the background analysis.
     """
 
     steps: tuple[Step, ...] = ()
@@ -124,7 +124,7 @@ class Canary(Struct, frozen=True, kw_only=True):
 
     @property
     def step_count(self) -> int:
-        """How many steps an update has."""
+        """How many steps an update has; 0 for blue-green, which has a gate."""
         return len(self.steps)
 
     @property
@@ -134,7 +134,7 @@ class Canary(Struct, frozen=True, kw_only=True):
 
     @property
     def routers(self) -> tuple[Router, ...]:
-        """The traffic providers that move traffic by weights; () when there are none."""
+        """The traffic providers that move traffic by weights."""
         return self.traffic_routing.routers if self.traffic_routing is not None else ()
 
     @property
@@ -166,8 +166,8 @@ class BlueGreen(Struct, frozen=True, kw_only=True):
         preview_replica_count: pods of the preview until it is promoted; None for `spec.replicas`.
         max_unavailable: how many pods a restart may take away at once.
         abort_scale_down_delay_s: how long an aborted preview is kept; 0 keeps it.
-        pre_promotion: the analysis that a preview must pass before it gets the traffic; None for none.
-        post_promotion: the analysis that it must pass with the traffic before it is stable; None for none.
+        pre_promotion: the analysis that a preview must pass before it gets the traffic.
+        post_promotion: the analysis that it must pass with the traffic before it is stable.
     """
 
     active_service: str
@@ -185,30 +185,12 @@ class BlueGreen(Struct, frozen=True, kw_only=True):
     pre_promotion: Analysis | None = None
     post_promotion: Analysis | None = None
 
-    @property
-    def step_count(self) -> int:
-        """0: blue-green has a gate and no steps."""
-        return 0
-
-    @property
-    def by_ratio(self) -> bool:
-        """False: the active Service moves the traffic."""
-        return False
-
-    @property
-    def routers(self) -> tuple[Router, ...]:
-        """(): no router moves traffic by weights."""
-        return ()
-
-    @property
-    def ping_pong(self) -> bool:
-        """False: the Services keep their roles."""
-        return False
-
-    @property
-    def max_surge(self) -> IntOrPercent:
-        """How many pods a restart may add: a Deployment's default. An update may have twice the pods anyway."""
-        return PODS_LIMIT
+    step_count: ClassVar[int] = 0
+    by_ratio: ClassVar[bool] = False
+    routers: ClassVar[tuple[Router, ...]] = ()
+    ping_pong: ClassVar[bool] = False
+    max_surge: ClassVar[IntOrPercent] = PODS_LIMIT
+    """How many pods a restart may add: a Deployment's default. An update may have twice the pods anyway."""
 
     @property
     def serving_service(self) -> str:
@@ -264,17 +246,15 @@ class RolloutSpec(Struct, frozen=True, kw_only=True):
         selector_json: the user's label selector as canonical JSON (a `LabelSelector` object).
         selector_text: the selector in the syntax of `kubectl -l` and the scale subresource.
         template_json: the user's pod template exactly as given, canonical JSON.
-        template_labels: the labels in it.
-        template_hash: the hash of `template_json`, see core/model/revision.py.
+        template_hash: of `template_json`, see core/model/revision.py.
         revision: `template_hash`; with the contents of `config_refs` once they are known, see core/config/content.py.
         strategy_hash: hash of the strategy's kind and steps; a change restarts the steps.
-        restart_at_s: pods older than this (seconds since 1970) are restarted; None for never.
-        rollback_window_revisions: going back at most this many revisions skips the steps; None for never.
+        restart_at_s: pods older than this (seconds since 1970) are restarted.
+        rollback_window_revisions: going back at most this many revisions skips the steps.
         successful_runs_kept, unsuccessful_runs_kept: AnalysisRuns of earlier updates and attempts that are kept after their end.
         history_limit: finished updates that status keeps, at least 3.
-        ends: how the template's pods end, as the user wrote it.
         config_refs: the sources that the template names and that may be versioned.
-        autoscaling: what the autoscaler must show before a step completes; None when nothing is asked of it.
+        autoscaling: what the autoscaler must show before a step completes.
     """
 
     replicas: int
@@ -309,7 +289,7 @@ class Rollout(Struct, frozen=True, kw_only=True):
     Args:
         annotations: those under `rollouts.dev/`, without the prefix.
         annotated_by: by command: who set its annotation, where that is known.
-        restart_asked_at_s: the `restart` annotation's time; None when there is none, or it is unreadable.
+        restart_asked_at_s: the `restart` annotation's time; None also when it is unreadable.
     """
 
     namespace: str

@@ -26,8 +26,8 @@ class ReplicaSet(Struct, frozen=True, kw_only=True):
     Args:
         revision: label `rollouts.dev/revision`.
         number: annotation `rollouts.dev/revision-number`, counts up; 0 when unreadable.
-        spec_replicas: its `spec.replicas`; inside `decide` without those of `restart_surge`.
-        abort_note: an abort that it grew for (annotation `rollouts.dev/abort-accepted`); None for none, or unreadable.
+        spec_replicas: inside `decide` without those of `restart_surge`.
+        abort_note: an abort that it grew for (annotation `rollouts.dev/abort-accepted`).
         restart_surge: extra pods for the time of a restart (annotation `rollouts.dev/restart-surge`).
         overcounted: while evictions are on record: pods that its status counts as available and the list of pods does not show
             as ready; they are taken out of `available`.
@@ -35,11 +35,11 @@ class ReplicaSet(Struct, frozen=True, kw_only=True):
         replicas, ready, available: pods it reports; stale while `observed` is False.
         terminating: pods that are still ending (KEP-3973); None when the server does not report them.
         observed: its controller has seen its latest spec.
-        pod_metadata: the ephemeral metadata in its template now.
+        pod_metadata: the ephemeral metadata in its template.
         pods_carry_metadata: its pods were given `pod_metadata` too.
-        injection: what was added to its template at its creation (annotation `rollouts.dev/pre-stop`); None for nothing.
-        grace_s: `terminationGracePeriodSeconds` of its template, as it was admitted; None when it shows none.
-        failure: message of its ReplicaFailure condition (quota, admission), "" for none.
+        injection: what was added to its template at its creation (annotation `rollouts.dev/pre-stop`).
+        grace_s: `terminationGracePeriodSeconds` of its template, as it was admitted.
+        failure: message of its ReplicaFailure condition (quota, admission).
         config: what its template names of the sources, as its annotation `rollouts.dev/config` notes; () without that
             annotation, None when it cannot be read.
     """
@@ -89,7 +89,6 @@ class OrphanedReplicaSet(Struct, frozen=True, kw_only=True):
     """A ReplicaSet with the Rollout's name label and no controller: left by `kubectl delete --cascade=orphan`, or a stranger's.
 
     Args:
-        revision: label `rollouts.dev/revision`.
         has_owners: it has owners that do not control it.
         problem: why it is not ours although its label says so; "" when it is ours.
     """
@@ -107,10 +106,9 @@ class ServiceSeen(Struct, frozen=True, kw_only=True):
 
     Args:
         revision: value of `rollouts.dev/revision` in its selector, "" when its selector has no such key.
-        managed_by: name of the Rollout that manages it (annotation `rollouts.dev/managed-by`), "" for none.
+        managed_by: name of the Rollout that manages it (annotation `rollouts.dev/managed-by`).
         watched: it carries the label `rollouts.dev/managed: "true"`, so its slices are watched.
         selects_template: its selector, without our key, matches the labels of the Rollout's pod template.
-        traits: its fields that decide which pods clients reach.
         ready_by_revision: ready endpoints in its EndpointSlices per revision; "" counts pods that are not ours.
         problem: why it cannot be managed, and what to do; "" when the other fields decide that.
         read_at_s: when it was read; None for one that a watch shows, whether its own or that of a route.
@@ -196,7 +194,6 @@ class CreationRefused(Struct, frozen=True, kw_only=True):
 
     Args:
         generation: of the Rollout, whose spec says what was to be created.
-        reason: that of the API server's answer.
         again_s: seconds after which it is tried again, because rights, quotas and policies change without an event that we see.
     """
 
@@ -229,26 +226,22 @@ class Snapshot(Struct, frozen=True, kw_only=True):
 
     Args:
         now_s: wall clock, seconds since 1970, read once for the pass.
-        status: what `.status` records: the only memory.
         replica_sets: those that this Rollout's uid controls.
         orphans: those with its name label that nobody controls; without those that are being deleted.
         services: by name: every Service that the spec names and every one whose `managed_by` is this Rollout. A subset of a
             DestinationRule counts as one.
         routes: every route that the spec's routers name, in their order, and every one that this Rollout still manages.
-        drains: by revision: the last answer of the drain probes.
-        pods: the last list of pods; None until a pass asks for one.
-        eviction_refused: the last refusal of an eviction that a pass asked for; None when there was none.
-        creation_refused: the last refusal of a ReplicaSet, or of a copy that it needs first; None when there was none.
+        drains: the last answer of the drain probes, by revision.
+        pods: the last list of pods that a pass asked for.
+        creation_refused: the last refusal of a ReplicaSet, or of a copy that it needs first.
         runs: the AnalysisRuns that this Rollout's uid controls.
         taken_runs: names of AnalysisRuns with one of our names that another owner has.
         drafts: by gate: the run that can be made there; only while an update is under way.
         sources: by kind and name: every source that the spec's template names, and that of every copy that is lost.
         copies: this Rollout's copies of ConfigMaps.
-        copy_looks: by name: the last answer about each copy of a Secret that a pass asked about.
+        copy_looks: the last answer about each copy of a Secret that a pass asked about, by name.
         config: what follows from them, once `decide` has worked it out; None where the template names no source.
-        autoscaling: the last answer about the autoscalers and what containers use, to the gate that the spec has now; None
-            until a pass asks.
-        proxy: what is known of the cluster's proxies.
+        autoscaling: the last answer, to the gate that the spec has now.
         native_sleep: the server supports `preStop.sleep` (Kubernetes 1.34 and later).
         shares_pods_with: the Rollouts whose selector finds its pods, or whose pods its selector finds; as `Rollout cart`.
     """

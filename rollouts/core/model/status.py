@@ -99,9 +99,7 @@ class Command(Struct, frozen=True):
         revision: for a rollback the one that it leaves, for a refusal the one at that time.
         analysis: `step` is None unless that is the analysis of a step.
         taken_off: its value was `true`, and its annotation is gone.
-        refusal: why it is not carried out; None when it was accepted.
         over: it can have no effect any more: it was carried out, or what it was given for is gone.
-        by: None when it is not known.
     """
 
     verb: Annotated[Verb, "The command: abort, pause, promote, restart, retry or rollback.", NEEDED]
@@ -191,7 +189,7 @@ class AbortNote(Struct, frozen=True):
     Args:
         revision, attempt, started_at_s: the update that it was given for; a new list of steps starts the update again.
         at_s: when it was accepted, in seconds since 1970.
-        by: the name of who gave it; "" when that is not known.
+        by: the name of who gave it.
     """
 
     revision: str
@@ -220,7 +218,6 @@ class Cutover(Struct, frozen=True, kw_only=True):
 
     Args:
         confirmed_at_s: when the Service's EndpointSlices no longer showed the old revision.
-        until_s: None until it is confirmed.
         idle, streams_idle: polls after the proxies' lag; None when something was in flight, or no probe was asked.
     """
 
@@ -333,14 +330,11 @@ class RolloutStatus(Struct, frozen=True, kw_only=True):
     """The state of the Rollout, and what the controller must remember.
 
     Args:
-        current_revision, stable_revision: "" before the first one.
         step_index: the number of steps when all are done.
         step_started_at_s: a pause is measured from here.
         progressed_at_s: the progress deadline is measured from here.
         elsewhere: also those that it is about to manage.
         gate_started_at_s: automatic promotion is measured from here.
-        cutovers: the newest last.
-        autoscaling: None before the gate was told something, and when no update is under way.
     """
 
     phase: Annotated[Phase, "Progressing, Paused, Healthy, Degraded, Aborted or RolledBack."] = Phase.PROGRESSING
@@ -436,33 +430,25 @@ class RolloutStatus(Struct, frozen=True, kw_only=True):
         """The latest failed verdict that took the weight back and holds the update, at any step; None without one."""
         if self.abort is not None:
             return None
-        for each in reversed(self.analyses):
-            if each.held and each.back_to_percent is not None:
-                return each
-        return None
+        return next((each for each in reversed(self.analyses) if each.held and each.back_to_percent is not None), None)
 
 
 def stable_before(history: tuple[HistoryEntry, ...], stable_revision: str) -> HistoryEntry | None:
-    """The update after which another revision than `stable_revision` was last the stable one; None when none is on record."""
-    for each in reversed(history):
-        if each.outcome in WAS_STABLE and each.revision != stable_revision:
-            return each
-    return None
+    """The update after which another revision than `stable_revision` was last the stable one."""
+    stable = (entry for entry in reversed(history) if entry.outcome in WAS_STABLE and entry.revision != stable_revision)
+    return next(stable, None)
 
 
 def previous_revision(status: RolloutStatus, *, template: str, kept: Collection[str]) -> str:
     """The revision that was stable before the template's revision and is still kept; "" when there is none.
 
     Args:
-        template: the revision of the spec.
         kept: the revisions whose ReplicaSets exist and are not being deleted.
     """
     if status.stable_revision not in ("", template) and status.stable_revision in kept:
         return status.stable_revision
-    for entry in reversed(status.history):
-        if entry.outcome in WAS_STABLE and entry.revision != template and entry.revision in kept:
-            return entry.revision
-    return ""
+    stable = (entry.revision for entry in reversed(status.history) if entry.outcome in WAS_STABLE)
+    return next((revision for revision in stable if revision != template and revision in kept), "")
 
 
 def analysis_of(status: RolloutStatus, gate: AnalysisGate) -> AnalysisRecord | None:

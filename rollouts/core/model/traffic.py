@@ -71,7 +71,6 @@ class Sticky(Struct, frozen=True):
     """Tells clients apart by the end of one of their cookies, so that each client stays where it was sent.
 
     Args:
-        cookie: name of the cookie.
         digits: the characters at the end of its values, all equally frequent.
         seed: decides which clients come first; the revision, so that they are not always the same ones.
     """
@@ -92,8 +91,7 @@ class Split(Struct, frozen=True):
             have changed since. A wanted split is always whole, so the two always differ.
         idle: how many of our rules in the object match no request: they are created before requests come to them, and removed
             after (`traffic/rules/warming.py`). A wanted split has none, so the two always differ.
-        sticky: the share is one of clients (`core/routing/stickiness.py`); None for one of requests. Only where the share is
-            neither 0 nor 1: there it makes no difference.
+        sticky: the share is one of clients (`core/routing/stickiness.py`); only where the share is neither 0 nor 1.
     """
 
     share: Fraction
@@ -160,31 +158,26 @@ class Feature(StrEnum):
 def features_needed(split: Split) -> frozenset[Feature]:
     """The features that a route needs, besides a share, to express `split`."""
     requests = [*(each.match for each in split.matches), *(match for each in split.mirrors for match in each.matches)]
-    needed = {Feature.MIRROR} if split.mirrors else set[Feature]()
-    if any(each.percent < 100 for each in split.mirrors):
-        needed.add(Feature.MIRROR_PERCENT)
-    if len(split.matches) > 1:
-        needed.add(Feature.SEVERAL_ROUTES)
-    if any(_conditions(each.match) > 1 for each in split.matches):
-        needed.add(Feature.SEVERAL_CONDITIONS)
-    return frozenset(needed.union(*(_of_request(each) for each in requests)))
+    conditions = [
+        (Feature.MIRROR, split.mirrors),
+        (Feature.MIRROR_PERCENT, any(mirror.percent < 100 for mirror in split.mirrors)),
+        (Feature.SEVERAL_ROUTES, len(split.matches) > 1),
+        (Feature.SEVERAL_CONDITIONS, any(_condition_count(route.match) > 1 for route in split.matches)),
+    ]
+    for request in requests:
+        conditions += (
+            (Feature.HEADER, request.headers),
+            (Feature.COOKIE, request.cookies),
+            (Feature.QUERY, request.query),
+            (Feature.METHOD, request.method),
+            (Feature.PATH, request.path),
+            (Feature.SEVERAL_COOKIES, len(request.cookies) > 1),
+            (Feature.HEADER_REGEX, any(header.value.kind is not MatchKind.EXACT for header in request.headers)),
+        )
+    return frozenset([feature for feature, is_needed in conditions if is_needed])
 
 
-def _of_request(request: RequestMatch) -> set[Feature]:
-    """The features that a router needs to tell such a request from others."""
-    conditions = (
-        (Feature.HEADER, request.headers),
-        (Feature.COOKIE, request.cookies),
-        (Feature.QUERY, request.query),
-        (Feature.METHOD, request.method),
-        (Feature.PATH, request.path),
-        (Feature.SEVERAL_COOKIES, len(request.cookies) > 1),
-        (Feature.HEADER_REGEX, any(each.value.kind is not MatchKind.EXACT for each in request.headers)),
-    )
-    return {feature for feature, condition in conditions if condition}
-
-
-def _conditions(request: RequestMatch) -> int:
+def _condition_count(request: RequestMatch) -> int:
     alone = (request.method is not None) + (request.path is not None)
     return alone + len(request.headers) + len(request.cookies) + len(request.query)
 
@@ -294,7 +287,6 @@ class RouteRefused(Struct, frozen=True, kw_only=True):
         split: what was to be written; None for the release of the route.
         resource_version: of the route, "" when it was to be created; another version may take the write.
         generation: of the Rollout, whose spec says how the route is written.
-        reason: `ROUTE_NOT_USABLE`, or that of the API server's answer.
         again_s: seconds after which it is tried again, because rights and policies change without an event that we see.
     """
 
@@ -312,15 +304,14 @@ class RouteSeen(Struct, frozen=True, kw_only=True):
 
     Args:
         split: what it says; None when it cannot be managed, and `problem` says why and what to do.
-        managed_by: name of the Rollout that manages it; "" for none.
         named: the spec names it; else it is here because this Rollout still manages it.
         anew: why it must be written again from its manifest, which has changed in the spec; "" when it need not.
         features: what it supports besides a share; None when its gateways' class was not read yet.
         can_be_asked: there is a data plane to ask whether a split is live; else the controller waits for `settle_s`.
         counted: the answer comes from counters of requests, so it needs requests and time; without requests `settle_s` decides.
         settle_s: within how many seconds every proxy does what the route says, when nobody can be asked.
-        live: the data plane's last answer; None when there is none.
-        refused: the last write that was refused; None when there is none.
+        live: the data plane's last answer.
+        refused: the last write that was refused.
     """
 
     route: RouteName
@@ -346,7 +337,7 @@ class RouteAbsent(Struct, frozen=True):
     Args:
         ours: the spec has its manifest, and the controller can create it.
         named: the spec names it; else the status records that it was managed by this Rollout.
-        refused: why it could not be created; None when that was not tried.
+        refused: why it could not be created.
     """
 
     route: RouteName

@@ -87,6 +87,8 @@ def read_shown(seen: Snapshot, *, target: str, gates_of: GatesOf) -> Reading:
         target: the revision that the Rollout is about; not the one in status when a new template came since.
     """
     status = seen.status
+    if not seen.rollout.annotations:
+        return Reading(status.commands)
     asked = [(verb, value) for verb, value in _asked(seen) if _is_about_shown(verb, value)]
     return _read(seen, status, status.commands, asked, target=target, about=target, gates_of=gates_of)
 
@@ -98,9 +100,9 @@ def read_named(seen: Snapshot, status: RolloutStatus, *, target: str, gates_of: 
         status: the status after a new revision, if any, was taken up.
         target: as for `read_shown`.
     """
-    values = dict(_asked(seen))
-    if not values and not status.commands:
+    if not seen.rollout.annotations and not status.commands:
         return Reading(())
+    values = dict(_asked(seen))
     records = [_kept(seen, command, values.get(command.verb, ""), status) for command in status.commands]
     kept = tuple([command for command in records if command is not None])
     asked = [(verb, value) for verb, value in values.items() if not _is_about_shown(verb, value)]
@@ -215,8 +217,6 @@ def problems_of(status: RolloutStatus) -> tuple[tuple[Reason, str], ...]:
 
 def _asked(seen: Snapshot) -> list[tuple[Verb, str]]:
     annotations = seen.rollout.annotations
-    if not annotations:
-        return []
     values = [(verb, recorded_as(annotations[verb])) for verb in RULES if verb in annotations]
     return [(verb, value) for verb, value in values if value and not (verb is Verb.PAUSE and value == "false")]
 

@@ -267,13 +267,13 @@ def _traffic_facts(ctx: PassContext) -> list[Fact]:
         if service.name in ctx.named_services:
             for finding in trait_findings(service.traits, relation=Relation.MANAGED):
                 by_finding.setdefault(finding, []).append(str(service.name))
-    sentences = [
+    if not by_finding:
+        return facts
+    sentences = (
         f"Service {' and '.join(sorted(names))}: {finding.path}: {finding.what}; {finding.fix}"
         for finding, names in by_finding.items()
-    ]
-    if sentences:
-        facts.append(("ServiceUnsafe", True, Reason.SERVICE_UNSAFE, ". ".join(sentences)))
-    return facts
+    )
+    return [*facts, ("ServiceUnsafe", True, Reason.SERVICE_UNSAFE, ". ".join(sentences))]
 
 
 def _dated(facts: list[Fact], before: tuple[Condition, ...], *, now_s: float, generation: int) -> tuple[Condition, ...]:

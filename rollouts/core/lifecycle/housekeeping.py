@@ -44,14 +44,12 @@ def adoptions(seen: Snapshot) -> tuple[AdoptReplicaSet, ...]:
 
 def not_adopted(seen: Snapshot) -> str:
     """Message about ReplicaSets under the Rollout's name that are not adopted: why, and what to do; "" when there are none."""
-    return ". ".join(
-        [
-            f"ReplicaSet {orphan.name} has the label rollouts.dev/name of this Rollout and no controller, but "
-            f"{orphan.problem}: the Rollout does not adopt it; delete it, or remove the label"
-            for orphan in seen.orphans
-            if orphan.problem
-        ]
-    )
+    told = []
+    for orphan in seen.orphans:
+        what = f"ReplicaSet {orphan.name} has the label rollouts.dev/name of this Rollout and no controller"
+        helps = "the Rollout does not adopt it; delete it, or remove the label"
+        told += [f"{what}, but {orphan.problem}: {helps}"] if orphan.problem else []
+    return ". ".join(told)
 
 
 def surplus(ctx: PassContext) -> tuple[DeleteReplicaSet, ...]:

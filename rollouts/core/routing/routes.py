@@ -8,9 +8,7 @@ split may be in effect, and every decision must be safe for both.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from fractions import Fraction
-from typing import assert_never
 
 from msgspec import Struct
 
@@ -30,7 +28,6 @@ from rollouts.core.model.traffic import (
     MirrorRoute,
     Route,
     RouteAbsent,
-    RouteName,
     RouteRefused,
     RouteSeen,
     RouteUnasked,
@@ -201,6 +198,9 @@ def _within_capacity(ctx: PassContext, strategy: Canary, split: Split) -> Split:
     its part of `replicas`, and the rest follows as pods come. The canary never gets more than the routes say or are to say: what
     may still be live from before raises nothing, nor does a route that nobody has read yet. Source: argo-rollouts issue 3372,
     flagger issue 635.
+
+    A difference that is too small for a write is none. So the number of writes grows with the logarithm of the pods, and the
+    canary never has more than 4/3 of the share that it must keep. When all traffic can come back, it does so at once.
     """
     replicas = ctx.spec.replicas
     if replicas == 0 or split.share * 100 >= ctx.effective_weight.most_percent:
@@ -211,26 +211,17 @@ def _within_capacity(ctx: PassContext, strategy: Canary, split: Split) -> Split:
     service = ctx.services_seen.get(strategy.stable_service or "")
     if service is None:
         return sticking(replace(split, share=now_share), split.sticky)
-    pods = pods_behind(ctx, service)
+    pods, traffic = pods_behind(ctx, service), ctx.status.traffic
     if pods >= ctx.enough_for_all:
         return split
     room = Fraction(min(100, 100 * pods // replicas), 100)
-    share = _worth_a_write(ctx, split, share=max(split.share, min(now_share, 1 - room)))
+    share = max(split.share, min(now_share, 1 - room))
+    if traffic is not None and traffic.desired_routes == managed_names(split):
+        told_share = Fraction(traffic.desired_percent) / 100
+        small = (told_share - split.share) * WORTH_A_WRITE
+        if split.share < share < told_share and told_share - share < small:
+            share = told_share
     return sticking(replace(split, share=share), split.sticky)
-
-
-def _worth_a_write(ctx: PassContext, split: Split, *, share: Fraction) -> Fraction:
-    """`share`, or the share that the routes have already when the difference is too small for a write.
-
-    So the number of writes grows with the logarithm of the pods, and the canary never has more than 4/3 of the share that it must
-    keep. When all traffic can come back, it does so at once.
-    """
-    traffic = ctx.status.traffic
-    if traffic is None or traffic.desired_routes != managed_names(split):
-        return share
-    told_share = Fraction(traffic.desired_percent) / 100
-    rest = told_share - split.share
-    return told_share if split.share < share < told_share and told_share - share < rest * WORTH_A_WRITE else share
 
 
 def _settled(ctx: PassContext, split: Split) -> Routing:
@@ -254,8 +245,11 @@ def _settled(ctx: PassContext, split: Split) -> Routing:
         recorded = recorded and outcome.recorded
     said = said and bool(outcomes)
     live = said and wait is None
+    traffic = ctx.status.traffic
+    if not (said and recorded):
+        traffic = _recorded(ctx, split, outcomes, said=said, live=live)
     return Routing(
-        changes=() if said and recorded else _record(ctx, split, outcomes, said=said, live=live),
+        changes=() if traffic == ctx.status.traffic else (record_traffic(traffic),),
         split=split,
         intents=tuple(intents),
         notices=tuple(notices),
@@ -265,127 +259,113 @@ def _settled(ctx: PassContext, split: Split) -> Routing:
     )
 
 
-def _record(
-    ctx: PassContext, split: Split, outcomes: list[RouteVerification], *, said: bool, live: bool
-) -> tuple[StatusChange, ...]:
-    """What status is to tell of the split.
+def _recorded(ctx: PassContext, split: Split, outcomes: list[RouteVerification], *, said: bool, live: bool) -> Traffic:
+    """The record of `split`: the existing one while it is the same split and the routes still say it, else a new one.
 
     Args:
         said: every route says it.
         live: every data plane does it.
     """
-    timed = [each for each in outcomes if each.timed]  # else the moment need not be known, nor a write made for it
-    traffic = _recorded(ctx, split, said_at_s=ctx.now_s if said and (timed or live) else None)
-    if live:
-        traffic = _observed(traffic, outcomes)
-    return () if ctx.status.traffic == traffic else (record_traffic(traffic),)
-
-
-def _observed(traffic: Traffic, outcomes: Iterable[RouteVerification]) -> Traffic:
-    """The record that `split` is live, with how that was verified; unchanged when it says so already."""
-    if traffic.verified_by is not None:
+    # Without a settle time that runs the moment need not be known, nor a write made for it.
+    said_at_s = ctx.now_s if said and (live or any(outcome.timed for outcome in outcomes)) else None
+    traffic = ctx.status.traffic or Traffic(desired_percent=0)
+    if ctx.status.traffic is None or said_at_s is None or not says(traffic, split):
+        traffic = replace(
+            traffic,
+            desired_percent=percent_of(split),
+            desired_routes=managed_names(split),
+            seen_at_s=said_at_s,
+            verified_by=None,
+        )
+    elif traffic.seen_at_s is None:
+        traffic = replace(traffic, seen_at_s=said_at_s)
+    if not live or traffic.verified_by is not None:
         return traffic
     return replace(
         traffic,
         observed_percent=traffic.desired_percent,
         observed_routes=traffic.desired_routes,
-        verified_by=max([each.verified_by for each in outcomes], key=_order),
+        verified_by=max([outcome.verified_by for outcome in outcomes], key=list(VerifiedBy).index),
     )
 
 
 def _one(ctx: PassContext, route: Route, split: Split) -> RouteVerification:
-    match route:
-        case RouteUnasked(route=name):
-            return RouteVerification(intents=(AskRoute(name),), wait=_reading(name))
-        case RouteAbsent():
-            return _absent(ctx, route, split)
-        case RouteSeen():
-            outcome = _one_seen(ctx, route, split)
-            unusable = outcome.wait is not None and outcome.wait.reason is Reason.ROUTE_NOT_USABLE
-            if unusable and not route.managed_by:  # not watched: no event comes when its user repairs it
-                return replace(outcome, wake_at_s=ctx.now_s + ASK_MOST_S)
-            return outcome
-        case never:
-            assert_never(never)
-
-
-def not_there_yet(ctx: PassContext, route: Route) -> Wait | None:
-    """Why a route cannot be used now, whatever it is to say: it is not read yet, missing, another's, or cannot be managed."""
-    match route:
-        case RouteUnasked(route=name):
-            return _reading(name)
-        case RouteAbsent(ours=True):
-            refused = still_refused(ctx, route, ALL_TO_STABLE)
-            return None if refused is None else Wait(refused.reason, refused.message)
-        case RouteAbsent():
-            return _missing(route)
-        case RouteSeen():
-            if route.managed_by not in ("", ctx.seen.rollout.name):
-                return _of_another(route)
-            return None if route.split is not None or route.anew else _unreadable(route)
-        case never:
-            assert_never(never)
-
-
-def _reading(name: RouteName) -> Wait:
-    return Wait(Reason.TRAFFIC_SWITCHING, f"reading {name}")
-
-
-def _missing(route: RouteAbsent) -> Wait:
-    message = route.message or f"{route.route} does not exist: create it, or remove it from trafficRouting"
-    return Wait(Reason.ROUTE_NOT_FOUND, message)
-
-
-def _of_another(route: RouteSeen) -> Wait:
-    message = f"{route.route} belongs to Rollout {route.managed_by}: name another one in trafficRouting"
-    return Wait(Reason.ROUTE_NOT_USABLE, message, spec_is_wrong=True)
-
-
-def _unreadable(route: RouteSeen) -> Wait:
-    return Wait(Reason.ROUTE_NOT_USABLE, f"{route.route}: {route.problem}")
-
-
-def _absent(ctx: PassContext, route: RouteAbsent, split: Split) -> RouteVerification:
-    if route.ours:
+    if isinstance(route, RouteAbsent) and route.ours:
         made = _by_weight(split)
         if (refused := still_refused(ctx, route, made)) is not None:
             return _refused(refused)
         notice = Notice(Reason.ROUTE_MADE, f"creating {route.route} with {split_text(made)}")
         wait = Wait(Reason.TRAFFIC_SWITCHING, f"creating {route.route}")
         return RouteVerification(intents=(MakeRoute(route.route, made),), notices=(notice,), wait=wait)
-    wait = _missing(route)
-    again_s = ask_again_s(ctx, wait.reason, asked_at_s=route.at_s)
-    if ctx.now_s >= again_s:
-        return RouteVerification(intents=(AskRoute(route.route),), wait=wait)
-    return RouteVerification(wait=wait, wake_at_s=again_s)
+    missing = not_there_yet(ctx, route)
+    match route:
+        case RouteUnasked(route=name):
+            return RouteVerification(intents=(AskRoute(name),), wait=missing)
+        case RouteAbsent(route=name, at_s=at_s):
+            again_s = ask_again_s(ctx, Reason.ROUTE_NOT_FOUND, asked_at_s=at_s)
+            if ctx.now_s >= again_s:
+                return RouteVerification(intents=(AskRoute(name),), wait=missing)
+            return RouteVerification(wait=missing, wake_at_s=again_s)
+        case RouteSeen():
+            seen = RouteVerification(wait=missing) if missing is not None else _one_seen(ctx, route, split)
+            unusable = seen.wait is not None and seen.wait.reason is Reason.ROUTE_NOT_USABLE
+            if unusable and not route.managed_by:  # not watched: no event comes when its user repairs it
+                return replace(seen, wake_at_s=ctx.now_s + ASK_MOST_S)
+            return seen
+
+
+def not_there_yet(ctx: PassContext, route: Route) -> Wait | None:
+    """Why a route cannot be used now, whatever it is to say: it is not read yet, missing, another's, or cannot be managed."""
+    match route:
+        case RouteUnasked(route=name):
+            return Wait(Reason.TRAFFIC_SWITCHING, f"reading {name}")
+        case RouteAbsent(ours=True):
+            refused = still_refused(ctx, route, ALL_TO_STABLE)
+            return None if refused is None else Wait(refused.reason, refused.message)
+        case RouteAbsent(route=name, message=message):
+            missing = f"{name} does not exist: create it, or remove it from trafficRouting"
+            return Wait(Reason.ROUTE_NOT_FOUND, message or missing)
+        case RouteSeen(route=name, managed_by=owner) if owner not in ("", ctx.seen.rollout.name):
+            another = f"{name} belongs to Rollout {owner}: name another one in trafficRouting"
+            return Wait(Reason.ROUTE_NOT_USABLE, another, spec_is_wrong=True)
+        case RouteSeen(split=None, anew="", route=name, problem=problem):
+            return Wait(Reason.ROUTE_NOT_USABLE, f"{name}: {problem}")
+        case RouteSeen():
+            return None
 
 
 def _one_seen(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerification:
-    ours = ctx.seen.rollout.name
-    if route.managed_by not in ("", ours):
-        return RouteVerification(wait=_of_another(route))
-    if route.anew:
-        split = _by_weight(split)
-        if route.split is None or route.split == split:
-            refused = still_refused(ctx, route, split)
-            return _anew(route, split) if refused is None else _refused(refused)
-    if route.split is None:
-        return RouteVerification(wait=_unreadable(route))
-    if route.split == split and route.managed_by == ours:
-        return verified(ctx, route, split)
-    if (lacking := _lacking(ctx, route, split)) is not None:
+    managed = route.managed_by == ctx.seen.rollout.name
+    wanted = _by_weight(split) if route.anew else split
+    if managed and route.split == wanted and not route.anew:
+        return verified(ctx, route, wanted)
+    write = SetTraffic(route=route.route, uid=route.uid, resource_version=route.resource_version, split=wanted)
+    if route.split is None or (route.anew and route.split == wanted):
+        # It is written again from its manifest. No requests move: it has the wanted share already, or none is known.
+        if (refused := still_refused(ctx, route, wanted)) is not None:
+            return _refused(refused)
+        again = Notice(Reason.ROUTE_MADE, f"{route.route} {route.anew}: writing it again with {split_text(wanted)}")
+        wait = Wait(Reason.TRAFFIC_SWITCHING, f"writing {route.route} again from the spec")
+        return RouteVerification(intents=(replace(write, anew=True),), notices=(again,), wait=wait)
+    if (lacking := _lacking(ctx, route, wanted)) is not None:
         return lacking
     if to_be_recorded(ctx, route.route):
-        return RouteVerification(
-            wait=Wait(Reason.TRAFFIC_SWITCHING, f"recording that this Rollout manages {route.route}")
-        )
-    if (refused := still_refused(ctx, route, split)) is not None:
+        recording = f"recording that this Rollout manages {route.route}"
+        return RouteVerification(wait=Wait(Reason.TRAFFIC_SWITCHING, recording))
+    if (refused := still_refused(ctx, route, wanted)) is not None:
         return _refused(refused)
-    intent = SetTraffic(route=route.route, uid=route.uid, resource_version=route.resource_version, split=split)
-    wait = Wait(Reason.TRAFFIC_SWITCHING, f"writing {split_text(split)} into {route.route}")
-    if route.split.idle and route.managed_by == ours:
-        return _on_the_way(ctx, route, route.split, replace(intent, settled=False), wait)
-    return RouteVerification(intents=(intent,), notices=_change(ctx, route, split), wait=wait)
+    wait = Wait(Reason.TRAFFIC_SWITCHING, f"writing {split_text(wanted)} into {route.route}")
+    if not (managed and route.split.idle):
+        return RouteVerification(intents=(write,), notices=_change(ctx, route, wanted), wait=wait)
+    # Some rules of the route are idle, new or about to go: the data plane must have them so before the next write.
+    traffic = ctx.status.traffic
+    outcome = half_way(ctx, route, route.split)
+    return RouteVerification(
+        intents=(replace(write, settled=outcome.wait is None), *outcome.intents),
+        notices=() if traffic is not None and says(traffic, wanted) else _change(ctx, route, wanted),
+        wait=outcome.wait or wait,
+        wake_at_s=outcome.wake_at_s,
+    )
 
 
 def still_refused(ctx: PassContext, route: RouteSeen | RouteAbsent, split: Split | None) -> RouteRefused | None:
@@ -416,34 +396,9 @@ def _refused(refused: RouteRefused) -> RouteVerification:
     return RouteVerification(wait=wait, wake_at_s=refused.at_s + refused.again_s)
 
 
-def _anew(route: RouteSeen, split: Split) -> RouteVerification:
-    """Writes the route again from its manifest. No requests move: it has the wanted share already, or none is known."""
-    notice = Notice(Reason.ROUTE_MADE, f"{route.route} {route.anew}: writing it again with {split_text(split)}")
-    version = route.resource_version
-    intent = SetTraffic(route=route.route, uid=route.uid, resource_version=version, split=split, anew=True)
-    return RouteVerification(
-        intents=(intent,),
-        notices=(notice,),
-        wait=Wait(Reason.TRAFFIC_SWITCHING, f"writing {route.route} again from the spec"),
-    )
-
-
 def _by_weight(split: Split) -> Split:
     """The split by weight alone: the codec adds managed routes step by step, and gateways may not know them."""
     return Split(split.share if split.sticky is None else Fraction(0))
-
-
-def _on_the_way(ctx: PassContext, route: RouteSeen, there: Split, intent: SetTraffic, wait: Wait) -> RouteVerification:
-    """Some rules of the route are idle, new or about to go: the data plane must have them so before the next write."""
-    traffic = ctx.status.traffic
-    known = traffic is not None and says(traffic, intent.split)
-    outcome = half_way(ctx, route, there)
-    return RouteVerification(
-        intents=(replace(intent, settled=outcome.wait is None), *outcome.intents),
-        notices=() if known else _change(ctx, route, intent.split),
-        wait=outcome.wait or wait,
-        wake_at_s=outcome.wake_at_s,
-    )
 
 
 def _lacking(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerification | None:
@@ -467,20 +422,6 @@ def _lacking(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerificat
     return RouteVerification(wait=Wait(Reason.ROUTE_NOT_USABLE, message), wake_at_s=ctx.now_s + FEATURES_AGAIN_S)
 
 
-def _recorded(ctx: PassContext, split: Split, *, said_at_s: float | None) -> Traffic:
-    """The record of `split`: the existing one while it is the same split and the routes still say it, else a new one."""
-    before = ctx.status.traffic
-    if before is not None and says(before, split) and said_at_s is not None:
-        return before if before.seen_at_s is not None else replace(before, seen_at_s=said_at_s)
-    return replace(
-        before or Traffic(desired_percent=0),
-        desired_percent=percent_of(split),
-        desired_routes=managed_names(split),
-        seen_at_s=said_at_s,
-        verified_by=None,
-    )
-
-
 def _change(ctx: PassContext, route: RouteSeen, split: Split) -> tuple[Notice, ...]:
     if route.split == split:
         return ()
@@ -492,7 +433,3 @@ def _change(ctx: PassContext, route: RouteSeen, split: Split) -> tuple[Notice, .
         )
         return (Notice(Reason.ROUTE_DRIFTED, message, warning=True),)
     return (Notice(Reason.TRAFFIC_WEIGHT_UPDATED, f"{route.route}: {split_text(split)}"),)
-
-
-def _order(by: VerifiedBy) -> int:
-    return list(VerifiedBy).index(by)

@@ -170,10 +170,10 @@ def one_at_a_time(
     stable: ServiceSwitch, canary: ServiceSwitch, *, names: tuple[ServiceRef, ServiceRef]
 ) -> ServiceSwitch:
     """`canary`, without its write if the stable one writes the same DestinationRule: a second write would be of an old view."""
-    if not any(isinstance(intent, SwitchService) for intent in stable.intents):
+    if not stable.intents or len({name.rule for name in names if isinstance(name, SubsetName)}) != 1:
         return canary
-    of_one_rule = len({name.rule for name in names if isinstance(name, SubsetName)}) == 1
-    return replace(canary, intents=(), notices=()) if of_one_rule else canary
+    writes = any(isinstance(intent, SwitchService) for intent in stable.intents)
+    return replace(canary, intents=(), notices=()) if writes else canary
 
 
 def releases(ctx: PassContext) -> tuple[ReleaseService, ...]:

@@ -13,23 +13,18 @@ from rollouts.core.model.changes import StatusChange, record_routes_elsewhere
 from rollouts.core.model.traffic import RouteAbsent, RouteName, RouteSeen
 
 
-def is_elsewhere(ctx: PassContext, name: RouteName) -> bool:
-    """Whether the route is in another namespace than the Rollout."""
-    return name.namespace != ctx.seen.rollout.namespace
-
-
 def to_be_recorded(ctx: PassContext, name: RouteName) -> bool:
-    """Whether a write of the route must wait until status records it."""
-    return is_elsewhere(ctx, name) and name not in ctx.recorded.elsewhere
+    """Whether a write of the route must wait until status records it: it is in another namespace."""
+    return name.namespace != ctx.seen.rollout.namespace and name not in ctx.recorded.elsewhere
 
 
 def record_elsewhere(ctx: PassContext) -> tuple[StatusChange, ...]:
     """Records every route in another namespace that the spec names and that can be managed."""
     before, more = ctx.status.elsewhere, set[RouteName]()
-    for each in ctx.seen.routes.values():
-        usable = isinstance(each, RouteSeen) and each.named and each.split is not None
-        if usable and is_elsewhere(ctx, each.route) and each.route not in before:
-            more.add(each.route)
+    for route in ctx.seen.routes.values():
+        usable = isinstance(route, RouteSeen) and route.named and route.split is not None
+        if usable and route.route.namespace != ctx.seen.rollout.namespace and route.route not in before:
+            more.add(route.route)
     return (record_routes_elsewhere(tuple(sorted({*before, *more}, key=astuple))),) if more else ()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import assert_never
 
 from msgspec import Struct
 
@@ -49,20 +48,26 @@ class RouteVerification(Struct, frozen=True, kw_only=True):
 
 def verified(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerification:
     """Whether the data plane does what the route says, which is `split`: `wait` is None when it does."""
-    traffic = ctx.status.traffic
-    if traffic is not None and traffic.verified_by is not None and says(traffic, split):
-        return RouteVerification(said=True, recorded=traffic.seen_at_s is not None, verified_by=traffic.verified_by)
+    traffic, since_s = (
+        ctx.status.traffic,
+        ctx.now_s,
+    )  # when all routes were first seen to say it; now when that is not on record
+    if traffic is not None and says(traffic, split):
+        if traffic.verified_by is not None:
+            recorded = traffic.seen_at_s is not None
+            return RouteVerification(said=True, recorded=recorded, verified_by=traffic.verified_by)
+        since_s = since_s if traffic.seen_at_s is None else traffic.seen_at_s
     if not route.can_be_asked or split.sticky:  # how a proxy matches cookies is not compared (`probes/verdict.py`)
-        return _waited(ctx, route, split, since_s=_seen_at_s(ctx, split))
-    return _counted(ctx, route, split) if route.counted else _asked(ctx, route, split)
+        return _waited(ctx, route, split, since_s=since_s)
+    return _counted(ctx, route, split, since_s=since_s) if route.counted else _asked(ctx, route, split)
 
 
-def half_way(ctx: PassContext, route: RouteSeen, there: Split) -> RouteVerification:
-    """Verifies an intermediate split `there`; status records only the wait, nothing of the split."""
-    if route.can_be_asked and not route.counted and not there.sticky:
-        return _asked(ctx, route, there)
+def half_way(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerification:
+    """Verifies an intermediate split; status records only the wait, nothing of the split."""
+    if route.can_be_asked and not route.counted and not split.sticky:
+        return _asked(ctx, route, split)
     since_s = ctx.waiting_since_s(Reason.TRAFFIC_SWITCHING, default_s=ctx.now_s)
-    return _waited(ctx, route, there, since_s=since_s)
+    return _waited(ctx, route, split, since_s=since_s)
 
 
 def _asked(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerification:
@@ -72,29 +77,22 @@ def _asked(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerificatio
         return RouteVerification(said=True, verified_by=live.by)
     since_s = ctx.waiting_since_s(Reason.TRAFFIC_SWITCHING, default_s=ctx.now_s)
     pace = Pace(since_s=since_s, first_s=LIVE_FIRST_S, most_s=LIVE_MOST_S)
-    if live is not None:
-        again_s = pace.again_s(live)
-        wait = Wait(
-            Reason.TRAFFIC_SWITCHING,
-            f"{route.route} says {split_text(split)}; {live.message or _NOT_YET}",
-        )
-        if ctx.now_s < again_s:
-            return RouteVerification(said=True, wait=wait, wake_at_s=again_s)
-    else:
-        wait = Wait(Reason.TRAFFIC_SWITCHING, f"{route.route} says {split_text(split)}; asking its data plane")
+    follows = "asking its data plane" if live is None else live.message or _NOT_YET
+    wait = Wait(Reason.TRAFFIC_SWITCHING, f"{route.route} says {split_text(split)}; {follows}")
+    if live is not None and ctx.now_s < (again_s := pace.again_s(live)):
+        return RouteVerification(said=True, wait=wait, wake_at_s=again_s)
     ask = AskLive(route=route.route, resource_version=route.resource_version, split=split, pace=pace)
     return RouteVerification(said=True, intents=(ask,), wait=wait)
 
 
-def _counted(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerification:
+def _counted(ctx: PassContext, route: RouteSeen, split: Split, *, since_s: float) -> RouteVerification:
     """Verifies by counters of requests: what they show decides; when they show nothing, the settle time does.
 
     They count from the moment the gateways accept the route. They cannot tell the requests of a managed route from others, so a
     split with managed routes waits for the settle time.
     """
     if split.matches or split.mirrors or route.accepted.answer is not Answer.YES:
-        return _waited(ctx, route, split, since_s=_seen_at_s(ctx, split))
-    since_s = _seen_at_s(ctx, split)
+        return _waited(ctx, route, split, since_s=since_s)
     until_s = since_s + max(route.settle_s, COUNTED_S)
     pace = Pace(since_s=since_s, first_s=COUNT_AGAIN_S, most_s=COUNT_AGAIN_S)
     live = route.live
@@ -104,7 +102,7 @@ def _counted(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerificat
     elif live.live:
         return RouteVerification(said=True, timed=True, verified_by=live.by)
     elif not live.evidence and ctx.now_s >= until_s:
-        return _waited(ctx, route, split, since_s=_seen_at_s(ctx, split))
+        return _waited(ctx, route, split, since_s=since_s)
     else:
         # Evidence against the route gets no deadline here: a person must look, and the progress deadline reports it.
         deadline_s = None if live.evidence else until_s
@@ -112,8 +110,7 @@ def _counted(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerificat
         again_s = pace.again_s(live)
         if ctx.now_s < again_s:
             return RouteVerification(said=True, timed=True, wait=wait, wake_at_s=again_s)
-    traffic = ctx.status.traffic
-    observed = traffic.observed_percent if traffic is not None else None
+    observed = ctx.status.traffic.observed_percent if ctx.status.traffic is not None else None
     ask = AskLive(
         route=route.route,
         resource_version=route.resource_version,
@@ -125,34 +122,20 @@ def _counted(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerificat
     return RouteVerification(said=True, timed=True, intents=(ask,), wait=wait)
 
 
-def _seen_at_s(ctx: PassContext, split: Split) -> float:
-    """When all routes were first seen to say `split`; now when that is not on record yet."""
-    traffic = ctx.status.traffic
-    if traffic is not None and traffic.seen_at_s is not None and says(traffic, split):
-        return traffic.seen_at_s
-    return ctx.now_s
-
-
 def _waited(ctx: PassContext, route: RouteSeen, split: Split, *, since_s: float) -> RouteVerification:
     """Waits where nobody can be asked: until the gateways accept the route, and then for its settle time."""
-    match route.accepted.answer:
-        case Answer.NO:
-            message = f"{route.route} was not accepted: {route.accepted.message}"
-            return RouteVerification(said=True, wait=Wait(Reason.ROUTE_NOT_ACCEPTED, message))
-        case Answer.UNKNOWN:
-            message = f"{route.route} is not accepted yet: {route.accepted.message}".removesuffix(": ")
-            return RouteVerification(said=True, wait=Wait(Reason.ROUTE_NOT_ACCEPTED, message))
-        case Answer.YES:
-            pass
-        case never:
-            assert_never(never)
+    accepted = route.accepted
+    if accepted.answer is not Answer.YES:
+        message = f"{route.route} is not accepted yet: {accepted.message}".removesuffix(": ")
+        if accepted.answer is Answer.NO:
+            message = f"{route.route} was not accepted: {accepted.message}"
+        return RouteVerification(said=True, wait=Wait(Reason.ROUTE_NOT_ACCEPTED, message))
     until_s = since_s + route.settle_s
     if ctx.now_s >= until_s:
         return RouteVerification(said=True, timed=True)
     message = f"{route.route} says {split_text(split)}; waiting {route.settle_s:g} s for its data plane to follow"
-    return RouteVerification(
-        said=True, timed=True, wait=Wait(Reason.TRAFFIC_SWITCHING, message, until_s), wake_at_s=until_s
-    )
+    wait = Wait(Reason.TRAFFIC_SWITCHING, message, until_s)
+    return RouteVerification(said=True, timed=True, wait=wait, wake_at_s=until_s)
 
 
 def says(traffic: Traffic, split: Split) -> bool:

@@ -8,7 +8,6 @@ that Service show the new pods (Argo Rollouts issue 2235 shows what happens othe
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import assert_never
 
 from msgspec import Struct
 
@@ -97,18 +96,22 @@ class CanaryRules(Struct, frozen=True, kw_only=True):
     def departures(self, ctx: PassContext, services: tuple[ServiceSwitch, ...]) -> Iterator[Departure]:
         """Services that leave a revision: stableService, forward and back, and with traffic routing canaryService too.
 
-        Forward, stableService has left the stable revision when no slices show a pod of it any more. No earlier record is needed,
-        because status names the stable revision. Back, the revision that a Service selects now is recorded before the Service
-        changes.
+        Forward, stableService has left the stable revision, which has pods, when no slices show one of them any more. No earlier
+        record is needed, because status names the stable revision. Back, the revision that a Service selects now is recorded
+        before the Service changes.
         """
-        yield from _forward(ctx, self.strategy, services)
+        stable_service, new, stable = self.strategy.stable_service, ctx.new, ctx.stable
+        if stable_service is not None and new is not None and stable is not None and not ctx.aborted:
+            has_pods, shown = stable.spec_replicas > 0, stable.revision in ctx.shown_revisions
+            if has_pods and not shown and services[0].selects == new.revision:
+                yield Departure(stable_service, stable.revision, new.revision)
         for name, switch in zip(ctx.named_services, services, strict=True):
-            if name == self.strategy.canary_service and ctx.by_ratio:
+            by_ratio = name == self.strategy.canary_service and ctx.by_ratio
+            if by_ratio or switch.selects == ctx.status.stable_revision:
                 continue
-            leaving = switch.selects
             for intent in switch.intents:
-                if isinstance(intent, SwitchService) and leaving != ctx.status.stable_revision:
-                    yield Departure(name, leaving, intent.revision)
+                if isinstance(intent, SwitchService):
+                    yield Departure(name, switch.selects, intent.revision)
 
     def observed(self, ctx: PassContext, services: tuple[ServiceSwitch, ...]) -> tuple[StatusChange, ...]:
         """The status of a canary has weights, and no revisions of Services."""
@@ -124,10 +127,9 @@ class CanaryRules(Struct, frozen=True, kw_only=True):
         trusted = []
         for switch in switches:
             writes = [intent for intent in switch.intents if isinstance(intent, SwitchService)]
-            unrecorded = any(
-                (write.name, switch.selects) in begins for write in writes
-            )  # a crash would lose the cutover
-            trusted.append(replace(switch, intents=(), notices=()) if unrecorded else switch)
+            if any((write.name, switch.selects) in begins for write in writes):  # a crash would lose the cutover
+                switch = replace(switch, intents=(), notices=())  # noqa: PLW2901
+            trusted.append(switch)
         return tuple(trusted)
 
     def routing(self, ctx: PassContext, services: tuple[ServiceSwitch, ...]) -> Routing:
@@ -143,12 +145,15 @@ class CanaryRules(Struct, frozen=True, kw_only=True):
 
     def sizes(self, ctx: PassContext, services: tuple[ServiceSwitch, ...], routing: Routing) -> Sizes:
         """The sizes for the ratio of pods, or for the traffic that routes may send now or after the writes of this pass."""
+        # It is unknown where requests go while a Service or route of the spec is missing, unusable or not read yet.
+        unread = [name for name in ctx.named_services if not isinstance(ctx.seen.services.get(name), ServiceSeen)]
+        route_missing = routing.wait is not None and routing.wait.reason in ROUTES_NEED_A_PERSON
         demand = Demand(
             weight_percent=self.step.weight_percent,
             canary_replicas=self.step.canary_replicas,
             canary_traffic=ctx.effective_weight.and_soon(routing.split),
             holding=_holds_stable(ctx, self.strategy, services),
-            lacking=_lacks_a_way(ctx, services, routing),
+            lacking=bool(unread) or route_missing or _unusable(services),
         )
         return canary_sizes(ctx, self.strategy, demand)
 
@@ -167,8 +172,7 @@ class CanaryRules(Struct, frozen=True, kw_only=True):
 
     def guards(self, ctx: PassContext, moves: Moves) -> tuple[Guard, ...]:
         """The analyses of this step and of the background; each begins when the revision gets the requests that it measures."""
-        unusable = any(switch.wait is not None and switch.wait.reason in NEEDS_A_PERSON for switch in moves.services)
-        at_step = moves.routing.arrived and moves.reached and not ctx.none_available and not unusable
+        at_step = moves.routing.arrived and moves.reached and not ctx.none_available and not _unusable(moves.services)
         guards = []
         for gate in guarding_gates(ctx):
             begins = _gets_requests(ctx, self.strategy) if gate == BACKGROUND else at_step
@@ -204,6 +208,11 @@ class CanaryRules(Struct, frozen=True, kw_only=True):
         return plan
 
 
+def _unusable(services: tuple[ServiceSwitch, ...]) -> bool:
+    """Whether one of the Services waits for a person."""
+    return any(switch.wait is not None and switch.wait.reason in NEEDS_A_PERSON for switch in services)
+
+
 def _canary_service(ctx: PassContext, rules: CanaryRules, name: ServiceRef) -> ServiceSwitch:
     """The switch of the canary Service.
 
@@ -228,23 +237,12 @@ def _cuts_over(ctx: PassContext, rules: CanaryRules) -> bool:
 
     With routers, it must also be certain that no request reaches the stable Service any more.
     """
-    strategy = rules.strategy
     early = ctx.aborted or rules.step.weight_percent < 100 or not rules.step.at_end
-    if ctx.new is None or early or exchanges_roles(ctx, strategy):
+    if ctx.new is None or early or exchanges_roles(ctx, rules.strategy):
         return False
-    switched = selected_revision(ctx, strategy.stable_service) == ctx.new.revision
+    switched = selected_revision(ctx, rules.strategy.stable_service) == ctx.new.revision
     left = not ctx.routed or ctx.effective_weight.least_percent == 100 or ctx.spec.replicas == 0
     return switched or (left and ctx.new_available >= most_canary_replicas(ctx) and not ctx.paused)
-
-
-def _forward(ctx: PassContext, strategy: Canary, services: tuple[ServiceSwitch, ...]) -> Iterator[Departure]:
-    """The departure of stableService, when it selects the new revision and no Service shows the stable one, which has pods."""
-    new, stable = ctx.new, ctx.stable
-    if strategy.stable_service is None or new is None or stable is None or ctx.aborted:
-        return
-    left = stable.spec_replicas > 0 and stable.revision not in ctx.shown_revisions
-    if left and services[0].selects == new.revision:
-        yield Departure(strategy.stable_service, stable.revision, new.revision)
 
 
 def _holds_stable(ctx: PassContext, strategy: Canary, services: tuple[ServiceSwitch, ...]) -> bool:
@@ -259,17 +257,6 @@ def _holds_stable(ctx: PassContext, strategy: Canary, services: tuple[ServiceSwi
     return bool(strategy.stable_service) and not (services[0].confirmed and services[0].selects == ctx.new.revision)
 
 
-def _lacks_a_way(ctx: PassContext, services: tuple[ServiceSwitch, ...], routing: Routing) -> bool:
-    """Whether a Service or route of the spec is missing, unusable or not read yet: then it is unknown where requests go."""
-    for name in ctx.named_services:
-        if not isinstance(ctx.seen.services.get(name), ServiceSeen):
-            return True
-    for switch in services:
-        if switch.wait is not None and switch.wait.reason in NEEDS_A_PERSON:
-            return True
-    return routing.wait is not None and routing.wait.reason in ROUTES_NEED_A_PERSON
-
-
 def _once_proxies_know(
     ctx: PassContext, strategy: Canary, services: tuple[ServiceSwitch, ...]
 ) -> tuple[ServiceSwitch, ...]:
@@ -279,9 +266,7 @@ def _once_proxies_know(
     send all requests to the old pods that `dynamicStableScale` has left.
     """
     name = strategy.stable_service
-    if not name or ctx.stable is None or not ctx.status.cutovers:
-        return services
-    if not isinstance(name, SubsetName) or not services[0].confirmed:
+    if ctx.stable is None or not ctx.status.cutovers or not isinstance(name, SubsetName) or not services[0].confirmed:
         return services
     to = (name, services[0].selects)
     changes = [cutover for cutover in ctx.status.cutovers if (cutover.service, cutover.to_revision) == to]
@@ -292,11 +277,8 @@ def _once_proxies_know(
     until_s = changes[-1].confirmed_at_s + settle_s
     if ctx.now_s >= until_s:
         return services
-    wait = Wait(
-        Reason.SERVICE_SWITCHING,
-        f"proxies are given {settle_s:g} s to learn what {display_name(name)} selects",
-        until_s,
-    )
+    learn = f"proxies are given {settle_s:g} s to learn what {display_name(name)} selects"
+    wait = Wait(Reason.SERVICE_SWITCHING, learn, until_s)
     return (replace(services[0], confirmed=False, wait=wait, wake_at_s=until_s), *services[1:])
 
 
@@ -317,8 +299,6 @@ def _step_is_done(ctx: PassContext, rules: CanaryRules, moves: Moves, wait: Wait
             return ctx.promoted_past(index)
         case Analyze():
             return is_judged(ctx, AnalysisGate(AnalysisKind.STEP, index))
-        case never:
-            assert_never(never)
 
 
 def _gets_requests(ctx: PassContext, strategy: Canary) -> bool:
@@ -336,9 +316,8 @@ def _gets_requests(ctx: PassContext, strategy: Canary) -> bool:
         return False
     if selected_revision(ctx, strategy.stable_service) == revision and traffic.observed_percent not in (None, 100):
         return ctx.new_available > 0
-    if service and selected_revision(ctx, service) != revision:
-        return False
-    return bool(traffic.observed_percent or traffic.observed_routes)
+    reached = not service or selected_revision(ctx, service) == revision
+    return reached and bool(traffic.observed_percent or traffic.observed_routes)
 
 
 def _stepped(ctx: PassContext, rules: CanaryRules, plan: Contribution) -> Contribution:

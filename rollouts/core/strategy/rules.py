@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import assert_never
-
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.lifecycle.verbs import Gates
 from rollouts.core.model.rollout import BlueGreen, Canary, Strategy
@@ -24,8 +22,6 @@ def rules_of(ctx: PassContext) -> StrategyRules:
             return canary.CanaryRules(strategy=strategy, step=goal, held=held)
         case BlueGreen() as strategy:
             return blue_green.BlueGreenRules(strategy, held)
-        case never:
-            assert_never(never)
 
 
 def gates_of(strategy: Strategy, status: RolloutStatus) -> Gates:
@@ -34,8 +30,6 @@ def gates_of(strategy: Strategy, status: RolloutStatus) -> Gates:
     match strategy:
         case Canary():
             at, ahead = canary_steps.gate_index(status, strategy), canary_steps.next_gate_index(status, strategy)
-            return Gates(at=at, ahead=ahead, held=held, measures=measures)
         case BlueGreen():
-            return Gates(at=blue_green.gate_index(status), ahead=blue_green.GATE, held=held, measures=measures)
-        case never:
-            assert_never(never)
+            at, ahead = blue_green.gate_index(status), blue_green.GATE
+    return Gates(at=at, ahead=ahead, held=held, measures=measures)

@@ -24,13 +24,13 @@ from rollouts.core.lifecycle.commands import (
     pending_abort,
     read_named,
     read_shown,
+    read_without_spec,
     remove_annotations,
     with_noted_abort,
 )
 from rollouts.core.lifecycle.conditions import WARNED, concluded, with_command_problems, with_invalid_spec
 from rollouts.core.lifecycle.config_copies import config_questions
 from rollouts.core.lifecycle.housekeeping import adoptions
-from rollouts.core.lifecycle.invalid_spec import counted_and_answered
 from rollouts.core.lifecycle.progress import (
     can_abort,
     counted,
@@ -88,8 +88,10 @@ def decide(seen: Snapshot) -> Decision:
         return Decision(intents=adopted, status=seen.status)
     published = seen.status
     seen = _prepared(seen)
-    if not seen.rollout.spec.revision:
-        return _not_begun(seen, published)
+    if not seen.rollout.spec.revision:  # the first revision is not known yet
+        ctx = context_of(seen, seen.status)
+        begun = _Begun(ctx=ctx, published=published, reading=Reading(seen.status.commands), notices=())
+        return _concluded(begun, ctx, Contribution(intents=config_questions(ctx)))
     target = target_of(seen, seen.status)
     shown = read_shown(seen, target=target, gates_of=gates_of)
     if shown.fresh:
@@ -104,30 +106,28 @@ def decide(seen: Snapshot) -> Decision:
     return _ordinary(begun)
 
 
-def _not_begun(seen: Snapshot, published: RolloutStatus) -> Decision:
-    """The Decision about a Rollout whose first revision is not known yet: it says what it waits for."""
-    ctx = context_of(seen, seen.status)
-    begun = _Begun(ctx=ctx, published=published, reading=Reading(seen.status.commands), notices=())
-    return _concluded(begun, ctx, Contribution(intents=config_questions(ctx)))
-
-
 def decide_invalid(seen: Snapshot, *, problems: tuple[SpecProblem, ...], all_seen: bool = True) -> Decision:
     """The Decision about a spec that cannot be carried out: it reports everything that is wrong, and changes nothing else.
 
     Pods are counted and commands are put on record all the same; the annotation of a recorded `true` stays until the spec is
-    repaired.
+    repaired. What status alone can judge (an abort, a retry, a pause, a restart) is done then. What depends on the spec (a
+    promotion, a rollback) is refused: a `true` for good, because nobody knows what the person saw by then; another value until
+    the spec is repaired.
 
     Args:
         seen: with `spec_on_record`.
-        all_seen: every ReplicaSet can be seen.
+        all_seen: every ReplicaSet can be seen; else the counts stay as they are.
     """
     message, generation = "; ".join(map(str, problems)), seen.rollout.generation
-    status, reading = counted_and_answered(seen, all_seen=all_seen)
+    reading = read_without_spec(seen)
+    status = apply(seen.status, (record_commands(reading.commands),)) if reading.fresh else seen.status
+    if all_seen:
+        now = counted(context_of(seen, status))
+        status = replace(now, selector=status.selector, hpa_replicas=status.hpa_replicas)
     invalid = with_invalid_spec(status, message=message, generation=generation, now_s=seen.now_s)
-    told = any(each.type == "InvalidSpec" and each.message == message for each in seen.status.conditions)
+    told = any(condition.type == "InvalidSpec" and condition.message == message for condition in seen.status.conditions)
     notices = () if told else (Notice(Reason.INVALID_SPEC, message, warning=True),)
-    answers = reading.notices(seen) if reading.fresh else ()
-    return Decision(status=invalid, notices=(*notices, *answers))
+    return Decision(status=invalid, notices=(*notices, *reading.notices(seen)))
 
 
 def commands_on_record(seen: Snapshot) -> RolloutStatus:
@@ -212,19 +212,14 @@ def _recorded_first(seen: Snapshot, shown: Reading, published: RolloutStatus) ->
     ctx = context_of(seen, apply(seen.status, (record_commands(commands),)))
     next_one = first_one_way(ctx)
     grows = _stable_grows(_after(ctx, next_one)) if next_one is not None else ()
-    if grows and commands == shown.commands and (note := _abort_note(ctx.status, shown)) is not None:
-        return Decision(intents=tuple(replace(each, abort_note=note) for each in grows), status=published)
+    asked, started_at_s = pending_abort(ctx.status), ctx.status.started_at_s
+    alone = (asked,) == shown.fresh and commands == shown.commands
+    if grows and alone and asked is not None and started_at_s is not None:
+        by = asked.by.name if asked.by is not None else ""
+        note = AbortNote(asked.revision, ctx.status.attempt, started_at_s, asked.at_s, by)
+        return Decision(intents=tuple(replace(patch, abort_note=note) for patch in grows), status=published)
     recorded = with_command_problems(ctx.status, generation=seen.rollout.generation, now_s=seen.now_s)
     return Decision(intents=grows, status=recorded, notices=(*shown.notices(seen), *outlived))
-
-
-def _abort_note(status: RolloutStatus, shown: Reading) -> AbortNote | None:
-    """The note that records an accepted abort; None without one, and when another command was read with it."""
-    asked = pending_abort(status)
-    if asked is None or (asked,) != shown.fresh or status.started_at_s is None:
-        return None
-    by = asked.by.name if asked.by is not None else ""
-    return AbortNote(asked.revision, status.attempt, status.started_at_s, asked.at_s, by)
 
 
 def _recorded_alone(begun: _Begun, one_way: Contribution) -> Decision:
@@ -262,7 +257,15 @@ def _ordinary(begun: _Begun) -> Decision:
     late = _late(planned, whole.wait)
     if late is not None:  # judged by the wait of this pass, not by the recorded one
         return _recorded_alone(begun, abort_update(begun.ctx, Reason.PROGRESS_DEADLINE_EXCEEDED, late, declared=False))
-    return _told_with_its_acts(begun, _concluded(begun, planned.recording(whole.changes), whole))
+    decision = _concluded(begun, planned.recording(whole.changes), whole)
+    asked = pending_abort(settled.recorded) if decision.status.abort is not None else None
+    if asked is None or settled.recorded.waiting_for is None:
+        return decision
+    # An abort on record that can do nothing yet: status shows it a moment later, with what the pass does then.
+    acts = any(not isinstance(intent, RemoveAnnotation) for intent in decision.intents)
+    told_at_s = asked.at_s + TELLS_AFTER_S
+    waits = not acts and asked.at_s <= settled.now_s < told_at_s
+    return Decision(status=begun.published, requeue_at_s=told_at_s) if waits else decision
 
 
 def _late(ctx: PassContext, wait: Wait | None) -> str | None:
@@ -279,19 +282,6 @@ def _late(ctx: PassContext, wait: Wait | None) -> str | None:
 
 
 # --- the Decision
-
-
-def _told_with_its_acts(begun: _Begun, decision: Decision) -> Decision:
-    """The decision; if an abort on record can do nothing yet, status shows it a moment later, with what the pass does then."""
-    seen = begun.ctx.seen
-    asked = pending_abort(seen.status) if decision.status.abort is not None else None
-    if asked is None or seen.status.waiting_for is None:
-        return decision
-    if any(not isinstance(each, RemoveAnnotation) for each in decision.intents):
-        return decision
-    told_at_s = asked.at_s + TELLS_AFTER_S
-    waits = asked.at_s <= seen.now_s < told_at_s
-    return Decision(status=begun.published, requeue_at_s=told_at_s) if waits else decision
 
 
 def _concluded(begun: _Begun, done: PassContext, plan: Contribution) -> Decision:
@@ -314,8 +304,11 @@ def _concluded(begun: _Begun, done: PassContext, plan: Contribution) -> Decision
     stepped = status.current_revision == before.current_revision and status.step_index > before.step_index
     begins = CreateAnalysisRun in map(type, plan.intents)
     read = begun.reading.notices(done.seen) if begun.reading.fresh else ()
+    intents = plan.intents
+    if begins and removals:  # status is written last in this pass, so the runs come with the next one
+        intents = tuple(intent for intent in intents if not isinstance(intent, CreateAnalysisRun))
     return Decision(
-        intents=(*(_without_runs(plan.intents) if begins and removals else plan.intents), *removals),
+        intents=(*intents, *removals),
         status=status,
         # People and gates wait for the new step; pods that it no longer needs leave in this pass or in the next one. A run
         # counts only if what it was asked for with is on record before it exists.
@@ -324,11 +317,6 @@ def _concluded(begun: _Begun, done: PassContext, plan: Contribution) -> Decision
         requeue_at_s=earliest(times, after_s=done.now_s),
         notices=(*begun.notices, *read, *outlived, *plan.notices, *_changes(recorded, status, begun.reading)),
     )
-
-
-def _without_runs(intents: tuple[Intent, ...]) -> tuple[Intent, ...]:
-    """The intents without runs to create: in a pass that writes its status last, they come with the next one."""
-    return tuple(each for each in intents if not isinstance(each, CreateAnalysisRun))
 
 
 def _shows(status: RolloutStatus) -> tuple[object, ...]:
@@ -343,29 +331,24 @@ def _shows(status: RolloutStatus) -> tuple[object, ...]:
         status.gate_started_at_s is None,
         status.gate_passed,
         waits_at_gate(status),
-        tuple([each for each in status.analyses if each.held]),
+        tuple([record for record in status.analyses if record.held]),
     )
 
 
 def _changes(ctx: PassContext, status: RolloutStatus, reading: Reading) -> tuple[Notice, ...]:
     """Events about what people wait for: a pause that begins or ends, a stall, and warnings."""
-    before = {each.type: each for each in ctx.recorded.conditions}
+    before = {condition.type: condition for condition in ctx.recorded.conditions}
+    told = Reason.PAUSED_BY_USER if Verb.PAUSE in [command.verb for command in reading.fresh] else None
     notices = []
     for condition in status.conditions:
-        old = before.get(condition.type)
-        if old is not None and (old.status, old.reason, old.message) == (
-            condition.status,
-            condition.reason,
-            condition.message,
-        ):
+        old, kind, reason, message = before.get(condition.type), condition.type, condition.reason, condition.message
+        if old is not None and (old.status, old.reason, old.message) == (condition.status, reason, message):
             continue
-        if condition.type == "Stalled" and condition.reason not in (Reason.ROLLOUT_ABORTED, Reason.ROLLED_BACK):
-            notices.append(Notice(condition.reason, condition.message, warning=True))
-        if condition.type in WARNED:
-            notices.append(Notice(condition.reason, condition.message, warning=True))
-        told = condition.reason is Reason.PAUSED_BY_USER and any(each.verb is Verb.PAUSE for each in reading.fresh)
-        if condition.type == "Paused" and not told:
-            notices.append(Notice(Reason.ROLLOUT_PAUSED, condition.message))
+        stalls = kind == "Stalled" and reason not in (Reason.ROLLOUT_ABORTED, Reason.ROLLED_BACK)
+        if stalls or kind in WARNED:
+            notices.append(Notice(reason, message, warning=True))
+        if kind == "Paused" and reason is not told:
+            notices.append(Notice(Reason.ROLLOUT_PAUSED, message))
     if "Paused" in before and before["Paused"].reason is Reason.PAUSED_BY_USER and not ctx.paused:
         notices.append(Notice(Reason.ROLLOUT_RESUMED, "nobody holds the Rollout any more"))
     return tuple(notices)

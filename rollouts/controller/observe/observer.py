@@ -34,7 +34,7 @@ from rollouts.controller.workqueue.owned import replica_sets_of
 from rollouts.controller.workqueue.selectors import Selectors
 from rollouts.core.config.lost import additional_refs, sources_of_lost
 from rollouts.core.config.target import as_its_sources_say
-from rollouts.core.lifecycle.invalid_spec import spec_on_record
+from rollouts.core.lifecycle.commands import spec_on_record
 from rollouts.core.model.drain import ProxyFacts
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.rollout import BlueGreen, Canary, Rollout, RolloutSpec, named_services

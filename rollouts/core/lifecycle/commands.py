@@ -21,7 +21,7 @@ from rollouts.core.model.author import Author, AuthorKind
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import Intent, Notice, RemoveAnnotation
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.rollout import Rollout
+from rollouts.core.model.rollout import BlueGreen, Canary, Rollout, RolloutSpec
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import Command, Refusal, RolloutStatus, Verb
 
@@ -117,6 +117,20 @@ def read_without_spec(seen: Snapshot) -> Reading:
     """
     status, revision = seen.status, seen.status.current_revision
     return _read(seen, status, status.commands, _asked(seen), target=revision, about=revision, gates_of=None)
+
+
+def spec_on_record(status: RolloutStatus) -> RolloutSpec:
+    """As much of a spec as status knows: the revision and the hash of the steps. Its strategy has no steps."""
+    return RolloutSpec(
+        replicas=status.hpa_replicas,
+        selector_json=b"{}",
+        selector_text=status.selector,
+        template_json=b"{}",
+        template_hash=status.current_revision,
+        revision=status.current_revision,
+        strategy=BlueGreen(active_service="") if status.active_revision else Canary(),
+        strategy_hash=status.strategy_hash,
+    )
 
 
 def close_commands(seen: Snapshot, status: RolloutStatus) -> tuple[tuple[Command, ...], tuple[Notice, ...]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rollouts.core.decide import decide_invalid
-from rollouts.core.lifecycle.invalid_spec import spec_on_record
+from rollouts.core.lifecycle.commands import spec_on_record
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import Decision
 from rollouts.core.model.reasons import Reason

@@ -61,22 +61,20 @@ class Departure(Struct, frozen=True):
 def begin_cutovers(ctx: PassContext, departures: Iterable[Departure]) -> tuple[StatusChange, ...]:
     """Records each Service that leaves a revision, unless this update has recorded it already."""
     before = after = ctx.status.cutovers
-    for each in departures:
-        after = _with_departure(ctx, after, each)
+    for departure in departures if ctx.spec.drain.mode is not DrainMode.OFF else ():
+        after = _with_departure(ctx, after, departure)
     return () if after == before else (record_cutovers(after),)
 
 
 def _with_departure(ctx: PassContext, before: tuple[Cutover, ...], departure: Departure) -> tuple[Cutover, ...]:
     service, leaving, to = departure.service, departure.leaving, departure.to
-    if ctx.spec.drain.mode is DrainMode.OFF or not leaving or not to or leaving == to:
-        return before
     began_s = ctx.status.started_at_s or 0.0
-    known = (each for each in before if (each.service, each.from_revision, each.to_revision) == (service, leaving, to))
-    if any(each.confirmed_at_s is None or each.confirmed_at_s >= began_s for each in known):
+    now = [old for old in before if old.confirmed_at_s is None or old.confirmed_at_s >= began_s]
+    recorded = [(old.service, old.from_revision, old.to_revision) for old in now]
+    if leaving in ("", to) or not to or (service, leaving, to) in recorded:
         return before
-    fresh = _as_of_now(ctx, Cutover(service=service, from_revision=leaving, to_revision=to))
-    others = (each for each in before if (each.service, each.from_revision) != (service, leaving))
-    return (*(each for each in others if _is_open(ctx, each)), fresh)
+    others = [old for old in before if (old.service, old.from_revision) != (service, leaving) and _is_open(ctx, old)]
+    return (*others, _as_of_now(ctx, Cutover(service=service, from_revision=leaving, to_revision=to)))
 
 
 def settle_cutovers(ctx: PassContext) -> tuple[StatusChange, ...]:
@@ -84,8 +82,18 @@ def settle_cutovers(ctx: PassContext) -> tuple[StatusChange, ...]:
     before = ctx.status.cutovers
     if not before:
         return ()
-    now = [_as_of_now(ctx, each) for each in before if not (_is_open(ctx, each) and _came_to_nothing(ctx, each))]
-    after = tuple(each for each in now if each is now[-1] or _is_open(ctx, each) or _may_reach(ctx, each))
+    now = []
+    for cutover in before:
+        service = _ours(ctx, cutover)
+        if service is not None:  # it may select the old revision again
+            came_to_nothing = service.revision == cutover.from_revision
+        else:  # or it was dropped before it was seen to leave
+            came_to_nothing = cutover.confirmed_at_s is None and cutover.service not in ctx.named_services
+        if not came_to_nothing or not _is_open(ctx, cutover):
+            now.append(_as_of_now(ctx, cutover))
+    after = tuple(
+        cutover for cutover in now if cutover is now[-1] or _is_open(ctx, cutover) or _may_reach(ctx, cutover)
+    )
     return () if after == before else (record_cutovers(after),)
 
 
@@ -115,20 +123,23 @@ def draining_wait(ctx: PassContext) -> Wait | None:
     if not confirmed:
         return None
     last = max(confirmed, key=lambda each: each.until_s or 0.0)
-    reason = Reason.DRAIN_TIMED_OUT if last.timed_out else Reason.DRAINING
-    told = _in_flight(ctx, last)
-    return Wait(reason, f"revision {last.from_revision} keeps its pods: {last.message}{told}", last.until_s)
+    message = f"revision {last.from_revision} keeps its pods: {last.message}"
+    if ctx.spec.drain.probes and (seen := _answer(ctx, last)) is not None:
+        known = [] if seen.in_flight is None else [f"{seen.in_flight} request{'' if seen.in_flight == 1 else 's'}"]
+        known += [f"{seen.streams} stream{'' if seen.streams == 1 else 's'}"] if seen.streams else []
+        message = "; ".join(filter(None, [message, f"in flight: {', '.join(known)}" if known else "", seen.message]))
+    return Wait(Reason.DRAIN_TIMED_OUT if last.timed_out else Reason.DRAINING, message, last.until_s)
 
 
 def drain_questions(ctx: PassContext) -> tuple[AskDrained, ...]:
     """Asks the probes about the revisions that drain: a second after their last answer, later where there are many probes."""
     polled = _polled(ctx)
     poll_s = _poll_s(ctx, polled)
-    asked = (
-        each.from_revision
-        for each in polled
-        if (seen := _answer(ctx, each)) is None or ctx.now_s - seen.at_s >= poll_s - _EARLY_S
-    )
+    asked = [
+        cutover.from_revision
+        for cutover in polled
+        if (seen := _answer(ctx, cutover)) is None or ctx.now_s - seen.at_s >= poll_s - _EARLY_S
+    ]
     return tuple(AskDrained(revision) for revision in dict.fromkeys(asked))
 
 
@@ -161,17 +172,11 @@ def _polled(ctx: PassContext) -> list[Cutover]:
     """The cutovers that probes may end early; those of the oldest revisions when there are many."""
     if not ctx.spec.drain.probes:
         return []
-    with_pods = ctx.revisions_with_pods
-    found = [
-        each
-        for each in ctx.status.cutovers
-        if each.from_revision in with_pods
-        and each.confirmed_at_s is not None
-        and not each.drained
-        and _is_open(ctx, each)
-    ]
-    asked = list(dict.fromkeys(each.from_revision for each in found))[:REVISIONS_ASKED]
-    return [each for each in found if each.from_revision in asked]
+    with_pods = [cutover for cutover in ctx.status.cutovers if cutover.from_revision in ctx.revisions_with_pods]
+    running = [cutover for cutover in with_pods if cutover.confirmed_at_s is not None and not cutover.drained]
+    running = [cutover for cutover in running if _is_open(ctx, cutover)]
+    asked = list(dict.fromkeys([cutover.from_revision for cutover in running]))[:REVISIONS_ASKED]
+    return [cutover for cutover in running if cutover.from_revision in asked]
 
 
 def _answer(ctx: PassContext, cutover: Cutover) -> DrainSeen | None:
@@ -182,19 +187,6 @@ def _answer(ctx: PassContext, cutover: Cutover) -> DrainSeen | None:
     return seen
 
 
-def _in_flight(ctx: PassContext, cutover: Cutover) -> str:
-    if not ctx.spec.drain.probes or (seen := _answer(ctx, cutover)) is None:
-        return ""
-    known = [_count(seen.in_flight, "request")] if seen.in_flight is not None else []
-    known += [_count(seen.streams, "stream")] if seen.streams else []
-    told = f"; in flight: {', '.join(known)}" if known else ""
-    return f"{told}; {seen.message}" if seen.message else told
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
 def _is_open(ctx: PassContext, cutover: Cutover) -> bool:
     if cutover.until_s is None or ctx.now_s < cutover.until_s or _out_of_sight(ctx, cutover):
         return True
@@ -203,14 +195,6 @@ def _is_open(ctx: PassContext, cutover: Cutover) -> bool:
         each.drained and (each.service, each.from_revision) == (cutover.service, cutover.from_revision)
         for each in ctx.recorded.cutovers
     )
-
-
-def _came_to_nothing(ctx: PassContext, cutover: Cutover) -> bool:
-    """Whether the cutover did not happen: the Service selects the old revision, or it was dropped before it was seen to leave."""
-    service = _ours(ctx, cutover)
-    if service is not None:
-        return service.revision == cutover.from_revision
-    return cutover.confirmed_at_s is None and cutover.service not in ctx.named_services
 
 
 def _shows(ctx: PassContext, cutover: Cutover) -> bool:
@@ -245,52 +229,37 @@ def _as_of_now(ctx: PassContext, cutover: Cutover) -> Cutover:
     """The cutover as of now: unconfirmed while the Service shows the old revision, else timed by the present spec, or over."""
     if cutover.until_s is not None and not _is_open(ctx, cutover):
         return _with_rest(ctx, cutover if cutover.timed_out or cutover.drained else _timed_out(ctx, cutover))
-    if _shows(ctx, cutover):
-        return _unconfirmed(cutover)
+    if _shows(ctx, cutover):  # it is not confirmed, whatever was recorded
+        return Cutover(
+            service=cutover.service,
+            from_revision=cutover.from_revision,
+            to_revision=cutover.to_revision,
+            proxy_lag_s=cutover.proxy_lag_s,
+            needed_s=cutover.needed_s,
+            message=cutover.message,
+        )
     drain, numbers = ctx.spec.drain, ctx.drain_numbers
     confirmed_at_s = ctx.now_s if cutover.confirmed_at_s is None else cutover.confirmed_at_s
-    cut_short = numbers.drain_s > drain.timeout_s and drain.on_timeout is OnTimeout.CONTINUE
-    because = numbers.drain_why
-    if cut_short:
-        because = f"{because}; timeoutSeconds ends it after {drain.timeout_s:g} s"
+    lasts_s, because = numbers.drain_s, numbers.drain_why
+    if lasts_s > drain.timeout_s and drain.on_timeout is OnTimeout.CONTINUE:
+        lasts_s, because = drain.timeout_s, f"{because}; timeoutSeconds ends it after {drain.timeout_s:g} s"
     current = replace(
         cutover,
         confirmed_at_s=confirmed_at_s,
         proxy_lag_s=numbers.proxy_lag_s,
         needed_s=numbers.drain_s,
-        until_s=confirmed_at_s + (drain.timeout_s if cut_short else numbers.drain_s),
+        until_s=confirmed_at_s + lasts_s,
         message=because,
     )
-    polled = _ended_by_probes(ctx, _with_poll(ctx, current))
+    no_more_s = confirmed_at_s + numbers.proxy_lag_s  # no proxy sends new requests from then on
+    if not drain.probes:
+        current = replace(current, idle=None, streams_idle=None)
+    elif (seen := _answer(ctx, current)) is not None and seen.at_s - seen.age_s >= no_more_s:
+        idle = _counted(cutover.idle, seen.in_flight, at_s=seen.at_s)
+        streams_idle = _counted(cutover.streams_idle, seen.streams, at_s=seen.at_s)
+        current = replace(current, idle=idle, streams_idle=streams_idle)
+    polled = _ended_by_probes(ctx, current)
     return polled if polled.drained else _timed_out(ctx, polled)
-
-
-def _unconfirmed(cutover: Cutover) -> Cutover:
-    return replace(
-        cutover,
-        confirmed_at_s=None,
-        until_s=None,
-        timed_out=False,
-        idle=None,
-        streams_idle=None,
-        drained=False,
-        in_flight=None,
-        streams=None,
-    )
-
-
-def _with_poll(ctx: PassContext, cutover: Cutover) -> Cutover:
-    """Counts the probes' last answer, if it is about a moment at which no proxy sent new requests any more."""
-    seen = _answer(ctx, cutover)
-    if not ctx.spec.drain.probes or seen is None or cutover.confirmed_at_s is None:
-        return replace(cutover, idle=None, streams_idle=None) if not ctx.spec.drain.probes else cutover
-    if seen.at_s - seen.age_s < cutover.confirmed_at_s + cutover.proxy_lag_s:
-        return cutover
-    return replace(
-        cutover,
-        idle=_counted(cutover.idle, seen.in_flight, at_s=seen.at_s),
-        streams_idle=_counted(cutover.streams_idle, seen.streams, at_s=seen.at_s),
-    )
 
 
 def _counted(idle: Idle | None, count: int | None, *, at_s: float) -> Idle | None:
@@ -311,16 +280,15 @@ def _ended_by_probes(ctx: PassContext, cutover: Cutover) -> Cutover:
     if not probes or confirmed_at_s is None or cutover.until_s is None or ctx.now_s >= cutover.until_s:
         return cutover
     no_more_s = confirmed_at_s + cutover.proxy_lag_s
-    requests_over = _long_idle(cutover.idle) or ctx.now_s >= no_more_s + ctx.spec.drain.max_request_s
-    streams_over = ctx.spec.drain.max_stream_s == 0 or _long_idle(cutover.streams_idle)
+    idle, streams_idle = (
+        polls is not None and polls.polls >= IDLE_POLLS for polls in (cutover.idle, cutover.streams_idle)
+    )
+    requests_over = idle or ctx.now_s >= no_more_s + ctx.spec.drain.max_request_s
+    streams_over = streams_idle or ctx.spec.drain.max_stream_s == 0
     if ctx.now_s < no_more_s or not requests_over or not streams_over:
         return cutover
     ended = f"{cutover.message}; ended early: nothing was in flight on {IDLE_POLLS} polls in a row"
     return _with_rest(ctx, replace(cutover, until_s=ctx.now_s, drained=True, message=ended))
-
-
-def _long_idle(idle: Idle | None) -> bool:
-    return idle is not None and idle.polls >= IDLE_POLLS
 
 
 def _with_rest(ctx: PassContext, cutover: Cutover) -> Cutover:

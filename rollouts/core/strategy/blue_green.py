@@ -42,18 +42,37 @@ class BlueGreenRules(Struct, frozen=True):
     held: Wait | None = None
 
     def alone(self, ctx: PassContext) -> tuple[StatusChange, ...]:
-        """A blue-green update has no steps to skip."""
         return ()
 
     def opening(self, ctx: PassContext) -> tuple[StatusChange, ...]:
-        """Records the gate, and removes the traffic record of an earlier canary strategy, whose routes are released."""
-        traffic = () if ctx.status.traffic is None else (record_traffic(None),)
-        return traffic if self.held is not None else (*traffic, *_gate(ctx, self.strategy))
+        """Records when the preview reached its gate and whether it passed; not while the update is held, aborted or paused.
+
+        Removes the traffic record of an earlier canary strategy, whose routes are released.
+        """
+        status = ctx.status
+        traffic = () if status.traffic is None else (record_traffic(None),)
+        if self.held is not None or ctx.aborted or ctx.paused or status.gate_passed:
+            return traffic
+        started_s = status.gate_started_at_s
+        if _fast(ctx):
+            return (*traffic, record_gate(started_s, passed=True))
+        if not _available(ctx, _wanted_new(ctx, self.strategy)):
+            return traffic
+        reached_s = ctx.now_s if started_s is None else started_s
+        at_gate = ctx.recording((record_gate(reached_s, passed=False),))
+        passed = is_judged(ctx, PRE_PROMOTION) and _opens(at_gate, self.strategy) and _autoscaling_wait(at_gate) is None
+        if not passed and started_s is not None:
+            return traffic
+        return (*traffic, record_gate(reached_s, passed=passed))
 
     def services(self, ctx: PassContext) -> tuple[ServiceSwitch, ...]:
         """The switches of previewService, if it is named, and of activeService, in that order."""
         active, preview, replicas = self.strategy.active_service, self.strategy.preview_service, ctx.spec.replicas
-        switching = _switching(ctx, self.strategy)
+        switching = ctx.new is not None and not ctx.aborted
+        if ctx.new is not None and ctx.stable is not None and switching:
+            seen = ctx.seen.services.get(active)
+            switched = isinstance(seen, ServiceSeen) and seen.revision == ctx.new.revision
+            switching = ctx.status.gate_passed and (switched or (_available(ctx, replicas) and not ctx.paused))
         serving = ctx.new if switching else ctx.stable
         at_least = max(min(1, replicas), no_worse(ctx, active, serving, enough=ctx.promised))
         if switching and ctx.stable is not None:
@@ -77,11 +96,9 @@ class BlueGreenRules(Struct, frozen=True):
         return (*seen, *(() if status.weight_percent is None else (set_canary_weight(None),)))
 
     def trusted(self, ctx: PassContext, services: tuple[ServiceSwitch, ...]) -> tuple[ServiceSwitch, ...]:
-        """All switches, unchanged."""
         return services
 
     def routing(self, ctx: PassContext, services: tuple[ServiceSwitch, ...]) -> Routing:
-        """No routes: the active Service moves the traffic."""
         return Routing()
 
     def sizes(self, ctx: PassContext, services: tuple[ServiceSwitch, ...], routing: Routing) -> Sizes:
@@ -125,11 +142,9 @@ class BlueGreenRules(Struct, frozen=True):
         return last or _gate_wait(ctx, self.strategy, verdict)
 
     def weight(self, ctx: PassContext) -> tuple[StatusChange, ...]:
-        """A blue-green update has no weight."""
         return ()
 
     def wake_at_s(self, ctx: PassContext) -> float | None:
-        """When the gate opens by itself."""
         return _gate_end_s(ctx, self.strategy)
 
     def complete(self, ctx: PassContext, moves: Moves, plan: Contribution) -> Contribution:
@@ -159,23 +174,6 @@ def _fast(ctx: PassContext) -> bool:
     An update to a revision that was active not long ago starts with its gate passed.
     """
     return ctx.stable is None or ctx.promoted_full or ctx.status.gate_passed
-
-
-def _gate(ctx: PassContext, strategy: BlueGreen) -> tuple[StatusChange, ...]:
-    """Records when the preview reached its gate and whether it passed; () for no change, and while aborted or paused."""
-    status = ctx.status
-    if ctx.aborted or ctx.paused or status.gate_passed:
-        return ()
-    if _fast(ctx):
-        return (record_gate(status.gate_started_at_s, passed=True),)
-    if not _available(ctx, _wanted_new(ctx, strategy)):
-        return ()
-    started_at_s = status.gate_started_at_s if status.gate_started_at_s is not None else ctx.now_s
-    begun = ctx.recording((record_gate(started_at_s, passed=False),))
-    passed = is_judged(ctx, PRE_PROMOTION) and _opens(begun, strategy) and _autoscaling_wait(begun) is None
-    if not passed and started_at_s == status.gate_started_at_s:
-        return ()
-    return (record_gate(started_at_s, passed=passed),)
 
 
 def _autoscaling_wait(ctx: PassContext) -> Wait | None:
@@ -224,18 +222,6 @@ def _wanted_new(ctx: PassContext, strategy: BlueGreen) -> int:
     # A retry that comes during a switch: the Service selects or shows the new revision although its gate is closed.
     still_active = active.revision == new.revision or active.ready_by_revision.get(new.revision, 0) > 0
     return replicas if still_active else strategy.preview_replica_count
-
-
-def _switching(ctx: PassContext, strategy: BlueGreen) -> bool:
-    """Whether the active Service should select the new revision."""
-    if ctx.new is None or ctx.aborted:
-        return False
-    if ctx.stable is None:
-        return True
-    seen = ctx.seen.services.get(strategy.active_service)
-    switched = isinstance(seen, ServiceSeen) and seen.revision == ctx.new.revision
-    ready = _available(ctx, ctx.spec.replicas) and not ctx.paused
-    return ctx.status.gate_passed and (switched or ready)
 
 
 def _gate_wait(ctx: PassContext, strategy: BlueGreen, verdict: Wait | None) -> Wait:

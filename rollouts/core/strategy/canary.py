@@ -75,7 +75,6 @@ class CanaryRules(Struct, frozen=True, kw_only=True):
         return (skip_steps(len(self.strategy.steps), ctx.now_s),) if skips else ()
 
     def opening(self, ctx: PassContext) -> tuple[StatusChange, ...]:
-        """The gates of a canary are steps, and `complete` records those."""
         return ()
 
     def services(self, ctx: PassContext) -> tuple[ServiceSwitch, ...]:
@@ -114,7 +113,6 @@ class CanaryRules(Struct, frozen=True, kw_only=True):
                     yield Departure(name, switch.selects, intent.revision)
 
     def observed(self, ctx: PassContext, services: tuple[ServiceSwitch, ...]) -> tuple[StatusChange, ...]:
-        """The status of a canary has weights, and no revisions of Services."""
         return ()
 
     def trusted(self, ctx: PassContext, services: tuple[ServiceSwitch, ...]) -> tuple[ServiceSwitch, ...]:
@@ -180,15 +178,12 @@ class CanaryRules(Struct, frozen=True, kw_only=True):
         return tuple(guards)
 
     def wait(self, ctx: PassContext, moves: Moves) -> Wait | None:
-        """The first wait that canary_waits.py finds."""
         return canary_wait(ctx, self.step, moves)
 
     def weight(self, ctx: PassContext) -> tuple[StatusChange, ...]:
-        """Sets the weight that the steps ask for."""
         return _weight_change(ctx, self.step.weight_percent)
 
     def wake_at_s(self, ctx: PassContext) -> float | None:
-        """When the current timed pause is over."""
         return pause_end_s(ctx, self.step.pause)
 
     def complete(self, ctx: PassContext, moves: Moves, plan: Contribution) -> Contribution:

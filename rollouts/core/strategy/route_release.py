@@ -92,18 +92,18 @@ def _parts(ctx: PassContext) -> list[_Part]:
 
 def _leaving(ctx: PassContext, route: RouteSeen, pods: Wait | None) -> _Part:
     """Releases a managed route: at once if it sends the canary nothing, else when the pods are available and it is on record."""
-    percent = _brings_percent(ctx, route)
-    refused = still_refused(ctx, route, None)
-    why = Wait(refused.reason, refused.message) if refused is not None else None
-    if percent is None:
-        return _Part(intents=(_release(route),)) if why is None else _Part(wait=why)
-    place = route.route.place
-    entry = GivenBack(route=place, percent=percent, settle_s=max(LATEST_S, route.settle_s))
-    if pods is not None:
-        return _Part(entry, wait=replace(pods, message=f"{route.route} is given back when {pods.message}"))
-    if any(recorded.route == place and recorded.gone_at_s is None for recorded in ctx.recorded.given_back):
-        return _Part(entry, intents=(_release(route),)) if why is None else _Part(entry, wait=why)
-    return _Part(entry, wait=Wait(Reason.TRAFFIC_SWITCHING, f"{route.route} is given back as its user wrote it"))
+    percent, place, entry = _brings_percent(ctx, route), route.route.place, None
+    if percent is not None:
+        entry = GivenBack(route=place, percent=percent, settle_s=max(LATEST_S, route.settle_s))
+        if pods is not None:
+            return _Part(entry, wait=replace(pods, message=f"{route.route} is given back when {pods.message}"))
+        if not any(recorded.route == place and recorded.gone_at_s is None for recorded in ctx.recorded.given_back):
+            message = f"{route.route} is given back as its user wrote it"
+            return _Part(entry, wait=Wait(Reason.TRAFFIC_SWITCHING, message))
+    if (refused := still_refused(ctx, route, None)) is not None:
+        return _Part(entry, wait=Wait(refused.reason, refused.message))
+    release = ReleaseRoute(route=route.route, uid=route.uid, resource_version=route.resource_version)
+    return _Part(entry, intents=(release,))
 
 
 def stands_still(ctx: PassContext) -> bool:
@@ -159,15 +159,12 @@ def _wait_for_pods(ctx: PassContext) -> Wait | None:
     if strategy.ping_pong and status.pong_is_stable and unfinished:
         # The user wrote the route for the other roles: all its requests would go to the new revision.
         return Wait(Reason.TRAFFIC_SWITCHING, "the update is over; it ends on the other Service")
-    enough = ctx.enough_for_all
     stable = _stable(ctx)
     available = 0 if stable is None else stable.staying_available
-    pods = min((pods_behind(ctx, service) for service in _takers(ctx)), default=available)
-    if pods >= enough:
+    if min((pods_behind(ctx, service) for service in _takers(ctx)), default=available) >= ctx.enough_for_all:
         return None
-    return Wait(
-        Reason.PODS_NOT_AVAILABLE, f"{pods_text(enough)} of revision {status.stable_revision} can take its requests"
-    )
+    enough = f"{pods_text(ctx.enough_for_all)} of revision {status.stable_revision}"
+    return Wait(Reason.PODS_NOT_AVAILABLE, f"{enough} can take its requests")
 
 
 def _takers(ctx: PassContext) -> list[ServiceSeen]:
@@ -175,9 +172,8 @@ def _takers(ctx: PassContext) -> list[ServiceSeen]:
 
     Near the end of an update, the stable Service selects the new revision. Unmanaged Services select what their users say.
     """
-    named = ctx.spec.strategy.serving_service
-    name, stable = ctx.seen.rollout.name, ctx.status.stable_revision
-    managed = [service for service in ctx.services_seen.values() if service.managed_by == name and service.watched]
+    named, ours, stable = ctx.spec.strategy.serving_service, ctx.seen.rollout.name, ctx.status.stable_revision
+    managed = [service for service in ctx.services_seen.values() if service.managed_by == ours and service.watched]
     return [service for service in managed if service.revision == stable or service.name == named]
 
 
@@ -198,9 +194,7 @@ def _gone(ctx: PassContext, left: Iterable[RouteSeen]) -> list[GivenBack]:
 
 def _stable(ctx: PassContext) -> ReplicaSet | None:
     """The ReplicaSet of the stable revision, also when no update is under way; None when it is missing or being deleted."""
-    replica_sets = (replica_set for replica_set in ctx.seen.replica_sets if not replica_set.deleting)
-    return next((found for found in replica_sets if found.revision == ctx.status.stable_revision), None)
-
-
-def _release(route: RouteSeen) -> ReleaseRoute:
-    return ReleaseRoute(route=route.route, uid=route.uid, resource_version=route.resource_version)
+    for replica_set in ctx.seen.replica_sets:
+        if replica_set.revision == ctx.status.stable_revision and not replica_set.deleting:
+            return replica_set
+    return None

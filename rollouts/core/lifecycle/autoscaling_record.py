@@ -94,21 +94,18 @@ def _record(
 
 def _says_more(kept: AutoscalingRecord, now: AutoscalingRecord) -> bool:
     """Whether people would read something else in the new figures, or the old ones have become too old."""
-    if now.at_s - kept.at_s >= RENEWED_AFTER_S or now.autoscalers != kept.autoscalers:
+    if now.at_s - kept.at_s >= RENEWED_AFTER_S or now.autoscalers != kept.autoscalers or len(now.use) != len(kept.use):
         return True
-    if len(now.use) != len(kept.use):
-        return True
-    return any(_differs(before, after) for before, after in zip(kept.use, now.use, strict=True))
+    for old, new in zip(kept.use, now.use, strict=True):
+        was, percent = old.utilization_percent, new.utilization_percent
+        if (old.revision, old.measured, old.pods) != (new.revision, new.measured, new.pods):
+            return True
+        if (was is None) is not (percent is None):
+            return True
+        if was is not None and percent is not None and abs(percent - was) >= CHANGE_PERCENT:
+            return True
+    return False
 
 
 def _container(gate: AutoscalingGate) -> str:
     return gate.container.container if gate.container is not None else ""
-
-
-def _differs(before: UseRecord, after: UseRecord) -> bool:
-    if (before.revision, before.measured, before.pods) != (after.revision, after.measured, after.pods):
-        return True
-    was, now = before.utilization_percent, after.utilization_percent
-    if was is None or now is None:
-        return was is not now
-    return abs(now - was) >= CHANGE_PERCENT

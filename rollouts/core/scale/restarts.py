@@ -22,7 +22,7 @@ from rollouts.core.model.changes import record_evictions, record_restart
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskPods, EvictPod, Notice, PatchReplicaSet
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.snapshot import Pod, ReplicaSet, ServiceSeen, Snapshot
+from rollouts.core.model.snapshot import Pod, ReplicaSet, Snapshot
 from rollouts.core.model.status import RolloutStatus, Verb
 
 PODS_FRESH_S = 10.0  # an older list of pods is read again; after a change of ours the list is dropped at once
@@ -38,17 +38,13 @@ EVICTION_RETRY_S = 10.0  # a pod that becomes ready, which frees a disruption bu
 
 def without_restart_surge(seen: Snapshot) -> Snapshot:
     """The snapshot without the pods that a restart has added to the sizes of ReplicaSets."""
-    for each in seen.replica_sets:
-        if each.restart_surge:
-            return _without_surge(seen)
-    return seen
-
-
-def _without_surge(seen: Snapshot) -> Snapshot:
-    sets = tuple(
-        replace(each, spec_replicas=max(0, each.spec_replicas - each.restart_surge)) for each in seen.replica_sets
-    )
-    return replace(seen, replica_sets=sets)
+    for replica_set in seen.replica_sets:
+        if replica_set.restart_surge:
+            break
+    else:
+        return seen
+    sets = [replace(each, spec_replicas=max(0, each.spec_replicas - each.restart_surge)) for each in seen.replica_sets]
+    return replace(seen, replica_sets=tuple(sets))
 
 
 def needs_pods(ctx: PassContext) -> bool:
@@ -74,19 +70,16 @@ def without_evicted(seen: Snapshot, status: RolloutStatus) -> Snapshot:
         return seen
     ready = _listed(seen.pods.pods)
     active = Counter(pod.revision for pod in seen.pods.pods if not pod.deleting)
-    sets = tuple([_as_listed(each, ready[each.revision], active[each.revision]) for each in seen.replica_sets])
-    return replace(seen, replica_sets=sets)
-
-
-def _as_listed(replica_set: ReplicaSet, ready: int, active: int) -> ReplicaSet:
-    """The ReplicaSet as the list of pods shows it.
-
-    Its controller has counted the last eviction when it is content with its size and counts as many pods as the list shows: the
-    list shows one less from an eviction on, until there is a new pod.
-    """
-    over = max(0, replica_set.available - ready)
-    counted = replica_set.deleting or (over == 0 and _is_content(replica_set) and replica_set.replicas == active)
-    return replace(replica_set, available=replica_set.available - over, overcounted=over, counted=counted)
+    sets = []
+    for replica_set in seen.replica_sets:
+        revision, available = replica_set.revision, replica_set.available
+        over = max(0, available - ready[revision])
+        # Its controller has counted the last eviction when it is content with its size and counts as many pods as the list
+        # shows: the list shows one less from an eviction on, until there is a new pod.
+        agrees = over == 0 and _is_content(replica_set) and replica_set.replicas == active[revision]
+        counted = replica_set.deleting or agrees
+        sets.append(replace(replica_set, available=available - over, overcounted=over, counted=counted))
+    return replace(seen, replica_sets=tuple(sets))
 
 
 def _is_content(replica_set: ReplicaSet) -> bool:
@@ -130,7 +123,11 @@ def plan_restart(ctx: PassContext) -> Contribution:
         return Contribution(changes=(record_evictions(ctx.now_s),), intents=asked, wait=_wait(ctx, "pods"))
     if pods is None or ctx.now_s - pods.at_s >= PODS_FRESH_S:
         return Contribution(intents=(AskPods(),), wait=_wait(ctx, "pods"))
-    old = _old(ctx, pods.pods, due_s=due_s)
+    # The oldest first. The API gives creation times in whole seconds, rounded down: a pod of the very second asked for may be a
+    # replacement already.
+    due_second_s, live = math.floor(due_s), {replica_set.revision for replica_set in _live(ctx)}
+    old = [pod for pod in pods.pods if pod.created_at_s < due_second_s and not pod.deleting and pod.revision in live]
+    old.sort(key=lambda pod: pod.created_at_s)
     if not old:
         if not _all_counted(ctx):
             return Contribution(wait=_wait(ctx, "pods"))
@@ -160,23 +157,19 @@ def _all_counted(ctx: PassContext) -> bool:
     return all(each.counted for each in ctx.seen.replica_sets)
 
 
-def _old(ctx: PassContext, pods: tuple[Pod, ...], *, due_s: float) -> list[Pod]:
-    """Pods of the live revisions to replace, the oldest first.
-
-    The API gives creation times in whole seconds, rounded down: a pod of the very second asked for may be a replacement already.
-    """
-    due_second_s = math.floor(due_s)
-    live = {each.revision for each in _live(ctx)}
-    old = (each for each in pods if each.created_at_s < due_second_s and not each.deleting and each.revision in live)
-    return sorted(old, key=lambda pod: pod.created_at_s)
-
-
 def _replaced(ctx: PassContext, old: list[Pod], pods: tuple[Pod, ...]) -> Contribution:
     """Evicts unready pods at once and others as far as enough stay available; adds extra pods where none may leave yet."""
     broken = [pod for pod in old if not pod.ready]
     evicted = broken or _may_leave(ctx, old, pods)
-    added = () if evicted else _added(ctx, old)
-    wait = _wait(ctx, pods_text(len(old)), added=sum(each.restart_surge or 0 for each in added))
+    count, added = Counter(pod.revision for pod in old), []
+    for replica_set in () if evicted else _live(ctx):
+        name, uid, revision = replica_set.name, replica_set.uid, replica_set.revision
+        surge = min(ctx.limits[0], count[revision])  # it may have them already
+        more = surge > replica_set.restart_surge and replica_set.count_is_true
+        if more and _may_be_missing(ctx, replica_set) == 0:
+            size = replica_set.spec_replicas + surge
+            added.append(PatchReplicaSet(name=name, uid=uid, revision=revision, replicas=size, restart_surge=surge))
+    wait = _wait(ctx, pods_text(len(old)), added=sum(patch.restart_surge or 0 for patch in added))
     if evicted and ctx.now_s - (ctx.recorded.evicting_since_s or 0.0) > _RECORDED_AGAIN_S:
         # Alone: a crash right after an eviction must not leave it without a record that holds.
         return Contribution(changes=(record_evictions(ctx.now_s),), wait=wait)
@@ -192,33 +185,21 @@ def _wait(ctx: PassContext, pods: str, *, added: int = 0) -> Wait:
     return Wait(Reason.REPLICA_FAILURE, f"{message}: {failure}") if failure else Wait(Reason.RESTARTING, message)
 
 
-def _added(ctx: PassContext, old: list[Pod]) -> tuple[PatchReplicaSet, ...]:
-    """Adds extra pods to each revision of which no pod may be missing, unless it has them."""
-    count = Counter(pod.revision for pod in old)
-    patches = []
-    for each in _live(ctx):
-        surge = min(ctx.limits[0], count[each.revision])
-        if surge > each.restart_surge and each.count_is_true and _may_be_missing(ctx, each) == 0:
-            patches.append(
-                PatchReplicaSet(
-                    name=each.name,
-                    uid=each.uid,
-                    revision=each.revision,
-                    replicas=each.spec_replicas + surge,
-                    restart_surge=surge,
-                )
-            )
-    return tuple(patches)
-
-
 def _may_leave(ctx: PassContext, old: list[Pod], pods: tuple[Pod, ...]) -> list[Pod]:
     """Ready pods that may be evicted now, the oldest first. The list of pods counts too, as a ReplicaSet's status lags."""
-    listed = _listed(pods)
-    serving = {each.revision: _serving(ctx, each, listed=listed[each.revision]) for each in _live(ctx)}
-    spare = {
-        each.revision: serving[each.revision] - (each.spec_replicas - _may_be_missing(ctx, each)) for each in _live(ctx)
-    }
-    wanted = max(ctx.spec.replicas, sum(each.spec_replicas for each in _live(ctx)))
+    listed, live = _listed(pods), _live(ctx)
+    serving = {}
+    for replica_set in live:
+        # Available pods that the list of pods, and every Service that selects the revision, show too.
+        revision, size = replica_set.revision, replica_set.spec_replicas + replica_set.restart_surge
+        shown = [
+            service.ready_by_revision.get(revision, 0)
+            for service in ctx.services_seen.values()
+            if service.watched and service.revision == revision
+        ]
+        serving[revision] = min(size, replica_set.available, listed[revision], *shown)
+    spare = {each.revision: serving[each.revision] - each.spec_replicas + _may_be_missing(ctx, each) for each in live}
+    wanted = max(ctx.spec.replicas, sum(replica_set.spec_replicas for replica_set in live))
     rest = sum(serving.values()) - (wanted - (ctx.spec.replicas - ctx.promised))
     leaving = []
     for pod in old:
@@ -232,16 +213,6 @@ def _may_leave(ctx: PassContext, old: list[Pod], pods: tuple[Pod, ...]) -> list[
 def _listed(pods: tuple[Pod, ...]) -> Counter[str]:
     """Ready pods of each revision that are not being deleted."""
     return Counter(pod.revision for pod in pods if pod.ready and not pod.deleting)
-
-
-def _serving(ctx: PassContext, replica_set: ReplicaSet, *, listed: int) -> int:
-    """Available pods of a revision that the list of pods, and every Service that selects the revision, show too."""
-    shown = [
-        service.ready_by_revision.get(replica_set.revision, 0)
-        for service in ctx.seen.services.values()
-        if isinstance(service, ServiceSeen) and service.watched and service.revision == replica_set.revision
-    ]
-    return min(replica_set.spec_replicas + replica_set.restart_surge, replica_set.available, listed, *shown)
 
 
 def _may_be_missing(ctx: PassContext, replica_set: ReplicaSet) -> int:

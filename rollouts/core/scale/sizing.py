@@ -12,7 +12,7 @@ from rollouts.core.model.changes import StatusChange, record_scale_downs
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import CreateReplicaSet, Intent, PatchReplicaSet
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.rollout import AntiAffinity, PodMetadata, Strategy
+from rollouts.core.model.rollout import PodMetadata
 from rollouts.core.model.snapshot import ReplicaSet
 from rollouts.core.model.status import RolloutStatus, ScaleDown
 from rollouts.core.routing.services import ServiceSwitch, read_before_pods_leave
@@ -21,7 +21,7 @@ from rollouts.core.scale.restarts import kept_surge
 
 def create_new(ctx: PassContext, *, replicas: int) -> CreateReplicaSet:
     """The ReplicaSet of the spec's template, with as many pods as the step allows at once."""
-    affinity = _anti_affinity(ctx.spec.strategy)
+    affinity = ctx.spec.strategy.anti_affinity is not None
     return CreateReplicaSet(
         revision=ctx.status.current_revision,
         number=ctx.status.revision_number,
@@ -37,7 +37,7 @@ def resized(ctx: PassContext, replica_set: ReplicaSet, *, replicas: int) -> Patc
     """The patch that brings a ReplicaSet to `replicas` and updates its other outdated fields; None when nothing changes.
 
     A patch that shrinks carries the version that was seen, and so does one that makes pods of a restart ordinary ones; growing is
-    safe on any version, once the count is true (`_may_grow`).
+    safe on any version, once the count is true (`_allowed`).
     A draining revision keeps all its pods, except in a canary by the ratio of pods: there the strategy says what stays.
     """
     before = replica_set.spec_replicas + replica_set.restart_surge
@@ -73,20 +73,13 @@ def _allowed(ctx: PassContext, replica_set: ReplicaSet, *, replicas: int) -> tup
     if shrinks and draining(ctx, replica_set.revision):
         surge = replica_set.restart_surge
         replicas = max(replicas, replica_set.spec_replicas) if not ctx.by_ratio else replicas
-    if replicas + surge > before and not _may_grow(replica_set):
+    # Its controller deletes pods first and counts them later, with the new generation already observed. If it grew while it still
+    # counts more pods than its size, it would report pods as available that are gone, and `staying_available` could not see it.
+    # Nothing waits for a ReplicaSet whose controller can neither create nor delete pods. Source: k8s.io/kubernetes
+    # pkg/controller/replicaset/replica_set.go, `syncReplicaSet`.
+    if replicas + surge > before and not (replica_set.failure or replica_set.count_is_true):
         return before, replica_set.restart_surge
     return replicas + surge, surge
-
-
-def _may_grow(replica_set: ReplicaSet) -> bool:
-    """Whether the ReplicaSet's counts fit its present size, so that they stay true when it grows.
-
-    Its controller deletes pods first and counts them later, with the new generation already observed. If it grew while it still
-    counts more pods than its size, it would report pods as available that are gone, and `staying_available` could not see it.
-    Nothing waits for a ReplicaSet whose controller can neither create nor delete pods (ReplicaFailure). Source: k8s.io/kubernetes
-    pkg/controller/replicaset/replica_set.go, `syncReplicaSet`.
-    """
-    return bool(replica_set.failure) or replica_set.count_is_true
 
 
 def in_safe_order(
@@ -222,7 +215,3 @@ def role_metadata(ctx: PassContext, revision: str) -> PodMetadata:
     if revision == status.stable_revision or not status.stable_revision:
         return strategy.serving_metadata
     return strategy.candidate_metadata if revision == status.current_revision else PodMetadata()
-
-
-def _anti_affinity(strategy: Strategy) -> AntiAffinity | None:
-    return strategy.anti_affinity

@@ -189,12 +189,8 @@ def _added_by_next_step(ctx: PassContext, gate: AutoscalingGate, seen: Autoscali
     Both revisions' use is taken as proportional to their shares. What is within the autoscaler's tolerance adds nothing.
     """
     strategy, limit = ctx.spec.strategy, gate.container
-    if (
-        limit is None
-        or limit.resource is not ContainerMetric.CPU
-        or seen.use is None
-        or not isinstance(strategy, Canary)
-    ):
+    by_cpu = limit is not None and limit.resource is ContainerMetric.CPU
+    if not by_cpu or seen.use is None or not isinstance(strategy, Canary):
         return 0
     new = _measured(seen.use.get(ctx.status.current_revision))
     stable = _measured(seen.use.get(ctx.status.stable_revision))

@@ -19,7 +19,7 @@ from rollouts.core.model.frozen import replace
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen, analyses
 from rollouts.core.model.service_ref import ServiceRef, SubsetName
-from rollouts.core.model.snapshot import ReplicaSet, Snapshot
+from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import WAS_STABLE, RolloutStatus
 from rollouts.core.routing.routes import ROUTES_NEED_A_PERSON, not_there_yet
 from rollouts.core.routing.services import NEEDS_A_PERSON, not_usable
@@ -40,7 +40,17 @@ def prerequisites_wait(ctx: PassContext) -> Wait | None:
     """
     if (refused := ctx.creation_refused) is not None:
         return Wait(refused.reason, refused.message)
-    if ctx.stable is None or ctx.aborted or _goes_ahead(ctx, ctx.stable):
+    status, new, stable = ctx.status, ctx.new, ctx.stable
+    revision = status.current_revision
+    if stable is None or ctx.aborted:
+        return None
+    if revision == status.stable_revision or status.gate_passed or ctx.promoted_full or ctx.rolled_back:
+        return None  # it has its steps skipped, or is a way back
+    if not has_no_pods_yet(ctx.seen, status, revision):
+        return None
+    # A revision that was stable before has its ReplicaSet kept, which may be older than the stable one.
+    promoted = any(entry.revision == revision and entry.outcome in WAS_STABLE for entry in status.history)
+    if new is not None and (promoted or new.created_at_s < stable.created_at_s):
         return None
     waits = list(_waits(ctx))
     if not waits:
@@ -48,7 +58,7 @@ def prerequisites_wait(ctx: PassContext) -> Wait | None:
     shown = [wait for wait in waits if wait.reason in _MISSING] or waits[:1]
     messages = list(dict.fromkeys(wait.message for wait in shown))
     more = f"; and {len(messages) - SHOWN_MAX} more" if len(messages) > SHOWN_MAX else ""
-    until = f"revision {ctx.status.current_revision} has no pods until all is there"
+    until = f"revision {revision} has no pods until all is there"
     message = f"{until}: {'; '.join(messages[:SHOWN_MAX])}{more}"
     return replace(shown[0], message=message, spec_is_wrong=any(wait.spec_is_wrong for wait in shown))
 
@@ -68,19 +78,6 @@ def has_no_pods_yet(seen: Snapshot, status: RolloutStatus, revision: str) -> boo
     return not any(
         replica_set.revision == revision and replica_set.spec_replicas > 0 for replica_set in seen.replica_sets
     )
-
-
-def _goes_ahead(ctx: PassContext, stable: ReplicaSet) -> bool:
-    """Whether the update has begun, has its steps skipped, or is a way back."""
-    status, new = ctx.status, ctx.new
-    revision = status.current_revision
-    if revision == status.stable_revision or status.gate_passed or ctx.promoted_full or ctx.rolled_back:
-        return True
-    if not has_no_pods_yet(ctx.seen, status, revision):
-        return True
-    # A revision that was stable before has its ReplicaSet kept, which may be older than the stable one.
-    promoted = any(entry.revision == revision and entry.outcome in WAS_STABLE for entry in status.history)
-    return new is not None and (promoted or new.created_at_s < stable.created_at_s)
 
 
 def _waits(ctx: PassContext) -> Iterator[Wait]:

@@ -111,10 +111,23 @@ def plan_update(ctx: PassContext, rules: StrategyRules) -> Contribution:
     sizes = rules.sizes(routed, trusted, routing)
     moves = Moves(services=trusted, routing=routing, sizes=sizes, reached=rules.reached(routed, sizes))
     begins: list[StatusChange] = []
+    runs: list[Intent] = []
     if rules.held is None and (routed.status.analyses or guarding(routed)):
         moves = replace(moves, guards=rules.guards(routed, moves))
         for guard in moves.guards:
             begins += guard.changes
+            runs += guard.intents
+    patches: list[PatchReplicaSet | None] = []
+    create: tuple[Intent, ...] = ()
+    if routed.stable is not None:
+        patches.append(resized(routed, routed.stable, replicas=sizes.stable))
+    if routed.new is not None:
+        patches.append(resized(routed, routed.new, replicas=sizes.new))
+    elif rules.held is None and not routed.aborted:
+        create = (create_new(routed, replicas=sizes.new),)
+    for replica_set, size in zip(routed.older, sizes.older, strict=True):
+        patches.append(resized(routed, replica_set, replicas=size))
+    intents = in_safe_order(routed, patches, create=create, moves=(*routing.intents, *moves_of(trusted)))
     wakes = [rules.wake_at_s(routed), next_scale_down_s(routed), routing.wake_at_s]
     if rules.held is not None:
         wakes.append(recheck_at_s(routed, rules.held))
@@ -124,7 +137,7 @@ def plan_update(ctx: PassContext, rules: StrategyRules) -> Contribution:
         notices += switch.notices
     plan = Contribution(
         changes=(*opening, *switches, *routing.changes, *rules.weight(routed), *begins),
-        intents=_intents(routed, moves, begins=rules.held is None),
+        intents=(*intents, *runs),
         wait=rules.held or rules.wait(routed, moves),
         wake_at_s=earliest(wakes, after_s=ctx.now_s),
         notices=(*notices, *routing.notices),
@@ -142,26 +155,3 @@ def promoted(ctx: PassContext, changes: tuple[StatusChange, ...]) -> Contributio
     status = ctx.status
     message = f"revision {status.revision_number} ({status.current_revision}) is stable"
     return Contribution(changes=changes, notices=(Notice(Reason.ROLLOUT_COMPLETED, message),))
-
-
-def _intents(ctx: PassContext, moves: Moves, *, begins: bool) -> tuple[Intent, ...]:
-    """The writes in their safe order.
-
-    Args:
-        begins: the update may make its ReplicaSet, if there is none.
-    """
-    sizes = moves.sizes
-    patches: list[PatchReplicaSet | None] = []
-    create: tuple[Intent, ...] = ()
-    if ctx.stable is not None:
-        patches.append(resized(ctx, ctx.stable, replicas=sizes.stable))
-    if ctx.new is not None:
-        patches.append(resized(ctx, ctx.new, replicas=sizes.new))
-    elif begins and not ctx.aborted:
-        create = (create_new(ctx, replicas=sizes.new),)
-    for replica_set, size in zip(ctx.older, sizes.older, strict=True):
-        patches.append(resized(ctx, replica_set, replicas=size))
-    ordered = in_safe_order(ctx, patches, create=create, moves=(*moves.routing.intents, *moves_of(moves.services)))
-    for guard in moves.guards:
-        ordered = (*ordered, *guard.intents)
-    return ordered

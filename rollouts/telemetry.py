@@ -6,6 +6,7 @@ import logging
 import sys
 from collections.abc import Iterator, Sized
 from contextlib import contextmanager
+from functools import cache, partial
 from typing import Any, Protocol
 
 import structlog
@@ -72,9 +73,8 @@ class AnalysisMetrics:
     """The part of the controller's metrics that is about AnalysisRuns. No label is a name of a run, a metric or a query."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.measurements = Counter(
-            "rollouts_measurements", "Measurements of AnalysisRuns.", ["source", "phase"], registry=registry
-        )
+        counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
+        self.measurements = counter("rollouts_measurements", "Measurements of AnalysisRuns.", ["source", "phase"])
         self.measurement_seconds = Histogram(
             "rollouts_measurement_seconds",
             "Duration of a measurement, with the answer of whoever was asked.",
@@ -82,21 +82,14 @@ class AnalysisMetrics:
             buckets=_PASS_BUCKETS_S,
             registry=registry,
         )
-        self.measurements_active = Gauge(
-            "rollouts_measurements_active", "Measurements that are being taken.", registry=registry
+        self.measurements_active = gauge("rollouts_measurements_active", "Measurements that are being taken.")
+        self.measurements_waiting = gauge(
+            "rollouts_measurements_waiting", "Measurements that are due and wait for their turn."
         )
-        self.measurements_waiting = Gauge(
-            "rollouts_measurements_waiting", "Measurements that are due and wait for their turn.", registry=registry
-        )
-        self.runs = Counter(
-            "rollouts_analysis_runs", "AnalysisRuns that are over, by phase.", ["phase"], registry=registry
-        )
-        self.runs_active = Gauge("rollouts_analysis_runs_active", "AnalysisRuns that are not over.", registry=registry)
-        self.errors = Counter(
-            "rollouts_analysis_errors",
-            "Looks at AnalysisRuns that failed, by class of error.",
-            ["error"],
-            registry=registry,
+        self.runs = counter("rollouts_analysis_runs", "AnalysisRuns that are over, by phase.", ["phase"])
+        self.runs_active = gauge("rollouts_analysis_runs_active", "AnalysisRuns that are not over.")
+        self.errors = counter(
+            "rollouts_analysis_errors", "Looks at AnalysisRuns that failed, by class of error.", ["error"]
         )
 
 
@@ -111,59 +104,38 @@ class Telemetry:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # the library has not annotated it
         registry = CollectorRegistry()
         self._registry = registry
-        self.passes = Counter("rollouts_passes", "Passes over a Rollout.", ["outcome"], registry=registry)
-        self.pass_seconds = Histogram(
-            "rollouts_pass_seconds",
-            "Duration of a pass, including its writes.",
-            buckets=_PASS_BUCKETS_S,
-            registry=registry,
+        counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
+        histogram = partial(Histogram, registry=registry, buckets=_PASS_BUCKETS_S)
+        self.passes = counter("rollouts_passes", "Passes over a Rollout.", ["outcome"])
+        self.pass_seconds = histogram("rollouts_pass_seconds", "Duration of a pass, including its writes.")
+        self.errors = counter("rollouts_pass_errors", "Passes that failed, by class of error.", ["error"])
+        self.requests = counter("rollouts_api_requests", "Requests to the API server.", ["verb", "resource", "code"])
+        self.credentials_refused = gauge("rollouts_credentials_refused", "1 while the API server answers 401.")
+        self.request_seconds = histogram(
+            "rollouts_api_request_seconds", "Duration of requests to the API server.", ["verb"]
         )
-        self.errors = Counter(
-            "rollouts_pass_errors", "Passes that failed, by class of error.", ["error"], registry=registry
+        self.queue_depth = gauge("rollouts_queue_depth", "Rollouts waiting for a worker.")
+        self.barrier_waits = counter(
+            "rollouts_barrier_waits", "Passes postponed until the watch has shown the last write."
         )
-        self.requests = Counter(
-            "rollouts_api_requests", "Requests to the API server.", ["verb", "resource", "code"], registry=registry
-        )
-        self.credentials_refused = Gauge(
-            "rollouts_credentials_refused", "1 while the API server answers 401.", registry=registry
-        )
-        self.request_seconds = Histogram(
-            "rollouts_api_request_seconds",
-            "Duration of requests to the API server.",
-            ["verb"],
-            buckets=_PASS_BUCKETS_S,
-            registry=registry,
-        )
-        self.queue_depth = Gauge("rollouts_queue_depth", "Rollouts waiting for a worker.", registry=registry)
-        self.barrier_waits = Counter(
-            "rollouts_barrier_waits", "Passes postponed until the watch has shown the last write.", registry=registry
-        )
-        self.events_dropped = Counter(
-            "rollouts_events_dropped", "Events that were not sent.", ["why"], registry=registry
-        )
-        self.route_writes = Counter(
+        self.events_dropped = counter("rollouts_events_dropped", "Events that were not sent.", ["why"])
+        self.route_writes = counter(
             "rollouts_route_writes",
             "Writes of routes and of the objects that the controller owns beside them.",
             ["router"],
-            registry=registry,
         )
-        self.route_drifts = Counter(
-            "rollouts_route_drifts",
-            "Routes that somebody else changed and the controller set again.",
-            registry=registry,
+        self.route_drifts = counter(
+            "rollouts_route_drifts", "Routes that somebody else changed and the controller set again."
         )
         self.analysis = AnalysisMetrics(registry)
-        self.leader = Gauge("rollouts_leader", "1 while this process may write.", registry=registry)
-        self.phases = Gauge("rollouts_phase", "Rollouts by phase.", ["namespace", "phase"], registry=registry)
-        self.watch_ages = Gauge(
+        self.leader = gauge("rollouts_leader", "1 while this process may write.")
+        self.phases = gauge("rollouts_phase", "Rollouts by phase.", ["namespace", "phase"])
+        self.watch_ages = gauge(
             "rollouts_watch_age_seconds",
             "Time since the watch last sent anything: bookmarks come about once a minute. +Inf before the first list.",
             ["resource"],
-            registry=registry,
         )
-        self.unreadable = Gauge(
-            "rollouts_unreadable_objects", "Objects that exist and cannot be read.", ["resource"], registry=registry
-        )
+        self.unreadable = gauge("rollouts_unreadable_objects", "Objects that exist and cannot be read.", ["resource"])
         self._phase_of: dict[Key, Phase] = {}
         self._rollouts_in: dict[str, int] = {}
         ProcessCollector(registry=registry)
@@ -214,17 +186,9 @@ def pass_span(key: Key) -> Iterator[None]:
         yield
 
 
-_NOT_LOOKED: Any = object()
-_found_tracer: Any = _NOT_LOOKED
-
-
+@cache
 def _tracer() -> Any | None:
-    """The tracer, looked up once; None when the process does not use OpenTelemetry, as spans would only cost time then."""
-    global _found_tracer  # noqa: PLW0603 (one process has one tracer provider)
-    if _found_tracer is _NOT_LOOKED:
-        _found_tracer = None
-        # Importing the API costs 25 ms and 4 MiB, so only a process that already uses it gets spans.
-        trace = sys.modules.get("opentelemetry.trace")
-        if trace is not None:
-            _found_tracer = trace.get_tracer("rollouts")
-    return _found_tracer
+    """The tracer; None when the process does not use OpenTelemetry, as spans would only cost time then."""
+    # Importing the API costs 25 ms and 4 MiB, so only a process that already uses it gets spans.
+    trace = sys.modules.get("opentelemetry.trace")
+    return None if trace is None else trace.get_tracer("rollouts")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import Generic, TypeAlias, TypeVar
 
+from rollouts.controller.workqueue.index import Index
 from rollouts.core.model.config import ConfigKind
 from rollouts.objects import Key
 
@@ -22,25 +23,22 @@ class Askers(Generic[_Thing]):
     """Rollouts by what they depend on, and the other way round."""
 
     def __init__(self) -> None:
-        self._asked: dict[Key, frozenset[_Thing]] = {}
-        self._askers: dict[_Thing, set[Key]] = {}
+        self._asked: Index[Key, _Thing] = Index()
+        self._askers: Index[_Thing, Key] = Index()
 
     def asks(self, key: Key, objects: Iterable[_Thing]) -> None:
         """Notes that the Rollout depends on these objects and on no others, whether they exist or not."""
-        asked = frozenset(objects)
-        before = self._asked.get(key, frozenset())
-        if asked == before:
-            return
+        asked, before = frozenset(objects), frozenset(self._asked.get(key, ()))
         for each in before - asked:
-            self._askers[each].discard(key)
-            if not self._askers[each]:
-                del self._askers[each]
+            self._asked.discard(key, each)
+            self._askers.discard(each, key)
         for each in asked - before:
-            self._askers.setdefault(each, set()).add(key)
-        if asked:
-            self._asked[key] = asked
-        else:
-            del self._asked[key]
+            self.asks_also(key, each)
+
+    def asks_also(self, key: Key, each: _Thing) -> None:
+        """Notes that the Rollout depends on one more object."""
+        self._asked.add(key, each)
+        self._askers.add(each, key)
 
     def rests(self, key: Key) -> None:
         """Notes that the Rollout depends on nothing any more."""

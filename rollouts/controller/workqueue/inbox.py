@@ -8,7 +8,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from rollouts.cluster.store import NamespacedName
 from rollouts.cluster.structs import RouteObject, ServiceObject
+from rollouts.controller.workqueue.askers import Askers
 from rollouts.core.model.autoscaling import AutoscalingGate, AutoscalingSeen
 from rollouts.core.model.config import CopyLook
 from rollouts.core.model.frozen import replace
@@ -58,14 +60,12 @@ class Inbox:
     def __init__(self, *, clock: Clock) -> None:
         self._clock = clock
         self._services: dict[Key, dict[str, ServiceAnswer]] = {}
-        self._asked: dict[Key, set[str]] = {}  # names of Services; _askers is the way back
-        self._askers: dict[tuple[str, str], set[Key]] = {}
+        self._service_askers: Askers[NamespacedName] = Askers()
         self._pods: OrderedDict[Key, PodsSeen] = OrderedDict()
         self._refusals: dict[Key, EvictionRefused] = {}
         self._creations: dict[Key, CreationRefused] = {}
         self._routes: dict[Key, dict[RouteName, RouteAnswer]] = {}
-        self._asked_routes: dict[Key, set[RouteName]] = {}
-        self._route_askers: dict[tuple[str, str], set[Key]] = {}
+        self._route_askers: Askers[NamespacedName] = Askers()
         self._live: dict[Key, dict[RouteName, LiveSeen]] = {}
         self._refused_routes: dict[Key, dict[RouteName, RouteRefused]] = {}
         self._drained: dict[Key, dict[str, DrainSeen]] = {}
@@ -75,8 +75,7 @@ class Inbox:
     def put_service(self, key: Key, name: str, answer: ServiceAnswer) -> None:
         """Takes the answer to a question about Service `name`."""
         self._services.setdefault(key, {})[name] = answer
-        self._asked.setdefault(key, set()).add(name)
-        self._askers.setdefault((key.namespace, name), set()).add(key)
+        self._service_askers.asks_also(key, (key.namespace, name))
 
     def put_pods(self, key: Key, pods: PodsSeen) -> None:
         """Takes the list of a Rollout's pods."""
@@ -88,8 +87,7 @@ class Inbox:
     def put_route(self, key: Key, route: RouteName, answer: RouteAnswer) -> None:
         """Takes the answer to a question about a route."""
         self._routes.setdefault(key, {})[route] = answer
-        self._asked_routes.setdefault(key, set()).add(route)
-        self._route_askers.setdefault((route.namespace, route.name), set()).add(key)
+        self._route_askers.asks_also(key, (route.namespace, route.name))
 
     def put_live(self, key: Key, route: RouteName, answer: LiveSeen) -> bool:
         """Takes the answer of a route's data planes; whether it is news: they follow, or it says something else than before."""
@@ -181,11 +179,11 @@ class Inbox:
 
     def askers(self, namespace: str, service: str) -> frozenset[Key]:
         """Rollouts that asked about a Service: they get a pass when some Rollout begins to manage it."""
-        return frozenset(self._askers.get((namespace, service), ()))
+        return self._service_askers.of((namespace, service))
 
     def route_askers(self, namespace: str, name: str) -> frozenset[Key]:
         """Rollouts that asked about a route of that name, of whatever kind."""
-        return frozenset(self._route_askers.get((namespace, name), ()))
+        return self._route_askers.of((namespace, name))
 
     def route_changed(self, key: Key, route: RouteName) -> None:
         """Drops the answer about a route after a write to it."""
@@ -201,20 +199,12 @@ class Inbox:
 
     def forget(self, key: Key) -> None:
         """Forgets a Rollout that is gone."""
-        self._services.pop(key, None)
-        for name in self._asked.pop(key, ()):
-            askers = self._askers[(key.namespace, name)]
-            askers.discard(key)
-            if not askers:
-                del self._askers[(key.namespace, name)]
-        self._routes.pop(key, None)
-        for route in self._asked_routes.pop(key, ()):
-            askers = self._route_askers.get((route.namespace, route.name), set())
-            askers.discard(key)
-            if not askers:
-                self._route_askers.pop((route.namespace, route.name), None)
+        self._service_askers.rests(key)
+        self._route_askers.rests(key)
         answers: MutableMapping[Key, Any]
         for answers in (
+            self._services,
+            self._routes,
             self._pods,
             self._refusals,
             self._creations,

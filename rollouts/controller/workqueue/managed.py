@@ -10,6 +10,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from rollouts.cluster.structs import OwnerReference, RouteObject, ServiceObject
+from rollouts.controller.workqueue.index import Index
 from rollouts.manifests.ownership import MADE_FROM, MANAGED_BY, allows
 from rollouts.objects import ROLLOUT, Key, Kind, name_problem, namespace_problem
 
@@ -24,17 +25,14 @@ class ManagedServices:
     """The managed Services, looked up by Service and by Rollout in O(1). The watch's first list fills it."""
 
     def __init__(self) -> None:
-        self._names: dict[Key, set[str]] = {}
+        self._names: Index[Key, str] = Index()
 
     def learn(self, before: ServiceObject | None, after: ServiceObject | None) -> None:
         """Follows one change of a watched Service."""
         if before is not None and (owner := _owner(before)):
-            names = self._names.get(owner, set())
-            names.discard(before.metadata.name)
-            if not names:
-                self._names.pop(owner, None)
+            self._names.discard(owner, before.metadata.name)
         if after is not None and (owner := _owner(after)):
-            self._names.setdefault(owner, set()).add(after.metadata.name)
+            self._names.add(owner, after.metadata.name)
 
     def of(self, key: Key) -> tuple[str, ...]:
         """Names of the Services that Rollout `key` manages, sorted."""
@@ -58,17 +56,14 @@ class ManagedRouteObjects:
     """The managed routes of every watched kind, without the objects that a Rollout owns beside its routes."""
 
     def __init__(self) -> None:
-        self._routes: dict[Key, set[tuple[Kind, str, str]]] = {}
+        self._routes: Index[Key, ManagedRouteObject] = Index()
 
     def learn(self, kind: Kind, before: RouteObject | None, after: RouteObject | None) -> None:
         """Follows one change of a watched route."""
         if before is not None and (owner := manager_of(before)):
-            routes = self._routes.get(owner, set())
-            routes.discard((kind, before.metadata.namespace, before.metadata.name))
-            if not routes:
-                self._routes.pop(owner, None)
+            self._routes.discard(owner, ManagedRouteObject(kind, before.metadata.namespace, before.metadata.name))
         if after is not None and (owner := manager_of(after)) and not _is_beside(after):
-            self._routes.setdefault(owner, set()).add((kind, after.metadata.namespace, after.metadata.name))
+            self._routes.add(owner, ManagedRouteObject(kind, after.metadata.namespace, after.metadata.name))
 
     def keys(self) -> tuple[Key, ...]:
         """Every Rollout that manages a route, including those that are gone."""
@@ -76,8 +71,7 @@ class ManagedRouteObjects:
 
     def of(self, key: Key) -> tuple[ManagedRouteObject, ...]:
         """The routes that Rollout `key` manages, in order of kind, namespace and name."""
-        found = self._routes.get(key, ())
-        return tuple(sorted((ManagedRouteObject(kind, space, name) for kind, space, name in found), key=str))
+        return tuple(sorted(self._routes.get(key, ()), key=str))
 
 
 def _is_beside(route: RouteObject) -> bool:

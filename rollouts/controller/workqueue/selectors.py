@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from typing import TypeAlias, TypeVar
+from collections.abc import Mapping
+from typing import TypeAlias
 
 import msgspec
 
 from rollouts.cluster.structs import RolloutObject
+from rollouts.controller.workqueue.index import Index
 from rollouts.core.advice.shared_selectors import Workload, share_pods, workload_of
 from rollouts.objects import ROLLOUT, Key
 
-_K = TypeVar("_K", bound=Hashable)
 _Label: TypeAlias = tuple[str, str, str]
 """Namespace, key and value."""
 
@@ -33,17 +33,19 @@ class Selectors:
 
     def __init__(self) -> None:
         self._workloads: dict[Key, Workload] = {}
-        self._by_label: dict[_Label, set[Key]] = {}
+        self._by_label: Index[_Label, Key] = Index()
         self._anchors: dict[Key, _Label] = {}
         """One label of each selector, the rarest when it was seen: whoever matches the selector has it, too."""
-        self._by_anchor: dict[_Label, set[Key]] = {}
-        self._others: dict[Key, set[Key]] = {}
+        self._by_anchor: Index[_Label, Key] = Index()
+        self._others: Index[Key, Key] = Index()
 
     def learn(self, before: RolloutObject | None, after: RolloutObject | None) -> frozenset[Key]:
         """Follows one change of a Rollout; returns the others that share pods with it now, or did before."""
         metadata = (after or before or RolloutObject()).metadata
-        if before is not None and after is not None and _version(before) == _version(after):
-            return frozenset()
+        if before is not None and after is not None:
+            was = before.metadata
+            if (was.uid, was.generation) == (metadata.uid, metadata.generation):
+                return frozenset()
         key = Key(metadata.namespace, metadata.name)
         workload = _read(after) if after is not None else None
         if workload == self._workloads.get(key):
@@ -61,12 +63,12 @@ class Selectors:
     def _take(self, key: Key) -> set[Key]:
         old = self._workloads.pop(key, None)
         for label in () if old is None else _labels(key, old.labels):
-            _drop(self._by_label, label, key)
+            self._by_label.discard(label, key)
         if (anchor := self._anchors.pop(key, None)) is not None:
-            _drop(self._by_anchor, anchor, key)
+            self._by_anchor.discard(anchor, key)
         left = self._others.pop(key, set())
-        for each in left:
-            _drop(self._others, each, key)
+        for other in left:
+            self._others.discard(other, key)
         return left
 
     def _put(self, key: Key, workload: Workload) -> None:
@@ -78,18 +80,14 @@ class Selectors:
             anchor = min(selector, key=lambda label: len(self._by_label.get(label, ())))
             near |= self._by_label.get(anchor, set())
             self._anchors[key] = anchor
-            self._by_anchor.setdefault(anchor, set()).add(key)
+            self._by_anchor.add(anchor, key)
         for label in labels:
-            self._by_label.setdefault(label, set()).add(key)
+            self._by_label.add(label, key)
         self._workloads[key] = workload
-        for each in near:
-            if share_pods(workload, self._workloads[each]):
-                self._others.setdefault(key, set()).add(each)
-                self._others.setdefault(each, set()).add(key)
-
-
-def _version(rollout: RolloutObject) -> tuple[str, int]:
-    return rollout.metadata.uid, rollout.metadata.generation
+        for other in near:
+            if share_pods(workload, self._workloads[other]):
+                self._others.add(key, other)
+                self._others.add(other, key)
 
 
 def _read(rollout: RolloutObject) -> Workload | None:
@@ -105,10 +103,3 @@ def _read(rollout: RolloutObject) -> Workload | None:
 
 def _labels(key: Key, labels: Mapping[str, str]) -> list[_Label]:
     return [(key.namespace, name, value) for name, value in sorted(labels.items())]
-
-
-def _drop(index: dict[_K, set[Key]], where: _K, key: Key) -> None:
-    keys = index.get(where, set())
-    keys.discard(key)
-    if not keys:
-        index.pop(where, None)

@@ -1,4 +1,4 @@
-"""Makes the adapters that settings name: connections, askers of data planes, sources of metrics, traffic providers."""
+"""Makes the adapters that settings name: connections, askers of data planes and of metrics, traffic providers."""
 
 from __future__ import annotations
 
@@ -11,20 +11,11 @@ import structlog
 
 from rollouts import expressions
 from rollouts.bounded.process import BoundedProcess
-from rollouts.cluster.client import Client
 from rollouts.cluster.connection import KubernetesConnection, OnDate, connect
 from rollouts.cluster.lease import Elector
-from rollouts.controller.analysis.cluster_measurements import cluster_sources
-from rollouts.controller.analysis.http_measurements import ArgumentSecrets, HttpMeasurements
-from rollouts.controller.analysis.job_measurements import JobMeasurements
-from rollouts.controller.analysis.measuring import MEASUREMENT_DEADLINE_S
-from rollouts.controller.analysis.pod_measurements import PodMeasurements
-from rollouts.controller.analysis.sources import MeasurementSource, SourceName
-from rollouts.controller.facts.cluster_metrics import ClusterMetrics
-from rollouts.controller.providers.metric_providers import FreshCredentials, MetricProviders
 from rollouts.errors import SettingsInvalid
 from rollouts.metrics.addresses import TenantUrls
-from rollouts.ports import ApiServer, BoundedCalls, Clock, MetricEndpoints
+from rollouts.ports import ApiServer, Clock
 from rollouts.probes.lazy_metric_asker import LazyMetricAsker
 from rollouts.probes.named_planes import parse_data_planes
 from rollouts.probes.planes import NamedDataPlanes
@@ -49,32 +40,16 @@ def bounded_process(clock: Clock) -> BoundedProcess:
 @contextlib.asynccontextmanager
 async def connected(settings: Settings, *, on_date: OnDate | None = None) -> AsyncIterator[KubernetesConnection]:
     """A connection to the cluster that settings name, closed at the end. Raises: SettingsInvalid."""
+    user_agent = "rollouts"
+    with contextlib.suppress(PackageNotFoundError):
+        user_agent += f"/{version('rollouts')}"
     connection = await connect(
-        kubeconfig=settings.kubeconfig, context=settings.context, user_agent=_user_agent(), on_date=on_date
+        kubeconfig=settings.kubeconfig, context=settings.context, user_agent=user_agent, on_date=on_date
     )
     try:
         yield connection
     finally:
         await connection.aclose()
-
-
-def metric_providers_of(
-    settings: Settings, *, api: ApiServer, client: Client, clock: Clock, namespace: str
-) -> MetricProviders:
-    """The servers that MetricProviders and `--prometheus-url` declare.
-
-    Args:
-        namespace: the controller's own.
-    """
-    return MetricProviders(
-        api=api,
-        client=client,
-        clock=clock,
-        rng=random.Random(f"{settings.identity} metrics"),  # noqa: S311 - jitter of its own: most clusters have none
-        namespace=namespace,
-        folder=settings.metrics.credentials,
-        prometheus_url=settings.prometheus_url,
-    )
 
 
 def metric_asker(settings: Settings, *, clock: Clock) -> LazyMetricAsker:
@@ -88,39 +63,6 @@ def metric_asker(settings: Settings, *, clock: Clock) -> LazyMetricAsker:
         refused=of.refused_networks,
     )
     return LazyMetricAsker(tenants=tenants, clock=clock, ca_file=of.ca_file or settings.data_plane_ca)
-
-
-def metric_sources(
-    settings: Settings,
-    metrics: MetricEndpoints,
-    providers: MetricProviders,
-    cluster: ClusterMetrics,
-    client: Client,
-    bounded: BoundedCalls,
-    clock: Clock,
-) -> Mapping[SourceName, MeasurementSource]:
-    """What takes the measurements of AnalysisRuns in this installation."""
-    http = HttpMeasurements(
-        endpoints=FreshCredentials(metrics, providers=providers, clock=clock),
-        declared=providers.declared,
-        why_not=providers.why_not,
-        secret_values=ArgumentSecrets(client=client),
-        bounded=bounded,
-        clock=clock,
-        deadline_s=MEASUREMENT_DEADLINE_S,
-    )
-    pods = PodMeasurements(client=client, clock=clock)
-    sources: dict[SourceName, MeasurementSource] = {
-        SourceName.PROMETHEUS: http,
-        SourceName.WEB: http,
-        SourceName.KUBERNETES: pods,
-        **cluster_sources(cluster, client=client, bounded=bounded, clock=clock),
-        SourceName.COMPARE: http,
-    }
-    if settings.metrics.jobs:
-        account = settings.metrics.job_service_account
-        sources[SourceName.JOB] = JobMeasurements(client=client, clock=clock, service_account=account)
-    return sources
 
 
 def data_planes_of(settings: Settings, *, api: ApiServer, clock: Clock) -> NamedDataPlanes:
@@ -139,13 +81,6 @@ def providers_of(settings: Settings) -> Mapping[str, Provider]:
         if name not in providers:
             raise SettingsInvalid(f"--router: {name}: {unknown(name, providers)}")
     return providers
-
-
-def _user_agent() -> str:
-    try:
-        return f"rollouts/{version('rollouts')}"
-    except PackageNotFoundError:
-        return "rollouts"
 
 
 def elector_of(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Mapping
 from functools import partial
 from typing import NoReturn
 
@@ -11,9 +12,15 @@ from rollouts.cluster.client import Client
 from rollouts.cluster.store import Store
 from rollouts.cluster.watch import OnChange, OnUnreadable
 from rollouts.controller.act.events import EventSender
-from rollouts.controller.adapters import metric_providers_of, metric_sources
+from rollouts.controller.analysis.cluster_measurements import cluster_sources
+from rollouts.controller.analysis.http_measurements import ArgumentSecrets, HttpMeasurements
+from rollouts.controller.analysis.job_measurements import JobMeasurements
+from rollouts.controller.analysis.measuring import MEASUREMENT_DEADLINE_S
+from rollouts.controller.analysis.pod_measurements import PodMeasurements
 from rollouts.controller.analysis.runs import AnalysisRuns
+from rollouts.controller.analysis.sources import MeasurementSource, SourceName
 from rollouts.controller.facts.cluster_metrics import ClusterMetrics
+from rollouts.controller.providers.metric_providers import FreshCredentials, MetricProviders
 from rollouts.controller.workqueue.template_watches import TemplateWatches
 from rollouts.objects import ANALYSIS_RUN, Kind
 from rollouts.ports import ApiServer, BoundedCalls, Clock, MetricEndpoints
@@ -52,13 +59,21 @@ class Evidence:
     ) -> None:
         self.cluster_metrics = ClusterMetrics(client, clock)
         """What containers use, and autoscalers: the same lists for runs and for gates."""
-        self._providers = metric_providers_of(settings, api=api, client=client, clock=clock, namespace=namespace)
+        self._providers = MetricProviders(
+            api=api,
+            client=client,
+            clock=clock,
+            rng=random.Random(f"{settings.identity} metrics"),  # noqa: S311 - jitter of its own: most clusters have none
+            namespace=namespace,
+            folder=settings.metrics.credentials,
+            prometheus_url=settings.prometheus_url,
+        )
         self._templates = TemplateWatches(store, api, telemetry, on_change, on_unreadable)
         self._runs = AnalysisRuns(
             api=api,
             client=client,
             store=store,
-            sources=metric_sources(settings, metrics, self._providers, self.cluster_metrics, client, bounded, clock),
+            sources=self._sources(settings, metrics, client=client, bounded=bounded, clock=clock),
             events=events,
             telemetry=telemetry,
             clock=clock,
@@ -67,6 +82,29 @@ class Evidence:
             measurements=settings.metrics.at_once,
             on_change=partial(on_change, ANALYSIS_RUN),
         )
+
+    def _sources(
+        self, settings: Settings, metrics: MetricEndpoints, *, client: Client, bounded: BoundedCalls, clock: Clock
+    ) -> Mapping[SourceName, MeasurementSource]:
+        """What takes the measurements of AnalysisRuns in this installation."""
+        http = HttpMeasurements(
+            endpoints=FreshCredentials(metrics, providers=self._providers, clock=clock),
+            declared=self._providers.declared,
+            why_not=self._providers.why_not,
+            secret_values=ArgumentSecrets(client=client),
+            bounded=bounded,
+            clock=clock,
+            deadline_s=MEASUREMENT_DEADLINE_S,
+        )
+        sources: dict[SourceName, MeasurementSource] = {
+            **dict.fromkeys((SourceName.PROMETHEUS, SourceName.WEB, SourceName.COMPARE), http),
+            SourceName.KUBERNETES: PodMeasurements(client=client, clock=clock),
+            **cluster_sources(self.cluster_metrics, client=client, bounded=bounded, clock=clock),
+        }
+        if settings.metrics.jobs:
+            account = settings.metrics.job_service_account
+            sources[SourceName.JOB] = JobMeasurements(client=client, clock=clock, service_account=account)
+        return sources
 
     def why_unseen(self, kind: Kind, namespace: str) -> str:
         """Why objects of that kind, runs or templates, cannot be seen in a namespace; "" when they can."""
@@ -81,8 +119,8 @@ class Evidence:
     async def run(self) -> NoReturn:
         """Follows the cluster until cancelled. Raises: nothing on purpose."""
         async with asyncio.TaskGroup() as watches:
-            for each in (self._templates.run(), self._runs.watch.run(), self._providers.watch()):
-                watches.create_task(each)
+            for watch in (self._templates.run(), self._runs.watch.run(), self._providers.watch()):
+                watches.create_task(watch)
         raise AssertionError("a watch ended by itself")
 
     async def lead(self) -> None:

@@ -197,7 +197,11 @@ class Controller:
         self._group: asyncio.TaskGroup | None = None
         self._background: list[asyncio.Task[None]] = []
         self._barrier = Barrier(store=self._store, queue=self._queue, clock=clock)
-        analyses = Analyses(self._store, why_unseen=self._why_unseen)
+        client = partial(Client, api, clock=clock, may_write=may_write, on_request=self.telemetry.on_request, rng=rng)
+        self._client = client(request_deadline_s=REQUEST_DEADLINE_S)
+        self._events = EventSender(client=client(request_deadline_s=EVENT_DEADLINE_S), telemetry=self.telemetry)
+        self._evidence = self._new_evidence(metrics, bounded, namespace=namespace)
+        analyses = Analyses(self._store, why_unseen=self._evidence.why_unseen)
         self._configuration = Configuration(
             settings, api, self._store, self._queue, clock, self.telemetry, self._on_change, self._on_unreadable
         )
@@ -206,17 +210,16 @@ class Controller:
             inbox=self._inbox, store=self._store, runs=analyses.seen, templates=analyses.askers, sources=named
         )
         self._deferred = DeferredStatus(clock=clock)
-        client = partial(Client, api, clock=clock, may_write=may_write, on_request=self.telemetry.on_request, rng=rng)
-        self._client = client(request_deadline_s=REQUEST_DEADLINE_S)
         self._traffic_providers = self._declared(providers, WorkedOut(bounded, clock=clock), namespace=namespace)
         declared = None if settings.proxy_mode == "auto" else ProxyMode(settings.proxy_mode)
         self._proxies = Proxies(
             client=self._client, api=api, declared=declared, on_change=self._wake_all, ask_nodes=learnt_lag_s
         )
         self._observer = self._new_observer(analyses)
-        self._events = EventSender(client=client(request_deadline_s=EVENT_DEADLINE_S), telemetry=self.telemetry)
-        self._evidence = self._new_evidence(metrics, bounded, namespace=namespace)
-        self._show(may_write)
+        self.telemetry.queue_depth.set_function(lambda: len(self._queue))
+        self.telemetry.leader.set_function(lambda: float(self._leading and may_write()))
+        for kind, _ in WATCHED:
+            self.telemetry.follow_table(self._store.table(kind))
 
     def _new_observer(self, analyses: Analyses) -> Observer:
         return Observer(
@@ -232,15 +235,6 @@ class Controller:
             command_notes=self._settings.command_notes,
             selectors=self._triggers.selectors,
         )
-
-    def _show(self, may_write: Callable[[], bool]) -> None:
-        self.telemetry.queue_depth.set_function(lambda: len(self._queue))
-        self.telemetry.leader.set_function(lambda: float(self._leading and may_write()))
-        for kind, _ in WATCHED:
-            self.telemetry.follow_table(self._store.table(kind))
-
-    def _why_unseen(self, kind: Kind, namespace: str) -> str:
-        return self._evidence.why_unseen(kind, namespace)  # the watches are made later than the readers
 
     def _declared(self, providers: LiveProviders, answers: WorkedOut, *, namespace: str) -> TrafficProviders:
         return TrafficProviders(
@@ -276,12 +270,11 @@ class Controller:
         """See `run_controller`."""
         async with asyncio.TaskGroup() as group:  # a watch that crashes ends the whole controller
             self._group, background = group, self._background
-            background += [
-                group.create_task(self._watch(kind, labels, scope)) for kind, labels, scope in self._watched()
-            ]
+            for kind, labels in WATCHED:
+                background += [group.create_task(self._watch(kind, labels, scope)) for scope in self._scopes]
             background.append(group.create_task(self._when_ready(on_ready)))
-            watches = (self._events, self._proxies, self._configuration, self._evidence)
-            background += [group.create_task(each.run()) for each in watches]
+            parts = (self._events, self._proxies, self._configuration, self._evidence)
+            background += [group.create_task(part.run()) for part in parts]
             background.append(group.create_task(self._traffic_providers.watch()))
             self._look_for_routes(
                 kinds
@@ -309,8 +302,8 @@ class Controller:
                 if self._leading:
                     await asyncio.wait({leading}, timeout=STOP_DEADLINE_S)
         finally:
-            for each in (stopping, blind, leading):
-                each.cancel()
+            for task in (stopping, blind, leading):
+                task.cancel()
             await asyncio.wait({leading, stopping, blind})
         if not leading.cancelled():
             leading.result()
@@ -358,9 +351,10 @@ class Controller:
                     answers=answers,
                     sources=sources,
                 )
+                worker = self._worker(performer)
                 async with asyncio.TaskGroup() as workers:
                     for _ in range(self._settings.workers):
-                        workers.create_task(self._worker(performer).run())
+                        workers.create_task(worker.run())
                 await asyncio.wait({analysing})
                 judging.cancel()
                 await self._events.drained(deadline_s=EVENTS_DRAIN_S)
@@ -402,18 +396,15 @@ class Controller:
             identity=self._settings.identity,
         )
 
-    def _watched(self) -> list[tuple[Kind, str, str]]:
-        return [(kind, labels, scope) for kind, labels in WATCHED for scope in self._scopes]
-
     def _look_for_routes(self, routers: Iterable[tuple[Kind, ...]]) -> None:
         """Looks once for routes whose Rollout was deleted while no controller ran, as soon as all Rollouts are listed."""
 
-        async def look() -> None:
+        async def look_once() -> None:
             await self._store.wait_synced()
             await self._kinds.look_for_managed(routers, client=self._client, namespaces=self._scopes)
 
         if self._group is not None:
-            self._background.append(self._group.create_task(look()))
+            self._background.append(self._group.create_task(look_once()))
 
     def _watch_routes(self, kind: Kind) -> None:
         """Starts to watch the managed routes of a kind that a Rollout names, until the process ends."""
@@ -471,8 +462,8 @@ class Controller:
     def _naming(self, provider: str) -> list[Key]:
         """Rollouts with that text in their spec: those that name the provider, and perhaps a few more."""
         text = f'"{provider}"'.encode()
-        found = (each.metadata for each in self._store.table(ROLLOUT).all() if text in bytes(each.spec))
-        return [Key(metadata.namespace, metadata.name) for metadata in found]
+        rollouts = (rollout for rollout in self._store.table(ROLLOUT).all() if text in bytes(rollout.spec))
+        return [Key(rollout.metadata.namespace, rollout.metadata.name) for rollout in rollouts]
 
     def _wake_naming(self, provider: str) -> None:
         for key in (*self._naming(provider), *self._managed_routes.keys()):

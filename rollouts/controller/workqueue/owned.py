@@ -28,14 +28,14 @@ def is_controlled_by(metadata: Metadata, key: Key, uid: str) -> bool:
 
 def pods_of(pods: Iterable[PodObject], owners: Iterable[ReplicaSetObject]) -> tuple[PodObject, ...]:
     """The pods that one of `owners` controls."""
-    uids = {(each.metadata.namespace, each.metadata.name): each.metadata.uid for each in owners}
-    return tuple(each for each in pods if _is_controlled(each, uids))
-
-
-def _is_controlled(pod: PodObject, uids: dict[tuple[str, str], str]) -> bool:
-    return any(
-        owner.controller
-        and (owner.kind, owner.api_version) == (REPLICA_SET.kind, REPLICA_SET.api_version)
-        and uids.get((pod.metadata.namespace, owner.name)) == owner.uid
-        for owner in pod.metadata.owner_references or ()
+    uids = {(owner.metadata.namespace, owner.metadata.name): owner.metadata.uid for owner in owners}
+    return tuple(
+        pod
+        for pod in pods
+        if any(
+            owner.controller
+            and (owner.kind, owner.api_version) == (REPLICA_SET.kind, REPLICA_SET.api_version)
+            and uids.get((pod.metadata.namespace, owner.name)) == owner.uid
+            for owner in pod.metadata.owner_references or ()
+        )
     )

@@ -47,18 +47,6 @@ Watched: TypeAlias = (
 """The kinds that the controller watches."""
 
 
-def _rollouts_named(rollouts: Table[RolloutObject]) -> Callable[[str, str], Iterable[Key]]:
-    """Finds the Rollouts of a namespace by the value of `rollouts.dev/name`; a name too long for a label is searched for."""
-
-    def named(namespace: str, value: str) -> Iterable[Key]:
-        if len(value) < LABEL_VALUE_MAX:
-            return (Key(namespace, value),) if value else ()
-        found = (each.metadata for each in rollouts.all() if name_label(each.metadata.name) == value)
-        return [Key(namespace, each.name) for each in found if each.namespace == namespace]
-
-    return named
-
-
 class Triggers:
     """Finds the keys that a change concerns.
 
@@ -81,7 +69,7 @@ class Triggers:
     ) -> None:
         self._inbox = inbox
         self._find_service: Callable[[str, str], ServiceObject | None] = store.table(SERVICE).get
-        self._named = _rollouts_named(store.table(ROLLOUT))
+        self._rollouts: Table[RolloutObject] = store.table(ROLLOUT)
         self._runs = runs
         self._templates = templates
         self._sources = sources
@@ -95,28 +83,24 @@ class Triggers:
             before: None for an object that is new, or new to a label-filtered watch.
             after: None for an object that is gone.
         """
-        others = self._sharing(before, after)
+        others: frozenset[Key] = frozenset()
+        if isinstance(before, RolloutObject | None) and isinstance(after, RolloutObject | None):
+            others = self.selectors.learn(before, after)
         if before is not None and after is not None and self._says_the_same(before, after):
             return others
         if isinstance(before, AnalysisRunObject) and after is None:
             self._runs.forget(before.metadata.uid)
         return others | frozenset(key for each in (before, after) if each is not None for key in self._keys_of(each))
 
-    def _sharing(self, before: Watched | None, after: Watched | None) -> frozenset[Key]:
-        """The Rollouts that share pods with one that has changed, or did before."""
-        match before, after:
-            case (RolloutObject() | None) as was, (RolloutObject() | None) as now:
-                return self.selectors.learn(was, now)
-            case _:
-                return frozenset()
-
     def _keys_of(self, seen: Watched) -> Iterable[Key]:
         namespace = seen.metadata.namespace
         match seen:
             case RolloutObject():
                 return (Key(namespace, seen.metadata.name),)
+            case ReplicaSetObject() if seen.metadata.controller_uid is None:  # some Rollout may adopt it
+                return self._named(namespace, (seen.metadata.labels or {}).get(NAME, ""))
             case ReplicaSetObject():
-                return self._keys_of_replica_set(seen.metadata)
+                return _controller_keys(seen.metadata)
             case ServiceObject():
                 return self._keys_of_service(namespace, seen.metadata.name, seen)
             case EndpointSliceObject():
@@ -135,11 +119,12 @@ class Triggers:
             case _:
                 assert_never(seen)
 
-    def _keys_of_replica_set(self, metadata: Metadata) -> Iterable[Key]:
-        """The controller of a ReplicaSet, if that is a Rollout; without a controller, the Rollouts that may adopt it."""
-        if metadata.controller_uid is None:
-            return self._named(metadata.namespace, (metadata.labels or {}).get(NAME, ""))
-        return _controller_keys(metadata)
+    def _named(self, namespace: str, value: str) -> Iterable[Key]:
+        """The Rollouts of a namespace by the value of `rollouts.dev/name`; a name too long for a label is searched for."""
+        if len(value) < LABEL_VALUE_MAX:
+            return (Key(namespace, value),) if value else ()
+        found = (each.metadata for each in self._rollouts.all() if name_label(each.metadata.name) == value)
+        return [Key(namespace, each.name) for each in found if each.namespace == namespace]
 
     def _says_the_same(self, before: Watched, after: Watched) -> bool:
         """Whether two versions of one object differ only in what no decision reads (resourceVersion, managedFields …)."""
@@ -181,12 +166,7 @@ def _has_same_content(before: Watched, after: Watched) -> bool:
             return bytes(before.spec) == bytes(after.spec) and bytes(before.status) == bytes(after.status)
         case AnalysisTemplateObject(), AnalysisTemplateObject():
             return bytes(before.spec) == bytes(after.spec)
-        case (
-            ConfigMapObject(),
-            ConfigMapObject(),
-        ):  # only a read of the new version says whether its content is another one
-            return False
-        case _:
+        case _:  # of a ConfigMap only a read of the new version says whether its content is another one
             return False
 
 

@@ -51,15 +51,19 @@ class ProviderCredentials:
     async def endpoint_of(self, server: MetricServer) -> MetricEndpoint | NotRead:
         """The endpoint with its credentials as they are now: one request for each Secret. Raises: nothing on purpose."""
         try:
-            secrets = {name: await self._secret(name) for name in _secrets_of(server)}
+            names = dict.fromkeys(place.name for place in server.places if isinstance(place, InSecret))
+            secrets = {name: await self._secret(name) for name in names}
             values = {place: self._value(place, secrets) for place in server.credentials}
-            authorities = "" if server.ca_file is None else self._file(server.ca_file)
-            if problem := _no_authorities(authorities):
-                raise _Missing(f"{server.ca_file}: {problem}")
+            authorities = "" if server.ca_file is None else self._text_of(server.ca_file)
         except _Missing as exc:
             return NotRead(str(exc))
         except RolloutsError as exc:
             return NotRead(f"the API server could not be asked for a Secret: {exc}", lasting=False)
+        if authorities:
+            try:
+                ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=authorities)
+            except (ssl.SSLError, ValueError):
+                return NotRead(f"{server.ca_file}: has no usable PEM certificates")
         return endpoint_of_server(server, values, authorities=authorities)
 
     async def _secret(self, name: str) -> Mapping[str, Secret | None]:
@@ -80,58 +84,39 @@ class ProviderCredentials:
                     raise _Missing(f"Secret {name} in namespace {self._namespace} has no key {key}")
                 found = secrets[name][key]
             case InFile():
-                found = Secret(self._file(place).rstrip("\r\n"))
+                found = Secret(self._text_of(place).rstrip("\r\n"))
         problem = "is no text" if found is None else credential_problem(found.reveal())
         if problem or found is None:
             raise _Missing(f"{place} {problem}")
         return found
 
-    def _file(self, place: InFile) -> str:
+    def _text_of(self, place: InFile) -> str:
         # Without a thread: kubelet mounts Secrets and ConfigMaps in memory.
-        return _text_of(Path(place.path), self._folder)
+        path = Path(place.path)
+        try:
+            # A mounted Secret consists of links, all of them within its folder.
+            real = path.resolve(strict=True)
+            if not real.is_relative_to(self._folder.resolve()):
+                raise _Missing(f"file {path} leads out of {self._folder}")
+            opened = os.open(real, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            try:
+                if not stat.S_ISREG(os.fstat(opened).st_mode):
+                    raise _Missing(f"{path} is no file")
+                with os.fdopen(opened, "rb", closefd=False) as file:
+                    found = file.read(FILE_MAX_BYTES + 1)
+            finally:
+                os.close(opened)
+        except FileNotFoundError as exc:
+            raise _Missing(f"there is no file {path}; mount it with analysis.mounts of the chart's values") from exc
+        except (OSError, RuntimeError) as exc:  # RuntimeError: links in a circle
+            raise _Missing(f"file {path} cannot be read: {type(exc).__name__}") from exc
+        if len(found) > FILE_MAX_BYTES:
+            raise _Missing(f"file {path} has more than {FILE_MAX_BYTES >> 20} MiB")
+        try:
+            return found.decode()
+        except UnicodeDecodeError:
+            raise _Missing(f"file {path} is no text") from None
 
 
 class _Missing(Exception):
     """Somebody has to give what is missing; the text says what."""
-
-
-def _secrets_of(server: MetricServer) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(place.name for place in server.places if isinstance(place, InSecret)))
-
-
-def _text_of(path: Path, folder: Path) -> str:
-    """Raises: _Missing."""
-    try:
-        # A mounted Secret consists of links, all of them within its folder.
-        real = path.resolve(strict=True)
-        if not real.is_relative_to(folder.resolve()):
-            raise _Missing(f"file {path} leads out of {folder}")
-        opened = os.open(real, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        try:
-            if not stat.S_ISREG(os.fstat(opened).st_mode):
-                raise _Missing(f"{path} is no file")
-            with os.fdopen(opened, "rb", closefd=False) as file:
-                found = file.read(FILE_MAX_BYTES + 1)
-        finally:
-            os.close(opened)
-    except FileNotFoundError as exc:
-        raise _Missing(f"there is no file {path}; mount it with analysis.mounts of the chart's values") from exc
-    except (OSError, RuntimeError) as exc:  # RuntimeError: links in a circle
-        raise _Missing(f"file {path} cannot be read: {type(exc).__name__}") from exc
-    if len(found) > FILE_MAX_BYTES:
-        raise _Missing(f"file {path} has more than {FILE_MAX_BYTES >> 20} MiB")
-    try:
-        return found.decode()
-    except UnicodeDecodeError:
-        raise _Missing(f"file {path} is no text") from None
-
-
-def _no_authorities(text: str) -> str:
-    """Why there are no certificates in it; "" for nothing, and for no text."""
-    if not text:
-        return ""
-    try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=text)
-    except (ssl.SSLError, ValueError):
-        return "has no usable PEM certificates"
-    return ""

@@ -43,6 +43,8 @@ from rollouts.traffic.registry import REFUSED
 _NOT_ALLOWED = "cannot create resource"
 """The API server's own words when RBAC forbids a request; a webhook that refuses also answers 403, in other words."""
 
+_REPLACED = ("apiVersion", "kind", "metadata", "status")
+
 log = structlog.get_logger()
 
 
@@ -57,8 +59,8 @@ def server_of(name: str, spec: Manifest, *, folder: Path, taken: bool) -> Metric
     """
     problems = Problems(quotes=False)
     server = read_metric_provider(spec, problems)
-    for each in declaration_problems(name, server, folder=str(folder), taken=taken):
-        problems.add(each.path, each.message)
+    for problem in declaration_problems(name, server, folder=str(folder), taken=taken):
+        problems.add(problem.path, problem.message)
     if found := problems.found():
         raise SpecInvalid(found)
     return server
@@ -72,15 +74,20 @@ def provider_of(name: str, spec: Mapping[str, Any], fixed: Mapping[str, Provider
 
     Raises: SpecInvalid, with every problem; paths are those of the object.
     """
-    problems = [SpecProblem("metadata.name", why)] if (why := _taken(name, fixed)) else []
-    problems += provider_problems(spec)
+    problems = list(provider_problems(spec))
+    if name in fixed:
+        why = f"{name} is the name of a provider that comes with the controller; use another name, such as my-{name}"
+        problems.insert(0, SpecProblem("metadata.name", why))
+    elif name in REFUSED:
+        why = f"the controller refuses the name {name} ({REFUSED[name]}); use another name, such as my-{name}"
+        problems.insert(0, SpecProblem("metadata.name", why))
     found: Declared | None = None
     try:
         found = declared({**spec, "name": name})
     except SpecInvalid as exc:
-        told = {each.path for each in problems}
-        below = [SpecProblem(f"spec.{each.path}", each.message) for each in exc.problems]
-        problems += [each for each in below if each.path not in told]
+        told = {problem.path for problem in problems}
+        below = [SpecProblem(f"spec.{problem.path}", problem.message) for problem in exc.problems]
+        problems += [problem for problem in below if problem.path not in told]
     except Exception as exc:
         # No object's content can end the process, whatever error it causes.
         log.exception("traffic_provider_declaration_crashed", name=name)
@@ -115,8 +122,13 @@ async def tried(
                 written = await _created(f"{path}.result", managed, kind, client, namespace)
                 if isinstance(written, Judged):
                     return written
-                if says_in_test(provider, written) != want:
-                    return _not_known_again(f"{path}.result", written)
+                if says_in_test(provider, written) != want:  # we would create it again and again
+                    message = (
+                        f"{path}.result: the API server changes the object, and the provider no longer recognizes its own "
+                        "rule; write the fields that the API server adds to a copied rule into header.template: "
+                        f"{written.get('spec')}"
+                    )
+                    return Judged(False, Reason.TEST_REFUSED, message[:MESSAGE_MAX], REFUSED_AGAIN_S)
             except Unroutable as exc:
                 message = f"{path}.result: the controller cannot manage the object as the API server returns it: {exc}"
                 return Judged(False, Reason.TEST_REFUSED, message[:MESSAGE_MAX], REFUSED_AGAIN_S)
@@ -130,8 +142,16 @@ async def tried(
 
 async def _created(path: str, manifest: Manifest, kind: Kind, client: Client, namespace: str) -> Judged | Manifest:
     """The object as the API server would create it, or the verdict that ends the trial."""
+    given = manifest.get("metadata")
+    kept = {name: given[name] for name in ("labels", "annotations") if name in given} if isinstance(given, dict) else {}
+    made: Manifest = {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "metadata": {**kept, "generateName": "rollouts-dry-run-"},
+        **{part: value for part, value in manifest.items() if part not in _REPLACED},
+    }
     try:
-        answer = await client.create(kind, namespace, _as_new(manifest, kind), FIELD_MANAGER, dry_run=True, strict=True)
+        answer = await client.create(kind, namespace, made, FIELD_MANAGER, dry_run=True, strict=True)
     except TransientError:
         raise
     except ApiForbidden as exc:
@@ -152,35 +172,6 @@ async def _created(path: str, manifest: Manifest, kind: Kind, client: Client, na
     return found
 
 
-def _not_known_again(path: str, made: Manifest) -> Judged:
-    """The verdict when the API server adds fields to a copied rule: we would not recognize it, and create it again and again."""
-    message = (
-        f"{path}: the API server changes the object, and the provider no longer recognizes its own rule; write the fields "
-        f"that the API server adds to a copied rule into header.template: {made.get('spec')}"
-    )
-    return Judged(False, Reason.TEST_REFUSED, message[:MESSAGE_MAX], REFUSED_AGAIN_S)
-
-
 def _refused(path: str, exc: RolloutsError) -> Judged:
     message = f"{path}: the API server refuses it: {exc}"
     return Judged(False, Reason.TEST_REFUSED, message[:MESSAGE_MAX], REFUSED_AGAIN_S)
-
-
-def _as_new(manifest: Manifest, kind: Kind) -> Manifest:
-    given = manifest.get("metadata")
-    kept = {name: given[name] for name in ("labels", "annotations") if name in given} if isinstance(given, dict) else {}
-    body = {name: part for name, part in manifest.items() if name not in ("apiVersion", "kind", "metadata", "status")}
-    head = {
-        "apiVersion": kind.api_version,
-        "kind": kind.kind,
-        "metadata": {**kept, "generateName": "rollouts-dry-run-"},
-    }
-    return {**head, **body}
-
-
-def _taken(name: str, fixed: Mapping[str, Provider]) -> str:
-    if name in fixed:
-        return f"{name} is the name of a provider that comes with the controller; use another name, such as my-{name}"
-    if name in REFUSED:
-        return f"the controller refuses the name {name} ({REFUSED[name]}); use another name, such as my-{name}"
-    return ""

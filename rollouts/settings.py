@@ -17,12 +17,8 @@ from rollouts.errors import SettingsInvalid
 
 LogFormat: TypeAlias = Literal["json", "console"]
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
-
 ProxyModeSetting: TypeAlias = Literal["auto", "iptables", "nftables", "ipvs", "other"]
-
 DrainQueries: TypeAlias = Literal["own", "any"]
-
-_T = TypeVar("_T")
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 DEFAULT_LEASE_NAME = "rollouts-controller"
@@ -34,6 +30,7 @@ JOB_SERVICE_ACCOUNT = "rollouts-job-metrics"
 HTTPS_PORT = 443
 ANY_HOST = "*"
 
+_T = TypeVar("_T")
 _HOST_PATTERN = re.compile(r"\*|(?:\*\.)?[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?")
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
@@ -52,19 +49,10 @@ def own_identity() -> str:
 
 
 class MetricSettings(Struct, frozen=True, kw_only=True):
-    """What an administrator may configure about the metrics of analyses.
+    """What an administrator may configure about the metrics of analyses; the help of each flag says more.
 
     Args:
-        ca_file: certificates of authorities that are believed besides the public ones, PEM; None for none.
-        credentials: the only folder from which files that MetricProviders name are read.
-        tenant_hosts: hosts that templates may name besides declared servers, `a.example` or `*.example`; `*` for all public
-            ones; () for none.
-        tenant_ports: ports of these hosts.
-        tenant_http: these hosts may be asked without TLS, too.
-        refused_networks: networks that templates may not name besides: the cluster's own, where they are public.
-        jobs: whether the source `job` may create Jobs.
-        job_service_account: the ServiceAccount of all of them.
-        at_once: measurements that may be taken at the same time.
+        tenant_hosts: `a.example` or `*.example`; `*` for all public ones; () for none.
     """
 
     ca_file: Path | None = None
@@ -79,30 +67,19 @@ class MetricSettings(Struct, frozen=True, kw_only=True):
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """What an administrator may configure.
+    """What an administrator may configure; the help of each flag (`controller/command.py`) says more.
 
     Args:
         kubeconfig: None for $KUBECONFIG, ~/.kube/config, or the Pod's service account.
-        context: a context of the kubeconfig; None for its current one.
-        namespaces: the namespaces to work in; empty for all.
-        leader_elect: act only while holding the Lease. Without it two controllers would fight.
+        namespaces: empty for all.
+        leader_elect: without it two controllers would fight.
         lease_namespace: None for the connection's namespace.
-        metrics_address: where to serve /metrics; None to serve none.
-        health_address: where to serve /healthz and /readyz; None for the address of the metrics.
-        workers: passes that may run at the same time, each for another Rollout.
-        proxy_mode: how nodes proxy Services, if the cluster cannot be asked; `auto` asks it.
-        routers: names of traffic providers whose routes may have been managed before this process began.
-        data_planes: `NAMESPACE/GATEWAY=KIND:URL[,URL]` or `alb=aws:REGION`, read by `probes/named_planes.py`: the data planes
-            that can be asked.
-        data_plane_ca: file of CA certificates to trust for data planes and Prometheus, besides the public ones; None for none.
-        settle_times: `ROUTER=SECONDS` or `NAMESPACE/GATEWAY=SECONDS`, read by `controller/facts/settle_times.py`.
-        prometheus_url: URL of Prometheus' HTTP API; "" for none.
-        drain_queries: which series the queries of drain probes may read: those of their `own` namespace, or `any`.
-        config_versioning: whether revisions have copies of the ConfigMaps that their templates name; without it nothing of them
-            is read, whatever a spec says.
+        metrics_address, health_address: None to serve none, and for the address of the metrics.
+        data_planes: read by `probes/named_planes.py`.
+        settle_times: read by `controller/facts/settle_times.py`.
+        config_versioning: without it nothing of ConfigMaps is read, whatever a spec says.
         command_notes: whether a policy of the API server notes who gave a command; without it such a note is not believed.
         identity: the name of this process as holder of the Lease.
-        metrics: what analyses may ask, and with what.
     """
 
     kubeconfig: Path | None = None

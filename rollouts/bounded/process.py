@@ -3,7 +3,7 @@
 Expected flow: the process starts with the first call. The kernel ends a call that reaches its limit, and the next one finds a new
 child of a parent that has imported everything.
 
-Guarantees: no call runs on the event loop, whatever the function does; tenants take turns (`turns.py`).
+Guarantees: no call runs on the event loop, whatever the function does; tenants take turns.
 
 Assumptions: arguments and results can be pickled, and the function is one of a module.
 """
@@ -11,17 +11,18 @@ Assumptions: arguments and results can be pickled, and the function is one of a 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import pickle
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections import deque
+from collections.abc import AsyncIterator, Callable
 from typing import TypeVar, TypeVarTuple, Unpack, cast
 
 import structlog
 
 from rollouts.bounded.child import ANSWERED, ENDED, HEAD_BYTES, RAISED, READY
-from rollouts.bounded.turns import Turns
 from rollouts.errors import CallEnded
 from rollouts.ports import Clock
 
@@ -32,6 +33,8 @@ ANSWER_S = 10.0
 """For an answer in real time; on a machine without a free core 0.1 s of CPU may take seconds."""
 START_S = 120.0
 """For the start of the process in real time: its imports take a second of CPU, which a small `limits.cpu` stretches."""
+RESTS = 9
+"""After a turn a tenant waits for so many times its length, so it has at most a tenth of a core."""
 
 _Result = TypeVar("_Result")
 _Arguments = TypeVarTuple("_Arguments")
@@ -137,6 +140,69 @@ class BoundedProcess:
         if self._connection is not None:
             self._connection.close()
         self._connection = self._ready = None
+
+
+class Turns:
+    """Turns at one thing that serves one at a time: tenants take turns, and none gets more than its part of the time.
+
+    Args:
+        monotonic_s: seconds that never go back.
+    """
+
+    def __init__(self, *, monotonic_s: Callable[[], float]) -> None:
+        self._monotonic_s = monotonic_s
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}  # the tenant that was served last is the last one
+        self._rests_until_s: dict[str, float] = {}
+        self._taken = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    @contextlib.asynccontextmanager
+    async def turn(self, tenant: str) -> AsyncIterator[None]:
+        """A turn of the tenant's. Cancellation: safe."""
+        mine = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(tenant, deque()).append(mine)
+        self._next()
+        try:
+            await mine
+        except asyncio.CancelledError:
+            if mine.done() and not mine.cancelled():
+                self._over()
+            raise
+        began_s = self._monotonic_s()
+        try:
+            yield
+        finally:
+            now_s = self._monotonic_s()
+            self._rests_until_s[tenant] = now_s + RESTS * (now_s - began_s)
+            self._over()
+
+    def _over(self) -> None:
+        self._taken = False
+        self._next()
+
+    def _next(self) -> None:
+        """Gives the turn to the first tenant that does not rest; looks again when the first has rested."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        now_s = self._monotonic_s()
+        self._rests_until_s = {tenant: until_s for tenant, until_s in self._rests_until_s.items() if until_s > now_s}
+        for tenant in () if self._taken else tuple(self._waiting):
+            if tenant in self._rests_until_s:
+                continue
+            line = self._waiting.pop(tenant)
+            while line and not self._taken:
+                first = line.popleft()
+                if not first.done():  # cancelled
+                    self._taken = True
+                    first.set_result(None)
+            if line:
+                self._waiting[tenant] = line
+            if self._taken:
+                return
+        if self._waiting and not self._taken:
+            wait_s = min(self._rests_until_s[tenant] for tenant in self._waiting) - now_s
+            self._timer = asyncio.get_running_loop().call_later(wait_s, self._next)
 
 
 async def _until_ready(connection: socket.socket) -> None:

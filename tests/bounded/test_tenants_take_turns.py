@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from rollouts.bounded.turns import RESTS, Turns
+from rollouts.bounded.process import RESTS, Turns
 
 pytestmark = pytest.mark.virtual_time
 

@@ -100,8 +100,8 @@ async def test_a_dumb_terminal_gets_a_line_for_each_change(there: Served, monkey
             return [each["metadata"]["name"] for each in followed.all(ROLLOUT)]
 
         showing = asyncio.create_task(
-            show(session, followed, console=console, picture=lambda: None, text=lambda _: names(),
-                 ended=lambda: len(names()) == 2)
+            show(session, followed, console=console, seen=names, picture=lambda *_: "", text=lambda seen, _: seen,
+                 ended=lambda seen: len(seen) == 2)
         )  # fmt: skip
         for name in ("a", "b"):
             await there.create(ROLLOUT, rollout("default", name, {"canary": {}}))

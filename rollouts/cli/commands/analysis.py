@@ -7,14 +7,14 @@ from typing import Annotated
 import typer
 from rich.console import Console, RenderableType
 
-from rollouts.cli.commands.get import print_manifest, print_manifests, show
+from rollouts.cli.commands.get import print_manifests, show
 from rollouts.cli.commands.verbs import FIELD_MANAGER
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.listing import print_drawn, print_line
 from rollouts.cli.terminal.options import Output, fail, on_cluster
 from rollouts.cli.terminal.runs import draw_run, runs_table
 from rollouts.cli.terminal.text import plain
-from rollouts.cli.view.follow import Collection, Followed, following, list_all, named
+from rollouts.cli.view.follow import Collection, following, list_all, named
 from rollouts.cli.view.runs import RunLine, run_line, run_text
 from rollouts.cli.view.session import Options, Session, open_session
 from rollouts.cluster.decoding import manifest_from
@@ -78,7 +78,7 @@ async def get_run(
             return await follow_run(session, name, console=console)
         run = await _read(session, name)
         if output is not None:
-            print_manifest(run, output, console)
+            print_manifests(run, output, console)
         else:
             ascii_only = console.options.ascii_only
             print_drawn(console, draw_run(run_line(run), now_s=session.clock.now_s(), ascii_only=ascii_only))
@@ -122,34 +122,25 @@ async def follow_run(session: Session, name: str, *, console: Console) -> Exit:
     Raises: ApiNotFound, also when it is deleted meanwhile; what `Client` raises.
     """
     async with following(session, named(ANALYSIS_RUN, session.namespace, name)) as followed:
-        last = _seen(followed)
-        if last is None:
+
+        def seen() -> RunLine | None:
+            return next(map(run_line, followed.all(ANALYSIS_RUN)), None)
+
+        def picture(run: RunLine, now_s: float) -> RenderableType:
+            return draw_run(run, now_s=now_s, ascii_only=console.options.ascii_only)
+
+        def text(run: RunLine, _: float) -> list[str]:
+            return [plain(run_text(run))]
+
+        if seen() is None:
             raise ApiNotFound(f"there is no AnalysisRun {name} in namespace {session.namespace}")
-
-        def picture() -> RenderableType | None:
-            run = _seen(followed)
-            if run is None:
-                return None
-            return draw_run(run, now_s=session.clock.now_s(), ascii_only=console.options.ascii_only)
-
-        def text(_: float) -> list[str] | None:
-            run = _seen(followed)
-            return None if run is None else [plain(run_text(run))]
-
-        def ended() -> bool:
-            run = _seen(followed)
-            return run is not None and run.phase.over
-
-        await show(session, followed, console=console, picture=picture, text=text, ended=ended)
-        last = _seen(followed)
-        if last is None:
+        await show(
+            session, followed, console=console, seen=seen, picture=picture, text=text, ended=lambda run: run.phase.over
+        )
+        if (last := seen()) is None:
             raise ApiNotFound(f"AnalysisRun {name} was deleted before it was over")
         return Exit.OK if last.phase is AnalysisPhase.SUCCESSFUL else Exit.BAD
 
 
 async def _read(session: Session, name: str) -> Manifest:
     return manifest_from(await session.client.get(ANALYSIS_RUN, session.namespace, name))
-
-
-def _seen(followed: Followed) -> RunLine | None:
-    return next(map(run_line, followed.all(ANALYSIS_RUN)), None)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Sequence
 from itertools import pairwise
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 import yaml
@@ -36,9 +36,11 @@ from rollouts.cli.view.objects import (
     view_of,
 )
 from rollouts.cli.view.session import Options, Session, open_session
+from rollouts.cli.view.tree import RolloutView
 from rollouts.manifests.ownership import NAME, name_label
-from rollouts.objects import ANALYSIS_RUN, EVENT, POD, REPLICA_SET, ROLLOUT, Key, Manifest
+from rollouts.objects import ANALYSIS_RUN, EVENT, POD, REPLICA_SET, ROLLOUT, Key, Manifest, mapping
 
+T = TypeVar("T")
 REDRAW_S = 1.0  # ages and countdowns on the screen; the API server is not asked
 
 
@@ -73,7 +75,7 @@ async def get(
     async with open_session(options) as session:
         key = Key(session.namespace, name)
         if output in (Output.JSON, Output.YAML):
-            print_manifest(await the_rollout(session, name), output, console)
+            print_manifests(await the_rollout(session, name), output, console)
         elif watch:
             await _watch_one(session, key, console=console)
         else:
@@ -109,50 +111,42 @@ def history_rows(seen: RolloutObjects) -> tuple[HistoryRow, ...]:
     # The newest entry is last, so a revision that was rolled out twice shows its last outcome.
     last = {entry.revision: entry for entry in status.history}
     kept = {revision_of(replica_set): replica_set for replica_set in seen.replica_sets}
-    ordered = sorted(seen.replica_sets, key=lambda each: (number_of(each), revision_of(each)))
-    changed = {}  # what changed of the configuration since the kept revision before it; nothing for the first
-    if any(map(uses_of, ordered)):
-        changed = {
-            revision_of(after): changes_text(uses_of(before), uses_of(after)) for before, after in pairwise(ordered)
-        }
+    ordered = sorted(seen.replica_sets, key=lambda kept: (number_of(kept), revision_of(kept)))
+    # What changed of the configuration since the kept revision before it; nothing for the first.
+    pairs = pairwise(ordered) if any(map(uses_of, ordered)) else ()
+    changed = {revision_of(after): changes_text(uses_of(before), uses_of(after)) for before, after in pairs}
     rows = []
     for revision in kept.keys() | last.keys():
-        replica_set, entry = kept.get(revision), last.get(revision)
-        number = number_of(replica_set) if replica_set is not None else 0
+        replica_set, entry = kept.get(revision, {}), last.get(revision)
         under_way = revision == status.current_revision != status.stable_revision
         authors = status.authors if under_way else entry.authors if entry is not None else ()
-        rows.append(
-            HistoryRow(
-                number=number or (entry.number if entry is not None else 0),
-                revision=revision,
-                roles=roles_of(revision, status),
-                outcome=entry.outcome if entry is not None else "",
-                images=images_of(replica_set) if replica_set is not None else (),
-                kept=replica_set is not None,
-                ready=(replica_set.get("status") or {}).get("readyReplicas", 0) if replica_set is not None else 0,
-                desired=replica_set["spec"].get("replicas", 1) if replica_set is not None else 0,
-                finished_at_s=entry.finished_at_s if entry is not None else None,
-                took_s=entry.finished_at_s - entry.started_at_s if entry is not None else None,
-                config=changed.get(revision),
-                commands=", ".join(f"{author.verb} by {author.by}" for author in authors),
-            )
+        row = HistoryRow(
+            number=number_of(replica_set) or (entry.number if entry is not None else 0),
+            revision=revision,
+            roles=roles_of(revision, status),
+            outcome=entry.outcome if entry is not None else "",
+            images=images_of(replica_set),
+            kept=revision in kept,
+            ready=mapping(replica_set.get("status")).get("readyReplicas", 0),
+            desired=mapping(replica_set.get("spec")).get("replicas", 1) if replica_set else 0,
+            finished_at_s=entry.finished_at_s if entry is not None else None,
+            took_s=entry.finished_at_s - entry.started_at_s if entry is not None else None,
+            config=changed.get(revision),
+            commands=", ".join(f"{author.verb} by {author.by}" for author in authors),
         )
+        rows.append(row)
     return tuple(sorted(rows, key=lambda row: (-row.number, row.revision)))
 
 
 def collections_of(key: Key) -> tuple[Collection, ...]:
     """The collections that the tree of one Rollout needs."""
     mine = {"labelSelector": f"{NAME}={name_label(key.name)}"}
+    about = {"fieldSelector": f"regarding.kind=Rollout,regarding.name={key.name}"}
     return (
         named(ROLLOUT, key.namespace, key.name),
         Collection(kind=REPLICA_SET, namespace=key.namespace, query=mine),
         Collection(kind=POD, namespace=key.namespace, query=mine, optional=True),
-        Collection(
-            kind=EVENT,
-            namespace=key.namespace,
-            query={"fieldSelector": f"regarding.kind=Rollout,regarding.name={key.name}"},
-            optional=True,
-        ),
+        Collection(kind=EVENT, namespace=key.namespace, query=about, optional=True),
         Collection(kind=ANALYSIS_RUN, namespace=key.namespace, query=mine, optional=True),
     )
 
@@ -164,14 +158,14 @@ def seen_in(followed: Followed, key: Key) -> RolloutObjects | None:
         return None
     replica_sets = tuple(thing for thing in followed.all(REPLICA_SET) if controlled_by(thing, rollout))
     owned = {replica_set["metadata"]["uid"] for replica_set in replica_sets}
-    pods = [
+    pods = tuple(
         pod
         for pod in followed.all(POD)
         if any(owner.get("uid") in owned for owner in pod["metadata"].get("ownerReferences") or ())
-    ]
+    )
     events = tuple(event for event in followed.all(EVENT) if belongs_to(event, rollout))
     runs = tuple(run for run in followed.all(ANALYSIS_RUN) if is_run_about(run, rollout))
-    return RolloutObjects(rollout=rollout, replica_sets=replica_sets, pods=tuple(pods), events=events, runs=runs)
+    return RolloutObjects(rollout=rollout, replica_sets=replica_sets, pods=pods, events=events, runs=runs)
 
 
 async def read(session: Session, key: Key) -> RolloutObjects:
@@ -204,18 +198,15 @@ async def _watch_one(session: Session, key: Key, *, console: Console) -> None:
         if seen_in(followed, key) is None:
             raise await no_rollout(session, key.name)
 
-        def picture() -> RenderableType | None:
-            seen = seen_in(followed, key)
-            if seen is None:
-                return None
-            view, now_s, ascii_only = view_of(seen), session.clock.now_s(), console.options.ascii_only
+        def seen() -> RolloutView | None:
+            objects = seen_in(followed, key)
+            return view_of(objects) if objects is not None else None
+
+        def picture(view: RolloutView, now_s: float) -> RenderableType:
+            ascii_only = console.options.ascii_only
             return fitting(view, console, lines=console.height - 1, now_s=now_s, ascii_only=ascii_only)
 
-        def text(now_s: float) -> list[str] | None:
-            seen = seen_in(followed, key)
-            return lines_of(view_of(seen), now_s=now_s) if seen is not None else None
-
-        await show(session, followed, console=console, picture=picture, text=text)
+        await show(session, followed, console=console, seen=seen, picture=picture, text=lines_of)
         console.print(f"{key.namespace}/{key.name} was deleted", highlight=False, markup=False)
 
 
@@ -231,22 +222,20 @@ async def _list(options: Options, *, all_namespaces: bool, selector: str, watch:
         replica_sets = Collection(kind=REPLICA_SET, namespace=namespace, query={"labelSelector": NAME})
         async with following(session, rollouts, *([replica_sets] if wide else [])) as followed:
 
-            def picture() -> RenderableType:
+            def picture(rows: list[RolloutRow], now_s: float) -> RenderableType:
                 arrow = marks_for(ascii_only=console.options.ascii_only).arrow
-                rows, now_s = _rows(followed, wide=wide), session.clock.now_s()
                 return rollout_table(rows, now_s=now_s, wide=wide, all_namespaces=all_namespaces, arrow=arrow)
 
+            def text(rows: list[RolloutRow], now_s: float) -> list[str]:
+                return [line(row.view, now_s=now_s) for row in rows]
+
             if watch:
-
-                def text(now_s: float) -> list[str]:
-                    return [line(row.view, now_s=now_s) for row in _rows(followed, wide=wide)]
-
-                await show(session, followed, console=console, picture=picture, text=text)
-            elif not followed.all(ROLLOUT):
+                await show(session, followed, console=console, seen=lambda: _rows(followed), picture=picture, text=text)
+            elif rows := _rows(followed):
+                print_drawn(console, picture(rows, session.clock.now_s()))
+            else:
                 where = f" in namespace {namespace}" if namespace else ""
                 fail(f"no Rollouts found{where}{f' with labels {selector}' if selector else ''}")
-            else:
-                print_drawn(console, picture())
     return Exit.OK
 
 
@@ -261,81 +250,76 @@ async def show(
     followed: Followed,
     *,
     console: Console,
-    picture: Callable[[], RenderableType | None],
-    text: Callable[[float], list[str] | None],
-    ended: Callable[[], bool] = lambda: False,
+    seen: Callable[[], T | None],
+    picture: Callable[[T, float], RenderableType],
+    text: Callable[[T, float], list[str]],
+    ended: Callable[[T], bool] = lambda _: False,
 ) -> None:
     """Shows every change until there is nothing to show: live where it can be redrawn, otherwise every line that is new.
 
     Args:
-        text: makes the lines for a time; lines that are equal at time 0 differ only in ages and countdowns.
+        seen: what is followed, as it is now; None when it is gone.
+        picture, text: of that at a time; lines that are equal at time 0 differ only in ages and countdowns.
         ended: whether what is shown is the last.
     """
     if not can_redraw(console):
         last: set[str] = set()
         async for _ in changes(followed, at_least_every_s=3_600.0):
-            same, now = text(0.0), text(session.clock.now_s())
-            if same is None or now is None:
+            if (now := seen()) is None:
                 return
-            for mark, new in zip(same, now, strict=True):
+            same = text(now, 0.0)
+            for mark, new in zip(same, text(now, session.clock.now_s()), strict=True):
                 if mark not in last:
                     print_line(console, new)
             last = set(same)
-            if ended():
+            if ended(now):
                 return
         return
     with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
         last_drawn: RenderableType = ""
         try:
             async for _ in changes(followed, at_least_every_s=REDRAW_S):
-                drawing = picture()
-                if drawing is None:
+                if (now := seen()) is None:
                     return
-                last_drawn = drawing
+                last_drawn = picture(now, session.clock.now_s())
                 # The cursor stays on an empty line: at the end of a full one the terminal's echo of Ctrl-C would begin another.
-                live.update(Group(drawing, ""), refresh=True)
-                if ended():
+                live.update(Group(last_drawn, ""), refresh=True)
+                if ended(now):
                     return
         finally:
             live.update(last_drawn)  # drawn when the block ends
 
 
-def _rows(followed: Followed, *, wide: bool) -> Iterable[RolloutRow]:
-    replica_sets = followed.all(REPLICA_SET) if wide else ()
+def _rows(followed: Followed) -> list[RolloutRow]:
+    rows = []
     for rollout in followed.all(ROLLOUT):
         status = status_of(rollout)
-        own = tuple(replica_set for replica_set in replica_sets if controlled_by(replica_set, rollout))
-        yield RolloutRow(
+        own = tuple(replica_set for replica_set in followed.all(REPLICA_SET) if controlled_by(replica_set, rollout))
+        row = RolloutRow(
             view=view_of(RolloutObjects(rollout=rollout, replica_sets=own)),
             created_at_s=parse_time(rollout["metadata"]["creationTimestamp"]),
             revision=status.current_revision,
             stable=status.stable_revision,
         )
+        rows.append(row)
+    return rows
 
 
-def print_manifests(items: Iterable[Manifest], output: str | None, console: Console) -> None:
-    """Prints objects as one List, as kubectl does."""
-    document = {"apiVersion": "v1", "kind": "List", "items": [_without_bookkeeping(item) for item in items]}
-    _print(document, output, console)
+def print_manifests(found: Manifest | Sequence[Manifest], output: Output, console: Console) -> None:
+    """Prints one object, or several as one List, as kubectl does: without managedFields, which few people want to see."""
 
+    def shown(thing: Manifest) -> Manifest:
+        return {
+            **thing,
+            "metadata": {name: part for name, part in thing["metadata"].items() if name != "managedFields"},
+        }
 
-def print_manifest(thing: Manifest, output: str | None, console: Console) -> None:
-    """Prints one object.
-
-    Args:
-        output: `json`; everything else is YAML.
-    """
-    _print(_without_bookkeeping(thing), output, console)
-
-
-def _print(document: Manifest, output: str | None, console: Console) -> None:
-    if output == "json":
+    if isinstance(found, dict):
+        document = shown(found)
+    else:
+        document = {"apiVersion": "v1", "kind": "List", "items": [shown(thing) for thing in found]}
+    if output is Output.JSON:
         text = json.dumps(document, indent=2, ensure_ascii=True)
     else:
         text = yaml.safe_dump(document, sort_keys=False, allow_unicode=False)
     console.out(text.rstrip("\n"), highlight=False)
-
-
-def _without_bookkeeping(thing: Manifest) -> Manifest:
-    """The object without managedFields, as kubectl prints it: few people want to see who wrote which field."""
-    return {**thing, "metadata": {name: part for name, part in thing["metadata"].items() if name != "managedFields"}}

@@ -148,7 +148,7 @@ def line(view: RolloutView, *, now_s: float) -> str:
     return plain(text)
 
 
-def lines_of(view: RolloutView, *, now_s: float) -> list[str]:
+def lines_of(view: RolloutView, now_s: float) -> list[str]:
     """One Rollout in one line, and a line for each of its AnalysisRuns that the tree shows."""
     runs = (run for revision in view.revisions for run in revision.runs[:RUNS_SHOWN])
     return [line(view, now_s=now_s), *(plain(run_text(run)) for run in runs)]

@@ -17,7 +17,7 @@ from rollouts.api.status.wire import status_from_wire
 from rollouts.api.times import time_or_0
 from rollouts.cli.view.config import uses_of
 from rollouts.cli.view.durations import short
-from rollouts.cli.view.runs import RunLine, run_line
+from rollouts.cli.view.runs import run_line
 from rollouts.cli.view.tree import (
     ConditionLine,
     EventLine,
@@ -33,7 +33,7 @@ from rollouts.controller.observe.pods import pod_of
 from rollouts.core.lifecycle.conditions import WARNED
 from rollouts.core.lifecycle.preview import PREVIEW_READY
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.status import Condition, Phase, RolloutStatus, Traffic, WaitingFor
+from rollouts.core.model.status import Phase, RolloutStatus, Traffic, WaitingFor
 from rollouts.core.model.steps import WeightPercent
 from rollouts.manifests.ownership import NAME, REVISION, REVISION_NUMBER, name_label
 from rollouts.objects import Manifest, mapping
@@ -42,7 +42,6 @@ EVENTS_SHOWN = 6
 _GOOD_WHEN_FALSE = frozenset(
     {"Stalled", "Aborted", "RolledBack", "InvalidSpec", "InvalidCommand", "Paused", "Reconciling", *WARNED}
 )
-_SAID_ELSEWHERE = frozenset({"Paused", "Reconciling"})  # the head and the line "Waits" say so already
 _SHORTENED = frozenset({Reason.TIMED_PAUSE, Reason.AUTO_PROMOTION})
 _GIVEN_UP = frozenset(
     {
@@ -74,6 +73,7 @@ class RolloutObjects(Struct, frozen=True, kw_only=True):
 def view_of(seen: RolloutObjects) -> RolloutView:
     """The values that the tree of this Rollout is drawn from."""
     metadata = seen.rollout["metadata"]
+    namespace, name = metadata.get("namespace", ""), metadata["name"]
     spec = mapping(seen.rollout.get("spec"))
     status = status_of(seen.rollout)
     strategy = mapping(spec.get("strategy"))
@@ -84,8 +84,8 @@ def view_of(seen: RolloutObjects) -> RolloutView:
     wait = status.waiting_for
     invalid = next((c for c in status.conditions if c.type == "InvalidSpec" and c.status), None)
     return RolloutView(
-        namespace=metadata.get("namespace", ""),
-        name=metadata["name"],
+        namespace=namespace,
+        name=name,
         phase=status.phase if status.observed_generation else "",
         message=status.message,
         strategy=kind,
@@ -100,9 +100,7 @@ def view_of(seen: RolloutObjects) -> RolloutView:
         updated=status.updated_replicas,
         ready=status.ready_replicas,
         available=status.available_replicas,
-        waiting=wait_line(wait, status, namespace=metadata.get("namespace", ""), name=metadata["name"])
-        if wait
-        else None,
+        waiting=wait_line(wait, status, namespace=namespace, name=name) if wait else None,
         revisions=_revisions(seen, status),
         conditions=_bad_conditions(status),
         events=event_lines(seen.events)[-EVENTS_SHOWN:],
@@ -131,16 +129,16 @@ def traffic_words(traffic: Traffic | None) -> str:
     """The desired split and the confirmed one: `5 % confirmed (Config)`, `5 % desired, 1 % confirmed (Config)`."""
     if traffic is None:
         return ""
-    wanted = _split_words(traffic.desired_percent, traffic.desired_routes)
+
+    def split(percent: WeightPercent, routes: tuple[str, ...]) -> str:
+        return f"{percent_text(percent)} and route {', '.join(routes)}" if routes else percent_text(percent)
+
+    wanted = split(traffic.desired_percent, traffic.desired_routes)
     if traffic.observed_percent is None:
         return f"{wanted} desired, nothing confirmed yet"
-    observed = _split_words(traffic.observed_percent, traffic.observed_routes)
+    observed = split(traffic.observed_percent, traffic.observed_routes)
     by = f" ({traffic.verified_by})" if traffic.verified_by is not None else ""
     return f"{observed} confirmed{by}" if observed == wanted else f"{wanted} desired, {observed} confirmed{by}"
-
-
-def _split_words(percent: WeightPercent, routes: tuple[str, ...]) -> str:
-    return " and ".join([percent_text(percent), *([f"route {', '.join(routes)}"] if routes else [])])
 
 
 def status_of(rollout: Manifest) -> RolloutStatus:
@@ -159,9 +157,8 @@ def step_words(step: Mapping[str, Any]) -> str:
             case "pause", _:
                 return "pause until promoted"
             case "analysis", {"templates": [_, *_] as templates}:
-                return (
-                    f"analysis {', '.join(str(mapping(template).get('templateName', '?')) for template in templates)}"
-                )
+                names = (str(mapping(template).get("templateName", "?")) for template in templates)
+                return f"analysis {', '.join(names)}"
             case _, Mapping():
                 return " ".join([word, *(f"{key} {item}" for key, item in value.items() if _is_scalar(item))])
             case _:
@@ -185,13 +182,9 @@ def event_lines(events: Iterable[Manifest]) -> tuple[EventLine, ...]:
 
 def belongs_to(event: Manifest, rollout: Manifest) -> bool:
     """Whether an Event is about this Rollout, and not about an earlier one of the same name."""
-    regarding = mapping(event.get("regarding"))
-    metadata = rollout["metadata"]
-    return (
-        regarding.get("kind") == "Rollout"
-        and regarding.get("name") == metadata["name"]
-        and regarding.get("uid", metadata["uid"]) == metadata["uid"]
-    )
+    regarding, uid = mapping(event.get("regarding")), rollout["metadata"]["uid"]
+    named = (regarding.get("kind"), regarding.get("name")) == ("Rollout", rollout["metadata"]["name"])
+    return named and regarding.get("uid", uid) == uid
 
 
 def controlled_by(candidate: Manifest, rollout: Manifest) -> bool:
@@ -233,10 +226,8 @@ def _revisions(seen: RolloutObjects, status: RolloutStatus) -> tuple[RevisionLin
     leaves = {entry.revision: entry.at_s for entry in status.scale_downs}
     passed = {record.run: record.phase.over for record in status.analyses if record.passed}
     judged = [(run, passed.get(run["metadata"]["name"])) for run in seen.runs]
-    run_lines = [run_line(run, passed=over is True, unjudged=over is False) for run, over in judged]
-    runs: dict[str, list[RunLine]] = {}
-    for run in sorted(run_lines, key=lambda run: (run.phase.over, -run.created_at_s, run.name)):
-        runs.setdefault(run.revision, []).append(run)
+    runs = [run_line(run, passed=over is True, unjudged=over is False) for run, over in judged]
+    runs.sort(key=lambda run: (run.phase.over, -run.created_at_s, run.name))
     lines = []
     for replica_set in seen.replica_sets:
         revision = revision_of(replica_set)
@@ -250,7 +241,7 @@ def _revisions(seen: RolloutObjects, status: RolloutStatus) -> tuple[RevisionLin
             desired=mapping(replica_set.get("spec")).get("replicas", 1),
             pods=tuple(pod_line(pod) for pod in own),
             leaves_at_s=leaves.get(revision),
-            runs=tuple(runs.get(revision, ())),
+            runs=tuple(run for run in runs if run.revision == revision),
             config=uses_of(replica_set),
         )
         if line.desired or line.pods or line.roles:  # the others are `history`
@@ -284,25 +275,15 @@ def roles_of(revision: str, status: RolloutStatus) -> tuple[str, ...]:
     return ("canary",) if revision == status.current_revision else ()
 
 
-def _is_bad(condition: Condition, status: RolloutStatus) -> bool:
-    if condition.type in _SAID_ELSEWHERE and status.phase in (Phase.PAUSED, Phase.PROGRESSING):
-        return False
-    if condition.type == "InvalidSpec":
-        return False
-    if condition.type in _GOOD_WHEN_FALSE:
-        return condition.status
-    if condition.type == PREVIEW_READY:
-        return False  # a preview begins without pods, and its wait says so
-    if condition.type == "Ready" and status.phase in (Phase.PROGRESSING, Phase.PAUSED):
-        return False  # not ready is normal during an update
-    return not condition.status
-
-
 def _bad_conditions(status: RolloutStatus) -> tuple[ConditionLine, ...]:
     """The conditions that are not good; those with the same message (`Ready`, `Stalled`, `Aborted`) share a line."""
+    # The head and the line "Waiting" say more of an update; not ready is normal then.
+    # A preview begins without pods, and its wait says so; what is wrong with the spec has a line of its own.
+    unfinished = status.phase in (Phase.PAUSED, Phase.PROGRESSING)
+    left_out = {"InvalidSpec", PREVIEW_READY, *(("Paused", "Reconciling", "Ready") if unfinished else ())}
     lines: dict[tuple[str, str], ConditionLine] = {}
     for condition in status.conditions:
-        if not _is_bad(condition, status):
+        if condition.type in left_out or condition.status != (condition.type in _GOOD_WHEN_FALSE):
             continue
         same = lines.get((condition.reason, condition.message))
         type_ = f"{same.type}, {condition.type}" if same is not None else condition.type

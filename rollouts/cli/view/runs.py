@@ -5,9 +5,10 @@ Objects come as the server's JSON, and their status may be anything: what cannot
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -180,12 +181,8 @@ def run_text(run: RunLine) -> str:
 def _metric_line(metric: Mapping[str, Any], results: Mapping[str, MetricResult], spec: Mapping[str, Any]) -> MetricLine:
     name = str(metric.get("name") or "")
     result = results.get(name, MetricResult(name=name))
-    ended = (
-        (result.successful, "successful"),
-        (result.failed, "failed"),
-        (result.inconclusive, "inconclusive"),
-    )
-    counts = [f"{count} {word}" for count, word in ended if count]
+    ended = {"successful": result.successful, "failed": result.failed, "inconclusive": result.inconclusive}
+    counts = [f"{count} {word}" for word, count in ended.items() if count]
     if result.error:
         counts.append(count_of(result.error, "error"))
     planned = str(metric.get("count"))
@@ -213,24 +210,19 @@ def _measurement_line(measurement: Measurement, metric: Mapping[str, Any]) -> Me
         parts = value.split(" ")
         value = " ".join([part for part in parts if part.partition("=")[0] in read] or parts[:1])
     first = value.partition(" ")[0].rpartition("=")[2] if "=" in value else value
+    number = math.nan
+    if (one := found or _ONE_NUMBER.fullmatch(first)) is not None:
+        with contextlib.suppress(ValueError):
+            number = float(one[1])
     return MeasurementLine(
         at_s=measurement.started_at_s,
         phase=measurement.phase,
         value=f"{count_of(int(found[1]), 'restart')}, {found[2]}/{found[3]} ready" if found else value,
-        number=float(found[1]) if found else _number(first),
+        number=number if math.isfinite(number) else None,
         samples=measurement.samples,
         took_s=None if finished_at_s is None else finished_at_s - measurement.started_at_s,
         message=measurement.message,
     )
-
-
-def _number(value: str) -> float | None:
-    found = _ONE_NUMBER.fullmatch(value)
-    try:
-        number = math.nan if found is None else float(found[1])
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
 
 
 def condition_text(metric: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
@@ -241,9 +233,9 @@ def condition_text(metric: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
         spec: of the run, for the values of its arguments.
     """
     values = {
-        f"args.{each.get('name')}": str(each["value"])
-        for each in _mappings(spec.get("args"))
-        if isinstance(each.get("value"), str | int)
+        f"args.{argument.get('name')}": str(argument["value"])
+        for argument in _mappings(spec.get("args"))
+        if isinstance(argument.get("value"), str | int)
     }
     if isinstance(compared := mapping(metric.get("provider")).get("compare"), Mapping):
         effect, alpha = compared.get("effect", "?"), compared.get("alpha", f"{ALPHA:g}")
@@ -266,12 +258,10 @@ def _is_of_pods(metric: Mapping[str, Any]) -> bool:
 
 def _owner(run: Manifest) -> str:
     """Name of the Rollout that controls the run; "" for none."""
-    for owner_reference in _mappings(mapping(run.get("metadata")).get("ownerReferences")):
-        of_ours = (
-            owner_reference.get("kind") == ROLLOUT.kind and owner_reference.get("apiVersion") == ROLLOUT.api_version
-        )
-        if owner_reference.get("controller") and of_ours:
-            return str(owner_reference.get("name") or "")
+    ours = (ROLLOUT.api_version, ROLLOUT.kind)
+    for owner in _mappings(mapping(run.get("metadata")).get("ownerReferences")):
+        if owner.get("controller") and (owner.get("apiVersion"), owner.get("kind")) == ours:
+            return str(owner.get("name") or "")
     return ""
 
 
@@ -280,5 +270,5 @@ def _labels(run: Manifest) -> Mapping[str, str]:
     return {name: value for name, value in labels.items() if isinstance(value, str)}
 
 
-def _mappings(value: Any) -> Iterator[Mapping[str, Any]]:
-    yield from (each for each in (value if isinstance(value, list) else ()) if isinstance(each, Mapping))
+def _mappings(value: Any) -> list[Mapping[str, Any]]:
+    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []

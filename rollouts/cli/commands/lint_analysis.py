@@ -7,6 +7,7 @@ a measurement is what `noData` says, and an update that waits for it stands stil
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -20,6 +21,8 @@ from rollouts.api.spec.analysis.run import parse_run, parse_template
 from rollouts.api.spec.analysis.templates import TemplateName, run_of
 from rollouts.api.v1alpha1.wire import parse_duration
 from rollouts.cli.commands.metric_names import missing_metrics
+from rollouts.cli.kubernetes.parts import entries, is_a, mapping
+from rollouts.cli.kubernetes.schema import Problem
 from rollouts.core.model.analysis import Analysis
 from rollouts.core.model.rollout import RolloutSpec, analyses
 from rollouts.core.promql import filled_query
@@ -46,21 +49,17 @@ FileTemplates = Mapping[tuple[str | None, TemplateName], Any]
 """Specs of templates by namespace, as a file names it, and name; those of the cluster are in the namespace None."""
 
 
-def templates_of(manifests: Iterable[Any]) -> FileTemplates:
+def templates_of(manifests: Iterable[Manifest]) -> FileTemplates:
     """The analysis templates of files."""
-    scopes = {ANALYSIS_TEMPLATE.kind: False, CLUSTER_ANALYSIS_TEMPLATE.kind: True}
     found: dict[tuple[str | None, TemplateName], Any] = {}
-    for manifest in manifests:
-        if not isinstance(manifest, dict) or manifest.get("apiVersion") != ANALYSIS_TEMPLATE.api_version:
-            continue
-        scope, metadata = scopes.get(str(manifest.get("kind"))), manifest.get("metadata")
-        if scope is not None and isinstance(metadata, dict):
-            namespace = None if scope else metadata.get("namespace")
-            found[namespace, TemplateName(str(metadata.get("name") or ""), scope)] = manifest.get("spec")
+    for manifest, kind in product(manifests, (ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE)):
+        if is_a(manifest, kind) and isinstance(metadata := manifest.get("metadata"), dict):
+            name = TemplateName(str(metadata.get("name") or ""), cluster_scope=not kind.namespaced)
+            found[metadata.get("namespace") if kind.namespaced else None, name] = manifest.get("spec")
     return found
 
 
-def template_problems(spec: Any) -> Iterator[tuple[str, str]]:
+def template_problems(spec: Any) -> Iterator[Problem]:
     """Path and message of every problem of a template's spec; one that is no object has none here."""
     if not isinstance(spec, dict):
         return
@@ -68,8 +67,7 @@ def template_problems(spec: Any) -> Iterator[tuple[str, str]]:
         parse_template(spec)
     except SpecInvalid as invalid:
         yield from ((problem.path, problem.message) for problem in invalid.problems)
-    metrics = ((index, metric) for index, metric in enumerate(_list(spec.get("metrics"))) if isinstance(metric, dict))
-    for (index, metric), name in product(metrics, _CONDITIONS):
+    for (index, metric), name in product(entries(spec.get("metrics")), _CONDITIONS):
         source = metric.get(name)
         if not isinstance(source, str) or not source.strip() or _PLACE in source:
             continue  # one with an argument in it is known when the argument is
@@ -79,7 +77,7 @@ def template_problems(spec: Any) -> Iterator[tuple[str, str]]:
             yield f"spec.metrics[{index}].{name}", str(invalid)
 
 
-def rollout_problems(document: Manifest, spec: RolloutSpec, templates: FileTemplates) -> Iterator[tuple[str, str]]:
+def rollout_problems(document: Manifest, spec: RolloutSpec, templates: FileTemplates) -> Iterator[Problem]:
     """Path and message of every problem of the analyses of a Rollout together with their templates.
 
     An analysis with a template that is not in the files, or that is wrong by itself, has none here: the first may be in the
@@ -113,7 +111,7 @@ class _Files:
         return spec if isinstance(spec, dict) else None
 
 
-def _run_problems(document: Manifest, analysis: Analysis, find: _Files, *, revision: str) -> Iterator[tuple[str, str]]:
+def _run_problems(document: Manifest, analysis: Analysis, find: _Files, *, revision: str) -> Iterator[Problem]:
     """Conditions that cannot be evaluated once their arguments are in them. Raises: SpecInvalid, where no run can be made."""
     manifest = {**document, "metadata": {**_GIVEN_BY_THE_CLUSTER, **document.get("metadata", {})}}
     run = run_of(use_in(analysis), find, Updated(manifest=manifest, stable="stable", latest=revision))
@@ -127,21 +125,19 @@ def _run_problems(document: Manifest, analysis: Analysis, find: _Files, *, revis
                 yield analysis.path, f"{name} of {metric.rules.name!r}, with its arguments: {invalid}"
 
 
-def query_remarks(spec: Any, known: Collection[str]) -> Iterator[tuple[str, str]]:
+def query_remarks(spec: Any, known: Collection[str]) -> Iterator[Problem]:
     """Path and message for each metric of a query that is not among the known ones.
 
     Args:
         spec: of a template.
         known: the metrics of the Prometheus of queries that name none; those that name another are left out.
     """
-    if not isinstance(spec, dict):
-        return
     defaults = {
-        f"args.{each.get('name')}": str(each["value"])
-        for each in _list(spec.get("args"))
-        if isinstance(each, dict) and isinstance(each.get("value"), str | int)
+        f"args.{argument.get('name')}": str(argument["value"])
+        for _, argument in entries(mapping(spec).get("args"))
+        if isinstance(argument.get("value"), str | int)
     }
-    for index, metric in enumerate(_list(spec.get("metrics"))):
+    for index, metric in entries(mapping(spec).get("metrics")):
         match metric:
             case {"provider": {"prometheus": {"query": str(query)} as asked}}:
                 queries = [("prometheus.query", query)]
@@ -156,23 +152,22 @@ def query_remarks(spec: Any, known: Collection[str]) -> Iterator[tuple[str, str]
             yield from ((f"spec.metrics[{index}].provider.{name}", why) for why in missing_metrics(filled, known))
 
 
-def cluster_remarks(spec: Any) -> Iterator[tuple[str, str]]:
+def cluster_remarks(spec: Any) -> Iterator[Problem]:
     """Path and message for conditions that read what the cluster's own sources do not show, and for too short intervals.
 
     Args:
         spec: of a template.
     """
-    for index, metric in enumerate(_list(spec.get("metrics")) if isinstance(spec, dict) else ()):
-        provider = metric.get("provider") if isinstance(metric, dict) else None
-        for name in NAMES.keys() & provider.keys() if isinstance(provider, dict) else ():
-            yield from _condition_remarks(metric, f"spec.metrics[{index}]", name)
+    shorter = f"is shorter than {AGAIN_S:g}s, in which there is a new sample"
+    for index, metric in entries(mapping(spec).get("metrics")):
+        path, provider = f"spec.metrics[{index}]", mapping(metric.get("provider"))
+        for name in NAMES.keys() & provider.keys():
+            yield from _condition_remarks(metric, path, name)
             if name != "hpa" and _is_short(metric):
-                told = f"is shorter than {AGAIN_S:g}s, in which there is a new sample: one would count several times"
-                yield f"spec.metrics[{index}].interval", told
-        match provider:
-            case {"compare": {"of": dict(compared)}} if NAMES.keys() & compared.keys() and _is_short(metric):
-                told = f"is shorter than {AGAIN_S:g}s, in which there is a new sample: looks between would count for nothing"
-                yield f"spec.metrics[{index}].interval", told
+                yield f"{path}.interval", f"{shorter}: one would count several times"
+        compared = mapping(mapping(provider.get("compare")).get("of"))
+        if NAMES.keys() & compared.keys() and _is_short(metric):
+            yield f"{path}.interval", f"{shorter}: looks between would count for nothing"
 
 
 def _is_short(metric: Mapping[str, Any]) -> bool:
@@ -182,31 +177,30 @@ def _is_short(metric: Mapping[str, Any]) -> bool:
         return False
 
 
-def _condition_remarks(metric: Mapping[str, Any], path: str, provider: str) -> Iterator[tuple[str, str]]:
+def _condition_remarks(metric: Mapping[str, Any], path: str, provider: str) -> Iterator[Problem]:
     known = ", ".join(sorted(NAMES[provider]))
     for name in _CONDITIONS:
         source = metric.get(name)
-        if not isinstance(source, str) or _PLACE in source:
-            continue
-        for read in _READ.findall(source):
-            if read.removeprefix(".") not in NAMES[provider]:
-                yield f"{path}.{name}", f"result{read[:40]} is nothing that {provider} shows: there is {known}"
+        if isinstance(source, str) and _PLACE not in source:
+            for read in _READ.findall(source):
+                if read.removeprefix(".") not in NAMES[provider]:
+                    yield f"{path}.{name}", f"result{read[:40]} is nothing that {provider} shows: there is {known}"
 
 
-def no_evidence_remarks(spec: Any) -> Iterator[tuple[str, str]]:
+def no_evidence_remarks(spec: Any) -> Iterator[Problem]:
     """Path and message for conditions of a template that hold where nothing was measured, and are not asked then."""
-    for index, metric in enumerate(_list(spec.get("metrics")) if isinstance(spec, dict) else ()):
-        if not isinstance(metric, dict) or metric.get("minSamples") == 0:
+    for index, metric in entries(mapping(spec).get("metrics")):
+        if metric.get("minSamples") == 0:
             continue
         path, then = f"spec.metrics[{index}]", metric.get("noData") or "inconclusive"
-        helps = "with minSamples: 0 the condition decides"
+        helps = f"({then}); with minSamples: 0 the condition decides"
         success, failure = metric.get("successCondition"), metric.get("failureCondition")
         if _holds_of_nothing(success, defaults=True):
             what = "calls it a success when there is no number; that is no evidence, and the measurement is what noData says"
-            yield f"{path}.successCondition", f"{what} ({then}); {helps}"
+            yield f"{path}.successCondition", f"{what} {helps}"
         if _holds_of_nothing(failure, defaults=True) and not _holds_of_nothing(failure, defaults=False):
             what = "gives a missing number a value, and is not asked then: the measurement is what noData says"
-            yield f"{path}.failureCondition", f"{what} ({then}); {helps}"
+            yield f"{path}.failureCondition", f"{what} {helps}"
 
 
 def _holds_of_nothing(source: Any, *, defaults: bool) -> bool:
@@ -220,13 +214,7 @@ def _holds_of_nothing(source: Any, *, defaults: bool) -> bool:
     if not (condition.reads.of_missing or condition.reads.of_finite):
         return False
     for value in _NOTHING:
-        try:
+        with contextlib.suppress(ExpressionFailed):
             if condition.holds(value, now_s=0.0):
                 return True
-        except ExpressionFailed:
-            continue
     return False
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []

@@ -45,10 +45,7 @@ def add_runs(branch: Tree, runs: tuple[RunLine, ...], *, now_s: float, marks: Te
 def run_head(run: RunLine, *, now_s: float, marks: TerminalMarks) -> Text:
     """One line: what it is about, its phase, and for how long."""
     style = PHASE_STYLE[run.phase]
-    text = Text()
-    text.append(f"{_mark(run.phase, marks)} ", style)
-    text.append(plain(run.about))
-    text.append(f"  {run.phase}", style)
+    text = Text.assemble((f"{_mark(run.phase, marks)} ", style), plain(run.about), (f"  {run.phase}", style))
     if run.ending:
         text.append("  told to end", "yellow")
     if run.passed:
@@ -89,12 +86,10 @@ def runs_table(runs: Iterable[RunLine], *, now_s: float, wide: bool = False, all
     """The list of AnalysisRuns."""
     ranks = {"NAME": 0, "PHASE": 0, "ROLLOUT": 1, "FOR": 2, "METRICS": 3, "AGE": 4}
     columns = [Column(header, 0 if wide else rank) for header, rank in ranks.items()]
-    more_headers = ["REVISION", "TOOK", "MESSAGE"] if wide else ["MESSAGE"]
-    columns = [*([Column("NAMESPACE")] if all_namespaces else []), *columns, *map(Column, more_headers)]
+    columns += map(Column, ["REVISION", "TOOK", "MESSAGE"] if wide else ["MESSAGE"])
     lines = []
     for run in runs:
         took = run.completed_at_s - run.started_at_s if run.completed_at_s and run.started_at_s else None
-        more = [run.revision or "-", short(took) if took is not None else "-"] if wide else []
         cells = [
             run.name,
             run.phase,
@@ -102,14 +97,13 @@ def runs_table(runs: Iterable[RunLine], *, now_s: float, wide: bool = False, all
             str(run.gate or BY_HAND),
             f"{run.successful}/{run.counted}",
             short(now_s - run.created_at_s),
-            *more,
+            *([run.revision or "-", short(took) if took is not None else "-"] if wide else []),
             run.message,
         ]
-        where = [run.namespace] if all_namespaces else []
-        styled = [Text(plain(cell)) for cell in (*where, *cells)]
-        styled[len(where) + 1].stylize(PHASE_STYLE[run.phase])
-        lines.append(styled)
-    return Listing(columns, lines)
+        line = [Text(plain(cell)) for cell in cells]
+        line[1].stylize(PHASE_STYLE[run.phase])
+        lines.append([Text(plain(run.namespace)), *line] if all_namespaces else line)
+    return Listing([*([Column("NAMESPACE")] if all_namespaces else []), *columns], lines)
 
 
 def draw_run(run: RunLine, *, now_s: float, ascii_only: bool = False) -> RenderableType:
@@ -141,34 +135,33 @@ def draw_run(run: RunLine, *, now_s: float, ascii_only: bool = False) -> Rendera
     return Group(*parts)
 
 
-def _metrics_table(metrics: tuple[MetricLine, ...], *, marks: TerminalMarks) -> Table:
+def _table(*headers: str) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for header in ("METRIC", "VERDICT", "VALUE", "CONDITION", "MEASURED", "TREND", "WHY"):
+    for header in headers:
         table.add_column(header, overflow="fold")
+    return table
+
+
+def _metrics_table(metrics: tuple[MetricLine, ...], *, marks: TerminalMarks) -> Table:
+    table = _table("METRIC", "VERDICT", "VALUE", "CONDITION", "MEASURED", "TREND", "WHY")
     for metric in metrics:
-        style = PHASE_STYLE[metric.phase]
-        table.add_row(
-            Text(_name(metric)),
-            Text(f"{_mark(metric.phase, marks)} {metric.phase}", style),
-            Text(plain(metric.value) or "-"),
-            Text(plain(metric.condition) or "-"),
-            Text(plain(metric.counts) or "-"),
-            sparkline(metric.measurements, marks=marks),
-            Text(plain(metric.message) or "-"),
+        value, condition, counts, why = (
+            Text(plain(text) or "-") for text in (metric.value, metric.condition, metric.counts, metric.message)
         )
+        verdict = Text(f"{_mark(metric.phase, marks)} {metric.phase}", PHASE_STYLE[metric.phase])
+        trend = sparkline(metric.measurements, marks=marks)
+        table.add_row(Text(_name(metric)), verdict, value, condition, counts, trend, why)
     return table
 
 
 def _measurements_table(metric: MetricLine, *, now_s: float, marks: TerminalMarks) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for header in ("AGO", "VERDICT", "VALUE", "SAMPLES", "TOOK", "WHY"):
-        table.add_column(header, overflow="fold")
+    table = _table("AGO", "VERDICT", "VALUE", "SAMPLES", "TOOK", "WHY")
     for measurement in reversed(metric.measurements):
         table.add_row(
             short(now_s - measurement.at_s),
             Text(f"{_mark(measurement.phase, marks)} {measurement.phase}", PHASE_STYLE[measurement.phase]),
             Text(plain(measurement.value) or "-"),
-            str(measurement.samples) if measurement.samples else "-",
+            str(measurement.samples or "-"),
             f"{measurement.took_s:.2f}s" if measurement.took_s is not None else "-",
             Text(plain(measurement.message) or "-"),
         )
@@ -177,15 +170,12 @@ def _measurements_table(metric: MetricLine, *, now_s: float, marks: TerminalMark
 
 def _metric(metric: MetricLine, *, marks: TerminalMarks) -> Text:
     style = "dim" if metric.dry_run else PHASE_STYLE[metric.phase]
-    text = Text()
-    text.append(f"{_mark(metric.phase, marks)} ", style)
-    text.append(_name(metric))
-    text.append(f"  {plain(metric.value) or 'not measured yet'}", style)
+    value = f"  {plain(metric.value) or 'not measured yet'}"
+    text = Text.assemble((f"{_mark(metric.phase, marks)} ", style), _name(metric), (value, style))
     if metric.condition:
         text.append(f"  {plain(metric.condition)}", "dim")
     if trend := sparkline(metric.measurements, marks=marks):
-        text.append("  ")
-        text.append_text(trend)
+        text.append("  ").append_text(trend)
     if metric.counts:
         text.append(f"  {plain(metric.counts)}")
     if metric.message and metric.phase is not AnalysisPhase.SUCCESSFUL:

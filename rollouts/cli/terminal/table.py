@@ -68,14 +68,6 @@ class ActRow(Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
-_COLUMNS = (
-    Column("NAME"),
-    Column("PHASE"),
-    Column("STEP", rank=1),
-    Column("WEIGHT", rank=2),
-    Column("READY", rank=3),
-    Column("AGE", rank=4),
-)
 _ACTS_CELLS = 79  # what the table of the acts takes with all its columns
 _WIDE_HEADERS = ("UPDATED", "AVAILABLE", "STRATEGY", "REVISION", "STABLE", "IMAGES")
 
@@ -89,36 +81,34 @@ def rollout_table(
         wide: more columns, none of them left out, and the whole message of a wait instead of its reason.
         arrow: between the weight that is in force and the one that is wanted.
     """
-    columns = [*([Column("NAMESPACE")] if all_namespaces else []), *_COLUMNS, Column("WAITING FOR")]
-    if wide:
-        headers = [column.header for column in columns]
-        columns = [Column(header) for header in (*headers[:-1], *_WIDE_HEADERS, headers[-1])]
+    ranks = {"NAME": 0, "PHASE": 0, "STEP": 1, "WEIGHT": 2, "READY": 3, "AGE": 4}
+    columns = [Column(header, 0 if wide else rank) for header, rank in ranks.items()]
+    columns = [*([Column("NAMESPACE")] if all_namespaces else []), *columns]
+    columns += map(Column, [*(_WIDE_HEADERS if wide else ()), "WAITING FOR"])
     lines = []
     for row in rows:
         view = row.view
+        step = (
+            "-"
+            if not view.steps or view.steps_skipped
+            else f"{min(view.step_index, len(view.steps))}/{len(view.steps)}"
+        )
         cells = [
+            *([Text(plain(view.namespace))] if all_namespaces else []),
             Text(plain(view.name)),
             Text(view.phase or "Unknown", PHASE_STYLE.get(view.phase, "")),
-            Text(_step(view)),
+            Text(step),
             Text(_weight(view, arrow=arrow)),
             Text(f"{view.ready}/{view.desired}"),
             Text(short(now_s - row.created_at_s)),
         ]
-        if all_namespaces:
-            cells.insert(0, Text(plain(view.namespace)))
         if wide:
             images = ",".join(dict.fromkeys(image for revision in view.revisions for image in revision.images))
             more = (str(view.updated), str(view.available), view.strategy, row.revision, row.stable, images)
-            cells += [Text(plain(each or "-")) for each in more]
+            cells += [Text(plain(cell or "-")) for cell in more]
         says = waits_for if wide else waits_briefly
         lines.append([*cells, Text(plain(says(view, now_s=now_s)) if view.phase != "Healthy" else "")])
     return Listing(columns, lines)
-
-
-def _step(view: RolloutView) -> str:
-    if not view.steps or view.steps_skipped:
-        return "-"
-    return f"{min(view.step_index, len(view.steps))}/{len(view.steps)}"
 
 
 def _weight(view: RolloutView, *, arrow: str) -> str:
@@ -134,19 +124,10 @@ def history_table(rows: Iterable[HistoryRow], *, now_s: float) -> Listing:
     """The table of revisions, in the order of the rows; with their configuration if any has some, and with who gave commands."""
     rows = tuple(rows)
     configured, commanded = any(row.config is not None for row in rows), any(row.commands for row in rows)
-    columns = [
-        Column("NUMBER"),
-        Column("REVISION"),
-        Column("ROLE"),
-        Column("OUTCOME"),
-        Column("READY", rank=3),
-        Column("FINISHED", rank=1),
-        Column("TOOK", rank=4),
-        Column("ROLLBACK", rank=2),
-        *([Column("CONFIG CHANGED")] if configured else []),
-        *([Column("COMMANDS")] if commanded else []),
-        Column("IMAGES"),
-    ]
+    ranks = {"NUMBER": 0, "REVISION": 0, "ROLE": 0, "OUTCOME": 0, "READY": 3, "FINISHED": 1, "TOOK": 4, "ROLLBACK": 2}
+    ranks |= {"CONFIG CHANGED": 0} if configured else {}
+    ranks |= {"COMMANDS": 0} if commanded else {}
+    columns = [Column(header, rank) for header, rank in {**ranks, "IMAGES": 0}.items()]
     lines = []
     for row in rows:
         cells = (

@@ -61,13 +61,12 @@ def draw(view: RolloutView, *, now_s: float, ascii_only: bool = False) -> Render
         ascii_only: the terminal can show ASCII only (`console.options.ascii_only`).
     """
     marks = marks_for(ascii_only=ascii_only)
-    head = Text()
-    head.append(plain(view.name), "bold")
-    head.append(f"  {plain(view.namespace)}", "dim")
-    if view.strategy:
-        head.append(f"  {view.strategy}")
-    head.append("  ")
-    head.append(view.phase or "Unknown", PHASE_STYLE.get(view.phase, "bold"))
+    head = Text.assemble(
+        (plain(view.name), "bold"),
+        (f"  {plain(view.namespace)}", "dim"),
+        f"  {view.strategy}  " if view.strategy else "  ",
+        (view.phase or "Unknown", PHASE_STYLE.get(view.phase, "bold")),
+    )
     facts = Table.grid(padding=(0, 2))
     facts.add_column(style="bold", no_wrap=True)
     facts.add_column(overflow="fold")
@@ -119,14 +118,12 @@ def fitting(
         )
         for count in (3, 1, 0)
     ]
-    smaller = [
-        *fewer_pods,
-        tuple(replace(each, config=()) for each in fewer_pods[-1]),
-        tuple(replace(each, config=(), runs=()) for each in fewer_pods[-1]),
-        tuple(replace(each, config=(), runs=(), hidden=0) for each in fewer_pods[-1]),
-    ]
+    no_config = tuple(replace(revision, config=()) for revision in fewer_pods[-1])
+    no_runs = tuple(replace(revision, runs=()) for revision in no_config)
+    heads = tuple(replace(revision, hidden=0) for revision in no_runs)
     pictures = [
-        partial(draw, replace(bare, revisions=revisions), now_s=now_s, ascii_only=ascii_only) for revisions in smaller
+        partial(draw, replace(bare, revisions=revisions), now_s=now_s, ascii_only=ascii_only)
+        for revisions in (*fewer_pods, no_config, no_runs, heads)
     ]
     return first_that_fits(pictures, lines)
 
@@ -281,9 +278,7 @@ def _revisions(view: RolloutView, *, now_s: float, marks: TerminalMarks) -> Rend
 
 
 def _revision(revision: RevisionLine, scaling: AutoscalingRecord | None, *, now_s: float, marks: TerminalMarks) -> Text:
-    text = Text()
-    text.append(f"#{revision.number} " if revision.number else "#? ", "bold")
-    text.append(plain(revision.revision), "cyan")
+    text = Text.assemble((f"#{revision.number or '?'} ", "bold"), (plain(revision.revision), "cyan"))
     for role in revision.roles:
         text.append(f"  {role}", _ROLE_STYLE.get(role, ""))
     if not revision.roles:
@@ -317,12 +312,7 @@ def _pod(pod: PodLine, *, now_s: float, marks: TerminalMarks) -> Text:
         mark, word, style = marks.bad, pod.problem, "red"
     else:
         mark, word, style = marks.starting, "Starting", "yellow"
-    text = Text()
-    text.append(f"{mark} ", style)
-    text.append(plain(pod.name))
-    text.append(f"  {plain(word)}", style)
-    text.append(f"  {age}", "dim")
-    return text
+    return Text.assemble((f"{mark} ", style), plain(pod.name), (f"  {plain(word)}", style), (f"  {age}", "dim"))
 
 
 def _events(events: tuple[EventLine, ...], *, now_s: float) -> RenderableType:

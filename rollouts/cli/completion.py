@@ -72,12 +72,7 @@ class _Place:
 
 
 def complete(root: Any, words: Sequence[str]) -> str:
-    """The answer to `__complete`.
-
-    Args:
-        root: the command of the whole program, as typer makes it.
-        words: of the command line, without the program; the last one is not finished yet, and may be "".
-    """
+    """The answer to `__complete WORD…`, whose last word is not finished yet, and may be ""."""
     *before, last = words or [""]
     candidates, directive = _candidates(_place(root, before), last)
     lines = [str(candidate) for candidate in candidates if candidate.word.startswith(last)]

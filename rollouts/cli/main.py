@@ -57,11 +57,7 @@ app = typer.Typer(
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs one command and returns its exit code (`exits.Exit`).
-
-    Args:
-        argv: the command line without the program's name.
-    """
+    """Runs one command line, without the program's name, and returns its exit code (`exits.Exit`)."""
     if argv and argv[0] == "__complete":
         sys.stdout.write(completion.complete(typer.main.get_command(app), argv[1:]))
         return Exit.OK

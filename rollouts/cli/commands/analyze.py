@@ -70,14 +70,7 @@ from rollouts.probes.metric_asker import MetricAsker
 
 
 class AnalyzeOptions(Struct, frozen=True, kw_only=True):
-    """What the command line says of how to measure.
-
-    Args:
-        arguments: values by name, in place of defaults and of what a Rollout or a Secret would give.
-        prometheus_url: of the endpoint "default"; "" for none.
-        deadline_s: for each answer.
-        ca_file: certificates of authorities that are believed besides the public ones.
-    """
+    """How to measure; values of arguments come before defaults, and before what a Rollout or a Secret would give."""
 
     arguments: Mapping[str, str] = field(default_factory=dict)
     prometheus_url: str = ""
@@ -92,13 +85,7 @@ class AnalyzeOptions(Struct, frozen=True, kw_only=True):
 
 
 class Analysed(Struct, frozen=True):
-    """One template, measured.
-
-    Args:
-        measurements: by metric.
-        hints: by metric: which names in its query Prometheus does not have, of queries that gave nothing.
-        rehearsal: how a run would end whose measurements all come out like these.
-    """
+    """One template, measured; `rehearsal` is how a run would end whose measurements all come out like these."""
 
     template: str
     spec: RunSpec
@@ -123,15 +110,7 @@ class Analysed(Struct, frozen=True):
 def run_spec_of(
     name: TemplateName, templates: TemplatesByName, arguments: Mapping[str, str], of: Updated | None = None
 ) -> RunSpec:
-    """What a run of the template measures.
-
-    Args:
-        templates: all that there are, as templates may name each other.
-        arguments: values by name, in place of defaults and of what a Rollout or a Secret would give.
-        of: the Rollout that gives values of arguments.
-
-    Raises: SpecInvalid with every problem found.
-    """
+    """What a run of the template measures, of all templates that there are. Raises: SpecInvalid with every problem found."""
 
     def find(wanted: TemplateName) -> Mapping[str, Any] | None:
         template = templates.get(wanted)
@@ -153,11 +132,7 @@ def run_spec_of(
 
 
 class InCluster(Struct, frozen=True):
-    """A Rollout's latest revision, and what measures it with what the cluster itself has.
-
-    Args:
-        run: stands for a run that began long ago, so that no measurement waits for a new sample.
-    """
+    """A Rollout as a run that began long ago, so that no measurement waits for a new sample, and what measures it."""
 
     run: MeasuredRun
     sources: Mapping[SourceName, MeasurementSource]
@@ -327,6 +302,13 @@ def _as_json(found: Sequence[Analysed]) -> str:
     return json.dumps(documents, indent=2)
 
 
+def _declared_arguments(templates: TemplatesByName) -> set[str]:
+    """Names of the arguments of all templates; what cannot be read has none."""
+    specs = [mapping(template.get("spec")) for template in templates.values()]
+    names = (argument.get("name") for spec in specs for _, argument in entries(spec.get("args")))
+    return {name for name in names if isinstance(name, str)}
+
+
 async def analyze(
     templates: TemplatesByName,
     names: Sequence[TemplateName],
@@ -339,18 +321,9 @@ async def analyze(
 ) -> Exit:
     """Measures templates, one after the other, and prints what was found.
 
-    Args:
-        templates: all that there are.
-        names: those that are measured.
-        of: the Rollout that gives values of arguments.
-        cluster: the same Rollout, to be measured.
-
     Returns: the worst of them; BAD for one that no run can be made of; USAGE for an argument that no template has.
     """
-    specs = [mapping(template.get("spec")) for template in templates.values()]
-    arguments = (argument.get("name") for spec in specs for _, argument in entries(spec.get("args")))
-    declared = {name for name in arguments if isinstance(name, str)}
-    if unknown := sorted(asked.arguments.keys() - declared):
+    if unknown := sorted(asked.arguments.keys() - _declared_arguments(templates)):
         fail(f"no template asks for the argument {', '.join(unknown)}")
         return Exit.USAGE
     clock, found, wrong = SystemClock(), list[Analysed](), False
@@ -384,9 +357,6 @@ async def analyze_in_cluster(
 ) -> Exit:
     """Does what `analyze` does, with the cluster's templates where the files have none of that name.
 
-    Args:
-        rollout: name of the Rollout that gives values of arguments.
-
     Raises: what `Client` raises; ApiNotFound when there is no such Rollout.
     """
     async with open_session(options) as session:
@@ -406,10 +376,7 @@ def in_cluster(session: Session, rollout: str, of: Updated) -> InCluster:
 
 
 async def updated(session: Session, rollout: str) -> Updated:
-    """The Rollout that an analysis is about, with its revisions.
-
-    Raises: ApiNotFound; what `Client` raises.
-    """
+    """The Rollout that an analysis is about, with its revisions. Raises: ApiNotFound; what `Client` raises."""
     manifest = manifest_from(await session.client.get(ROLLOUT, session.namespace, rollout))
     status = status_of(manifest)
     return Updated(manifest=manifest, stable=status.stable_revision, latest=status.current_revision)

@@ -40,12 +40,7 @@ async def make_run(
     kept_s: int | None,
     watch: bool,
 ) -> Exit:
-    """Creates the run.
-
-    Args:
-        names: the templates, of which one run is made.
-        files: templates that come before those of the cluster.
-        kept_s: how long the run stays after its end, in whole seconds; None for ever.
+    """Creates one run of these templates, which stays for `kept_s` seconds after its end (None: for ever).
 
     Returns: OK; with `watch`, what `follow_run` returns. BAD when no run can be made of these templates and arguments.
 

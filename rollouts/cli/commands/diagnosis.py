@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from rollouts.api.schema import crd_manifests
@@ -20,11 +20,7 @@ _APPLY_CRDS = "rollouts crds | kubectl apply --server-side --force-conflicts -f 
 
 
 def diagnoses(seen: ClusterSeen, *, version: str) -> list[Diagnosis]:
-    """Everything that was looked at, in the order in which faults are worth repairing.
-
-    Args:
-        version: of this program.
-    """
+    """Everything that was looked at, in the order in which faults are worth repairing."""
     server = Diagnosis("API server", Level.OK, seen.server.git_version)
     if (seen.server.major, seen.server.minor) < OLDEST_SERVER:
         fix = f"Rollouts need Kubernetes {'.'.join(map(str, OLDEST_SERVER))} or newer: upgrade it"
@@ -124,14 +120,7 @@ def _controllers(seen: ClusterSeen) -> Iterator[Diagnosis]:
         else:
             why, fix = _why_unavailable(controller)
             yield Diagnosis("controller", Level.FAULT if available == 0 else Level.WARNING, f"{says}{why}", fix)
-    # Two releases that manage the same namespace, each with a Lease of its own, act against each other.
-    for index, controller in enumerate(seen.controllers):
-        for other in seen.controllers[:index]:
-            mine, theirs = set(controller.flags("namespace")), set(other.flags("namespace"))
-            if not mine or not theirs or mine & theirs:
-                says = f"{other.where} and {controller.where} manage the same Rollouts"
-                fix = "uninstall one, or give each its own namespaces (watchNamespaces)"
-                yield Diagnosis("controller", Level.FAULT, says, fix)
+    yield from _rivals(seen.controllers)
 
 
 def _why_unavailable(controller: Installed) -> tuple[str, str]:
@@ -148,9 +137,20 @@ def _why_unavailable(controller: Installed) -> tuple[str, str]:
                 return f": {reason}", f"kubectl logs {name} --previous"
         for condition in conditions_of(pod, "PodScheduled"):
             return f": {condition.get('message', 'not scheduled')}", f"kubectl describe pod {name}"
-    for condition in conditions_of(controller.deployment, "ReplicaFailure", status="True"):
+    for condition in conditions_of(controller.deployment, "ReplicaFailure", said=("True",)):
         return f": {condition.get('message', '')}", "let the namespace take its pods: quotas, admission, PodSecurity"
     return "", f"kubectl describe deployment {controller.name} -n {controller.namespace}"
+
+
+def _rivals(controllers: Sequence[Installed]) -> Iterator[Diagnosis]:
+    """Two releases that manage the same namespace, each with a Lease of its own, act against each other."""
+    for index, controller in enumerate(controllers):
+        for other in controllers[:index]:
+            mine, theirs = set(controller.flags("namespace")), set(other.flags("namespace"))
+            if not mine or not theirs or mine & theirs:
+                says = f"{other.where} and {controller.where} manage the same Rollouts"
+                fix = "uninstall one, or give each its own namespaces (watchNamespaces)"
+                yield Diagnosis("controller", Level.FAULT, says, fix)
 
 
 def _leases(seen: ClusterSeen) -> Iterator[Diagnosis]:
@@ -247,14 +247,11 @@ def _routers(seen: ClusterSeen) -> Iterator[Diagnosis]:
 def _gateway_classes(seen: ClusterSeen, *, needed: bool) -> Iterator[Diagnosis]:
     good = True
     for gateway_class in seen.gateway_classes:
-        name = gateway_class["metadata"]["name"]
-        conditions = gateway_class.get("status", {}).get("conditions") or ()
-        for condition in conditions:
-            if condition["type"] == "Accepted" and condition["status"] != "True":
-                good = False
-                fix = f"run the controller of that class: kubectl describe gatewayclass {name}"
-                says = f"GatewayClass {name} is not accepted: {condition.get('message', '')}"
-                yield Diagnosis("Gateway API", Level.WARNING, says, fix)
+        for condition in conditions_of(gateway_class, "Accepted", said=("False", "Unknown")):
+            good, name = False, gateway_class["metadata"]["name"]
+            fix = f"run the controller of that class: kubectl describe gatewayclass {name}"
+            says = f"GatewayClass {name} is not accepted: {condition.get('message', '')}"
+            yield Diagnosis("Gateway API", Level.WARNING, says, fix)
     if not seen.gateway_classes and "list gatewayclasses" not in seen.refused:
         level = Level.FAULT if needed else Level.NOTE
         fix = "install a gateway, such as Envoy Gateway, Traefik or Contour" if needed else ""

@@ -97,18 +97,15 @@ def _difference(before: Any, after: Any, titles: tuple[str, str]) -> list[str]:
 
 async def _applied(session: Session, manifest: Manifest) -> tuple[Manifest, Manifest]:
     """The object as it is ({} when there is none) and as it would be."""
-    name = manifest["metadata"]["name"]
-    namespace = manifest["metadata"].get("namespace") or session.namespace
+    name, namespace = manifest["metadata"]["name"], manifest["metadata"].get("namespace") or session.namespace
     try:
         live = manifest_from(await session.client.get(ROLLOUT, namespace, name))
     except ApiNotFound:
         live = {}
     # Only the apply of the manager who has applied the object removes the fields that its file has no more.
     entries = live.get("metadata", {}).get("managedFields") or ()
-    appliers = (
-        entry["manager"] for entry in entries if entry.get("operation") == "Apply" and not entry.get("subresource")
-    )
-    by = next(appliers, "kubectl")
+    applied = (entry for entry in entries if entry.get("operation") == "Apply" and not entry.get("subresource"))
+    by = next((entry["manager"] for entry in applied), "kubectl")
     answer = await session.client.patch(
         ROLLOUT, namespace, name, manifest, APPLY_PATCH, field_manager=by, force=True, dry_run=True, strict=True
     )
@@ -133,9 +130,8 @@ def _revision(seen: RolloutObjects, word: str) -> Manifest | None:
     number = word.removeprefix("#").removeprefix("v")
     for replica_set in ordered:
         revision = revision_of(replica_set)
-        names = [revision, *roles_of(revision, status)]
-        if revision == status.current_revision:
-            names.append(CURRENT)
+        current = (CURRENT,) if revision == status.current_revision else ()
+        names = (revision, *roles_of(revision, status), *current)
         if word in names or (number.isdecimal() and int(number) == number_of(replica_set)):
             return replica_set
     return None

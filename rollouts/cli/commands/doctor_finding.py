@@ -19,11 +19,7 @@ class Level(StrEnum):
 
 
 class Diagnosis(Struct, frozen=True):
-    """One thing that was looked at.
-
-    Args:
-        fix: what to do, as a command where one does it; "" when there is nothing to do.
-    """
+    """One thing that was looked at; the fix is a command where one does it, "" when there is nothing to do."""
 
     check: str
     level: Level
@@ -31,7 +27,7 @@ class Diagnosis(Struct, frozen=True):
     fix: str = ""
 
 
-def conditions_of(thing: Manifest, *types: str, status: str = "False") -> list[Manifest]:
+def conditions_of(thing: Manifest, *types: str, said: tuple[str, ...] = ("False",)) -> list[Manifest]:
     """The conditions of these types in an object's status that say so; `Unknown` is not no."""
     conditions = thing.get("status", {}).get("conditions") or ()
-    return [condition for condition in conditions if condition["type"] in types and condition.get("status") == status]
+    return [condition for condition in conditions if condition["type"] in types and condition.get("status") in said]

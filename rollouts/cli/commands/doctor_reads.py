@@ -146,13 +146,7 @@ class Installed(Struct, frozen=True):
 
 
 class PrometheusUrl(Struct, frozen=True):
-    """What `--prometheus-url` of a controller leads to.
-
-    Args:
-        in_cluster: whether it names a Service.
-        exists: that Service exists.
-        ready: endpoints that take requests.
-    """
+    """What `--prometheus-url` of a controller leads to: perhaps a Service of the cluster, with so many ready endpoints."""
 
     url: str
     in_cluster: bool
@@ -190,13 +184,7 @@ class ClusterSeen(Struct, frozen=True, kw_only=True):
 
 
 async def read_cluster(session: Session, *, controller_namespace: str | None) -> ClusterSeen:
-    """Reads all of it.
-
-    Args:
-        controller_namespace: where to look for controllers; None for everywhere.
-
-    Raises: what `Client` raises, but ApiForbidden and ApiNotFound only for the server's version.
-    """
+    """Reads all of it. Raises: what `Client` raises, but ApiForbidden and ApiNotFound only for the server's version."""
     reader = _Reader(session)
     server = await server_version(session.api, deadline_s=session.request_timeout_s)
     names = [crd["metadata"]["name"] for crd in crd_manifests()]

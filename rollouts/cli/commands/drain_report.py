@@ -77,16 +77,10 @@ def _cutover(cutover: Cutover, *, now_s: float) -> Iterator[str]:
     yield f"  for: {cutover.message}"
     if cutover.timed_out:
         yield f"  TIMED OUT: {cutover.needed_s:g} s were needed; requests may have been cut"
-    if not _is_open(cutover, now_s):
-        yield from _rest(cutover)
-
-
-def _rest(cutover: Cutover) -> Iterator[str]:
-    """What may have been cut at the end of the wait."""
-    counted = [
-        count_of(count, what) for what, count in (("request", cutover.in_flight), ("stream", cutover.streams)) if count
-    ]
-    if counted:
+    if _is_open(cutover, now_s):
+        return
+    counts = ((cutover.in_flight, "request"), (cutover.streams, "stream"))
+    if counted := [count_of(count, what) for count, what in counts if count]:
         yield f"  IN FLIGHT at the end: {', '.join(counted)}"
     elif cutover.in_flight == 0:
         yield "  in flight at the end: nothing that the probes count"

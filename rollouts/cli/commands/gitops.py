@@ -57,12 +57,7 @@ _BY_KIND: Mapping[str, Fields] = {
 
 
 class Ignored(Struct, frozen=True):
-    """The fields of one object that the tools must ignore.
-
-    Args:
-        jq: jq paths for Argo CD.
-        pointers: JSON pointers (RFC 6901) for Flux.
-    """
+    """The fields of one object that the tools must ignore: jq paths for Argo CD, JSON pointers (RFC 6901) for Flux."""
 
     kind: Kind
     namespace: str
@@ -72,10 +67,7 @@ class Ignored(Struct, frozen=True):
 
 
 def ignored_in(rollouts: Iterable[Manifest], providers: Mapping[str, Provider]) -> tuple[Ignored, ...]:
-    """The fields that the controller changes in users' objects for these Rollouts, each object once.
-
-    Args:
-        rollouts: manifests whose specs have been checked (`lint`); other kinds are left out.
+    """The fields that the controller changes in users' objects for Rollouts that `lint` has passed, each object once.
 
     Raises: SpecInvalid.
     """

@@ -82,12 +82,7 @@ _ANY_FOLDER = Path("/")  # which one credentials are in, a flag of the controlle
 
 
 class Known(Struct, frozen=True):
-    """What Rollouts may name that stands in the same files.
-
-    Args:
-        providers: the traffic providers of this installation, and those that are declared.
-        workloads: what has pods, with its namespace.
-    """
+    """What Rollouts may name that stands in the same files; of the traffic providers also those of this installation."""
 
     providers: Mapping[str, Provider]
     templates: FileTemplates
@@ -97,11 +92,7 @@ class Known(Struct, frozen=True):
 
 
 def known_in(*files: TextRead, declared: Iterable[Manifest] = ()) -> Known:
-    """What files declare.
-
-    Args:
-        declared: TrafficProviders of a cluster; those in the files replace them.
-    """
+    """What files declare; it replaces TrafficProviders of a cluster, which are `declared`."""
     manifests = [manifest for file in files for manifest in file.manifests]
     workloads = [(mapping(manifest.get("metadata")).get("namespace"), workload_of(manifest)) for manifest in manifests]
     return Known(
@@ -118,10 +109,7 @@ def lint_files(
 ) -> list[LintReport]:
     """Checks files together: templates, providers, configuration and autoscalers of one are known in all of them.
 
-    Args:
-        texts: names of files, and what is in them.
-        metrics: the names that a Prometheus has; None to leave queries alone.
-        silenced: rules whose advice is left out.
+    Advice of silenced rules is left out.
     """
     files = [(source, read_text(text)) for source, text in texts]
     known = known_in(*(file for _, file in files))
@@ -132,11 +120,7 @@ def lint_files(
 
 
 def lint(file: TextRead, known: Known, *, source: str = "", metrics: Collection[str] | None = None) -> LintReport:
-    """Checks every object of ours in a file.
-
-    Args:
-        known: what this file and others declare.
-        metrics: the names that a Prometheus has; None to leave queries alone.
+    """Checks every object of ours in a file, and queries if the names that a Prometheus has are given.
 
     Raises: nothing. A text that is no YAML is a problem like any other.
     """
@@ -332,9 +316,6 @@ def _route_problems(route: _Object, rollout: _Rollout, known: Mapping[str, Provi
     """Why the Rollout's router cannot split requests with this route; nothing for an object that the Rollout does not name.
 
     Routes between subsets of one Service are left out: what they name depends on the object that defines the subsets.
-
-    Args:
-        known: the traffic providers, by name.
     """
     namespace, name, spec = str(rollout.namespace or "default"), rollout.name, rollout.spec
     route_name = (route.metadata.get("name"), route.namespace or "default")

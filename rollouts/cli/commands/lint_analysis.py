@@ -95,11 +95,7 @@ def rollout_problems(document: Manifest, spec: RolloutSpec, templates: FileTempl
 
 @dataclass(slots=True)
 class _Files:
-    """Finds templates for one Rollout.
-
-    Args:
-        whole: all that were asked for are in the files, and nothing is wrong with them.
-    """
+    """Finds templates for one Rollout; `whole` while all are in the files, and nothing is wrong with them."""
 
     namespace: str | None
     templates: FileTemplates
@@ -126,12 +122,7 @@ def _run_problems(document: Manifest, analysis: Analysis, find: _Files, *, revis
 
 
 def query_remarks(spec: Any, known: Collection[str]) -> Iterator[Problem]:
-    """Path and message for each metric of a query that is not among the known ones.
-
-    Args:
-        spec: of a template.
-        known: the metrics of the Prometheus of queries that name none; those that name another are left out.
-    """
+    """Path and message for each metric of a query that is not known; a query that names another Prometheus is left out."""
     defaults = {
         f"args.{argument.get('name')}": str(argument["value"])
         for _, argument in entries(mapping(spec).get("args"))
@@ -153,11 +144,7 @@ def query_remarks(spec: Any, known: Collection[str]) -> Iterator[Problem]:
 
 
 def cluster_remarks(spec: Any) -> Iterator[Problem]:
-    """Path and message for conditions that read what the cluster's own sources do not show, and for too short intervals.
-
-    Args:
-        spec: of a template.
-    """
+    """Path and message for conditions that read what the cluster's own sources do not show, and for too short intervals."""
     shorter = f"is shorter than {AGAIN_S:g}s, in which there is a new sample"
     for index, metric in entries(mapping(spec).get("metrics")):
         path, provider = f"spec.metrics[{index}]", mapping(metric.get("provider"))

@@ -18,14 +18,7 @@ INSTEAD = "write AverageValue there, or dynamicStableScale: true (docs/autoscali
 
 
 class FileAutoscaler(Struct, frozen=True):
-    """An autoscaler in a file whose target is a Rollout.
-
-    Args:
-        shown: kind and name: `HorizontalPodAutoscaler web`.
-        namespace: None when the file gives none.
-        rollout: name of its target.
-        by_value: the names of its metrics with a target of type Value.
-    """
+    """An autoscaler in a file whose target is a Rollout, with the names of its metrics that have a target of type Value."""
 
     shown: str
     namespace: str | None

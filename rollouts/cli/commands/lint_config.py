@@ -26,12 +26,7 @@ FileConfigs = Mapping[tuple[str | None, ConfigKind, str], Manifest]
 
 
 class _Asked(Struct, frozen=True):
-    """One place of a template that names a source.
-
-    Args:
-        keys: that it asks for, each with its path.
-        found: the source in the files; None when it is not there.
-    """
+    """One place of a template that names a source, and asks for keys; what the files have of the source."""
 
     path: str
     place: ConfigPlace
@@ -55,11 +50,7 @@ def configs_of(manifests: Iterable[Manifest]) -> FileConfigs:
 
 
 def config_problems(document: Manifest, configs: FileConfigs) -> Iterator[Problem]:
-    """Path and message for each key that pods need and a source in the files lacks. One that is not there has none here.
-
-    Args:
-        document: a Rollout whose spec has no problem.
-    """
+    """Path and message for each key that pods need and a source in the files lacks. One that is not there has none here."""
     for asked in _all_asked(document, configs):
         if asked.found is None or asked.place.ref.optional:
             continue

@@ -22,12 +22,7 @@ _OTHERS = ("argoproj.io", "rollouts.kruise.io")  # groups with a kind Rollout, a
 
 
 def mend(kind: str, path: str, message: str) -> str:
-    """What the schema adds to a message about a field: `; did you mean setWeight?`, `; its fields are duration`.
-
-    Args:
-        kind: of the object, one of ours.
-        path: of the field.
-    """
+    """What the schema adds to a message about a field: `; did you mean setWeight?`, `; its fields are duration`."""
     parts = [part or int(index) for part, index in _PART.findall(path)]
     if message == _UNKNOWN:
         *parents, name = parts
@@ -43,11 +38,7 @@ def _listed(words: str, names: list[str]) -> str:
 
 
 def stranger(document: Manifest, ours: Mapping[str, Kind]) -> str | None:
-    """Why an object cannot be one of ours although it looks like one; None for an object of somebody else's.
-
-    Args:
-        ours: our kinds that are checked, by kind.
-    """
+    """Why an object cannot be one of ours although it looks like one; None for an object of somebody else's."""
     api_version, kind = str(document.get("apiVersion")), str(document.get("kind"))
     group = api_version.partition("/")[0]
     if kind in _schemas() and api_version == ROLLOUT.api_version:
@@ -67,11 +58,7 @@ def stranger(document: Manifest, ours: Mapping[str, Kind]) -> str | None:
 
 
 def autoscaler_problems(autoscaler: Manifest, rollouts: Mapping[str, Manifest]) -> Iterator[Problem]:
-    """What keeps an autoscaler from scaling the Rollout that it is about.
-
-    Args:
-        rollouts: those of its namespace, by name.
-    """
+    """What keeps an autoscaler from scaling the Rollout of its namespace that it is about."""
     target = mapping(mapping(autoscaler.get("spec")).get("scaleTargetRef"))
     name, wanted = target.get("name"), ROLLOUT.api_version
     if name not in rollouts:

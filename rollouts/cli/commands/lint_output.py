@@ -43,8 +43,6 @@ class Remark(Struct, frozen=True):
     """One thing to fix or to know, or (in `LintReport.skipped`) one document that was not checked.
 
     Args:
-        line: counted from 1.
-        subject: `Rollout cart`.
         severity: `error` for a problem; of advice as `core/advice/findings.py` says it.
         rule: the name by which advice can be silenced; "" for a problem.
     """
@@ -62,14 +60,7 @@ class Remark(Struct, frozen=True):
 
 @dataclass(slots=True)
 class LintReport:
-    """What was found in one file.
-
-    Args:
-        source: the file's name.
-        checked: how many Rollouts were checked.
-        providers, servers, templates: how many TrafficProviders, MetricProviders and templates of analyses were checked.
-        advice: what may lose requests although the controller carries it out.
-    """
+    """What was found in one file, and how many Rollouts (`checked`) and other objects were checked."""
 
     source: str = ""
     checked: int = 0
@@ -185,11 +176,7 @@ def _patches_of(kustomization: Path) -> Iterator[Path]:
 
 
 def print_reports(reports: Sequence[LintReport], console: Console, errors: Console) -> None:
-    """Prints them for people.
-
-    Args:
-        errors: where what was not checked is told; scripts read the rest.
-    """
+    """Prints them for people; to `errors` what was not checked, as scripts read the rest."""
     for report in reports:
         for remark in (*report.problems, *report.advice):
             rule = f" [{remark.rule}]" if remark.rule else ""
@@ -203,11 +190,7 @@ def print_reports(reports: Sequence[LintReport], console: Console, errors: Conso
 
 
 def as_text(output: LintOutput, reports: Iterable[LintReport], *, version: str) -> str:
-    """All problems and all advice.
-
-    Args:
-        version: of this program, for SARIF.
-    """
+    """All problems and all advice, for programs."""
     found = [(report.source, remark) for report in reports for remark in (*report.problems, *report.advice)]
     match output:
         case LintOutput.JSON:

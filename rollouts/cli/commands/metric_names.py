@@ -23,11 +23,7 @@ NEAREST_SHOWN = 3
 
 
 async def metric_names(url: str, *, deadline_s: float, ca_file: Path | None = None) -> frozenset[str]:
-    """The names of all metrics that the Prometheus at `url` has now.
-
-    Args:
-        deadline_s: for the whole answer.
-        ca_file: certificates of authorities to trust in place of the public ones; None for those.
+    """The names of all metrics that the Prometheus at `url` has now, in one answer within `deadline_s`.
 
     Raises: Unanswered; SettingsInvalid when the library is not installed.
     Cancellation: safe; the thread ends with its answer, or with the program.

@@ -140,11 +140,7 @@ def config_secrets_named(manifests: Sequence[Manifest], namespaces: Sequence[str
 
 
 def roles(secrets: SecretsNamed, account: Account, *, makes_copies: bool = False) -> list[Manifest]:
-    """Roles and RoleBindings for Secrets.
-
-    Args:
-        makes_copies: the controller may create Secrets, too.
-    """
+    """Roles and RoleBindings for Secrets; with copies, the controller may create Secrets, too."""
     made: list[Manifest] = []
     for role, names in secrets.items():
         metadata = {"name": role.name, "namespace": role.namespace}

@@ -45,7 +45,7 @@ def metrics(seen: ClusterSeen) -> Iterator[Diagnosis]:
         available = {
             api_service["spec"].get("group", "")
             for api_service in seen.api_services
-            if conditions_of(api_service, "Available", status="True")
+            if conditions_of(api_service, "Available", said=("True",))
         }
         yield from _apis(seen, available)
     yield from _inactive(seen)

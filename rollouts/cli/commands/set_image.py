@@ -27,11 +27,7 @@ _LISTS = ("initContainers", "containers")
 
 
 class ImageChange(Struct, frozen=True):
-    """Another image for one container.
-
-    Args:
-        path: of the container, as a JSON Pointer.
-    """
+    """Another image for one container, whose path is a JSON Pointer."""
 
     path: str
     container: str
@@ -99,10 +95,7 @@ def changes_of(rollout: Manifest, images: Mapping[str, str]) -> tuple[ImageChang
 
 
 def parse_images(words: Sequence[str]) -> dict[str, str]:
-    """`app=registry.example/app:2` by container.
-
-    Raises: ValueError, with a sentence.
-    """
+    """`app=registry.example/app:2` by container. Raises: ValueError, with a sentence."""
     pairs = [word.partition("=") for word in words]
     if wrong := [word for word, (name, _, image) in zip(words, pairs, strict=True) if not name or not image]:
         raise ValueError(f"write CONTAINER=IMAGE, for example app=registry.example/app:1.5.0, not {wrong[0]!r}")

@@ -42,18 +42,17 @@ def chosen(
     if not names:
         named = {name for template in templates.values() for name in named_by(template)}
         return tuple(template for template in templates if template not in named)
-    chosen_names = []
-    for name in names:
-        in_files = (
-            template
-            for template in templates
-            if template.name == name and (template.cluster_scope or not cluster_scope)
-        )
-        default = TemplateName(name, cluster_scope=cluster_scope) if in_cluster else None
-        if (found := next(in_files, default)) is None:
-            return f"the files have no template {name}; they have {', '.join(template.name for template in templates)}"
-        chosen_names.append(found)
-    return tuple(chosen_names)
+    found = [_in_files(templates, name, cluster_scope=cluster_scope) for name in names]
+    if None in found and not in_cluster:
+        missing, have = names[found.index(None)], ", ".join(template.name for template in templates)
+        return f"the files have no template {missing}; they have {have}"
+    pairs = zip(found, names, strict=True)
+    return tuple(template or TemplateName(name, cluster_scope=cluster_scope) for template, name in pairs)
+
+
+def _in_files(templates: TemplatesByName, name: str, *, cluster_scope: bool) -> TemplateName | None:
+    named = (template for template in templates if template.name == name)
+    return next((template for template in named if template.cluster_scope or not cluster_scope), None)
 
 
 def use_of(path: str, names: Iterable[TemplateName], arguments: Mapping[str, str]) -> AnalysisUse:
@@ -71,9 +70,6 @@ async def gathered(
 ) -> dict[TemplateName, Manifest]:
     """Templates with those that they name, from files where they are there, else from the cluster; missing ones are left out.
 
-    Args:
-        namespace: of the AnalysisTemplates in the cluster; None for the session's.
-
     Raises: what `Client` raises; ApiNotFound only where the cluster does not serve templates at all.
     """
     found = dict(files)
@@ -83,17 +79,21 @@ async def gathered(
         if name in looked:
             continue
         looked.add(name)
-        if name not in found:
-            kind = CLUSTER_ANALYSIS_TEMPLATE if name.cluster_scope else ANALYSIS_TEMPLATE
-            where = (namespace or session.namespace) if kind.namespaced else None
-            try:
-                found[name] = manifest_from(await session.client.get(kind, where, name.name))
-            except ApiNotFound as error:
-                if is_not_served(error):
-                    raise
-                continue
-        ahead += named_by(found[name])
+        if name not in found and (read := await _read(session, name, namespace or session.namespace)) is not None:
+            found[name] = read
+        if name in found:
+            ahead += named_by(found[name])
     return found
+
+
+async def _read(session: Session, name: TemplateName, namespace: str) -> Manifest | None:
+    kind = CLUSTER_ANALYSIS_TEMPLATE if name.cluster_scope else ANALYSIS_TEMPLATE
+    try:
+        return manifest_from(await session.client.get(kind, namespace if kind.namespaced else None, name.name))
+    except ApiNotFound as error:
+        if is_not_served(error):
+            raise
+        return None
 
 
 def named_by(template: Manifest) -> Iterator[TemplateName]:

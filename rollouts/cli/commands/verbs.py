@@ -9,7 +9,8 @@ Nothing is decided here: the controller decides whether a command takes effect.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterable
 
 from rich.console import Console
 
@@ -20,7 +21,7 @@ from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.listing import print_line
 from rollouts.cli.terminal.options import fail
 from rollouts.cli.terminal.text import plain
-from rollouts.cli.view.follow import Collection, Followed, following, list_all, named
+from rollouts.cli.view.follow import Collection, following, list_all, named
 from rollouts.cli.view.missing import the_rollout
 from rollouts.cli.view.objects import RolloutObjects, controlled_by, status_of
 from rollouts.cli.view.session import Session
@@ -61,12 +62,12 @@ async def carry_out(
     if confirm is not None and not confirm("\n".join(map(plain, question.splitlines()))):
         console.print("nothing was changed", highlight=False)
         return Exit.BAD
-    if _is_spent(seen, asked):
+    stands = annotations_of(seen.rollout).get(PREFIX + asked.verb) == asked.value is not None
+    if stands and any(not record.holds for record in _records(seen.rollout, asked) if record.value == asked.value):
         seen = await _withdraw_annotation(session, name, plan, asked, seen)
     await _write(session, name, plan, asked, seen)
-    written = ", ".join(
-        f"{key}={value}" if value is not None else f"{key} removed" for key, value in asked.annotations.items()
-    )
+    annotations = asked.annotations.items()
+    written = ", ".join(f"{key} removed" if value is None else f"{key}={value}" for key, value in annotations)
     print_line(console, f"{name}: {written}: {asked.meaning}")
     if not wait:
         return Exit.OK
@@ -87,14 +88,10 @@ async def look(session: Session, name: str) -> RolloutObjects:
     Raises: ApiNotFound; what `Client` raises.
     """
     rollout = await the_rollout(session, name)
-    mine = Collection(
-        kind=REPLICA_SET, namespace=session.namespace, query={"labelSelector": f"{NAME}={name_label(name)}"}
-    )
-    replica_sets, _ = await list_all(session, mine)
-    return RolloutObjects(
-        rollout=rollout,
-        replica_sets=tuple(replica_set for replica_set in replica_sets if controlled_by(replica_set, rollout)),
-    )
+    query = {"labelSelector": f"{NAME}={name_label(name)}"}
+    found, _ = await list_all(session, Collection(kind=REPLICA_SET, namespace=session.namespace, query=query))
+    own = tuple(replica_set for replica_set in found if controlled_by(replica_set, rollout))
+    return RolloutObjects(rollout=rollout, replica_sets=own)
 
 
 async def _write(session: Session, name: str, plan: PlannedWrite, asked: CommandWrite, seen: RolloutObjects) -> None:
@@ -112,9 +109,8 @@ async def _write(session: Session, name: str, plan: PlannedWrite, asked: Command
         except ApiConflict:
             seen = await look(session, name)
             if attempt == ATTEMPTS or plan(seen) != asked:
-                raise ApiConflict(
-                    f"{name} changed while the command was prepared; nothing was written, look at it again"
-                ) from None
+                why = f"{name} changed while the command was prepared; nothing was written, look at it again"
+                raise ApiConflict(why) from None
         else:
             return
 
@@ -132,41 +128,31 @@ async def _withdraw_annotation(
         raise ApiConflict(_unanswered(name))
     seen = await look(session, name)
     if plan(seen) != asked:
-        raise ApiConflict(
-            f"{name} changed while the command was prepared; its old {asked.verb} annotation was removed, look at it again"
-        )
+        removed = f"its old {asked.verb} annotation was removed, look at it again"
+        raise ApiConflict(f"{name} changed while the command was prepared; {removed}")
     return seen
-
-
-def _is_spent(seen: RolloutObjects, asked: CommandWrite) -> bool:
-    """Whether the annotation already has this value, and its record has no effect any more."""
-    if asked.value is None or annotations_of(seen.rollout).get(PREFIX + asked.verb) != asked.value:
-        return False
-    return any(not record.holds for record in _records(seen.rollout, asked) if record.value == asked.value)
 
 
 async def _answer(session: Session, name: str, asked: CommandWrite) -> str | None:
     """RECORDED, or why the controller refused the command; None when no controller answers."""
     mine = named(ROLLOUT, session.namespace, name)
-    try:
+    with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(RECORDED_WITHIN_S), following(session, mine) as followed:
             async for _ in changes(followed, at_least_every_s=RECORDED_WITHIN_S):
-                if (said := _recorded_answer(followed, asked)) is not None:
-                    return said
-    except TimeoutError:
-        pass
+                if (answer := _recorded_answer(followed.all(ROLLOUT), asked)) is not None:
+                    return answer
     return None
 
 
-def _recorded_answer(followed: Followed, asked: CommandWrite) -> str | None:
-    for rollout in followed.all(ROLLOUT):
+def _recorded_answer(rollouts: Iterable[Manifest], asked: CommandWrite) -> str | None:
+    for rollout in rollouts:
         records = _records(rollout, asked)
         if asked.value is None:
             return None if records else RECORDED
-        for record in records:
-            if record.value == asked.value:
-                return RECORDED if record.refusal is None else record.refusal.message
-        return None
+        answers = (record for record in records if record.value == asked.value)
+        if (record := next(answers, None)) is None:
+            return None
+        return RECORDED if record.refusal is None else record.refusal.message
     return RECORDED  # the Rollout was deleted: there will be no record
 
 

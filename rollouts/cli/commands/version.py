@@ -27,13 +27,7 @@ def own_version() -> str:
 
 
 class Versions(Struct, frozen=True):
-    """What is known.
-
-    Args:
-        controllers: (where, version), of those that can be seen.
-        unseen: why there may be others; "" when all namespaces were looked at.
-        server: of the API server; "" when it was not asked.
-    """
+    """What is known; `unseen` is why there may be other controllers."""
 
     client: str
     controllers: tuple[tuple[str, str], ...] = ()

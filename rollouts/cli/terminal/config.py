@@ -24,13 +24,7 @@ DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 
 class RevisionConfig(Struct, frozen=True, kw_only=True):
-    """One revision with what it has of each source.
-
-    Args:
-        number: 0 when it is not known.
-        uses: as its ReplicaSet notes.
-        current: it is the Rollout's current revision.
-    """
+    """One revision with what it has of each source, as its ReplicaSet notes; its number is 0 when it is not known."""
 
     revision: str
     number: int
@@ -95,11 +89,7 @@ def config_table(rows: Iterable[RevisionConfig]) -> Listing:
 def draw_changes(
     changes: Iterable[SourceChange], before: RevisionConfig, after: RevisionConfig, *, marks: TerminalMarks, full: bool
 ) -> RenderableType:
-    """The difference of two revisions.
-
-    Args:
-        full: without cutting anything.
-    """
+    """The difference of two revisions, in full or with long values cut."""
     parts: list[RenderableType] = [Text(plain(f"{before.title} {marks.arrow} {after.title}"), "bold")]
     for change in changes:
         if change.before is None:

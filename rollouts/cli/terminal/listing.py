@@ -20,33 +20,20 @@ _PIPED_WIDTH = 10_000  # cells: wider than anything that is drawn
 
 
 class Column(Struct, frozen=True):
-    """One column.
-
-    Args:
-        header: in capitals.
-        rank: on a terminal that is too narrow the columns of the highest rank are left out first; those of 0 never.
-    """
+    """One column. A terminal that is too narrow leaves out those of the highest rank first, and those of 0 never."""
 
     header: str
     rank: int = 0
 
 
 class Listing(Struct, frozen=True):
-    """Rows under headers. Print it by `print_drawn`, or in a live picture, which cuts lines at the terminal's edge.
-
-    Args:
-        rows: a cell for each column; without control characters.
-    """
+    """Rows under headers. Print it by `print_drawn`, or in a live picture, which cuts lines at the terminal's edge."""
 
     columns: Sequence[Column]
     rows: Sequence[Sequence[Text]]
 
     def lines(self, width: int | None = None) -> Iterator[Text]:
-        """The header and a line for each row.
-
-        Args:
-            width: cells of the terminal; None for no limit.
-        """
+        """The header and a line for each row, on a terminal of so many cells; None for no limit."""
         shown = list(range(len(self.columns)))
         sizes = [
             max([len(column.header), *(row[n].cell_len for row in self.rows)]) for n, column in enumerate(self.columns)
@@ -90,11 +77,7 @@ def print_line(console: Console, text: str, *, style: str | None = None) -> None
 
 
 def print_drawn(console: Console, *drawn: RenderableType, piped_width: int = _PIPED_WIDTH) -> None:
-    """Prints pictures and lists: a picture in the width of the terminal, and without a terminal unwrapped.
-
-    Args:
-        piped_width: cells of a picture where the output is no terminal.
-    """
+    """Prints pictures and lists: a picture in the width of the terminal, and without a terminal unwrapped."""
     for each in drawn:
         if isinstance(each, Listing):
             console.print(each, soft_wrap=True)

@@ -107,12 +107,7 @@ def runs_table(runs: Iterable[RunLine], *, now_s: float, wide: bool = False, all
 
 
 def draw_run(run: RunLine, *, now_s: float, ascii_only: bool = False) -> RenderableType:
-    """One run: a line for each metric, then the measurements of each.
-
-    Args:
-        now_s: wall clock, for ages.
-        ascii_only: the terminal can show ASCII only.
-    """
+    """One run: a line for each metric, then the measurements of each."""
     marks = marks_for(ascii_only=ascii_only)
     head = Text(plain(run.name), "bold")
     head.append(f"  {plain(run.namespace)}", "not bold dim")

@@ -88,27 +88,33 @@ def rollout_table(
     lines = []
     for row in rows:
         view = row.view
-        step = (
-            "-"
-            if not view.steps or view.steps_skipped
-            else f"{min(view.step_index, len(view.steps))}/{len(view.steps)}"
-        )
-        cells = [
-            *([Text(plain(view.namespace))] if all_namespaces else []),
-            Text(plain(view.name)),
-            Text(view.phase or "Unknown", PHASE_STYLE.get(view.phase, "")),
-            Text(step),
-            Text(_weight(view, arrow=arrow)),
-            Text(f"{view.ready}/{view.desired}"),
-            Text(short(now_s - row.created_at_s)),
-        ]
-        if wide:
-            images = ",".join(dict.fromkeys(image for revision in view.revisions for image in revision.images))
-            more = (str(view.updated), str(view.available), view.strategy, row.revision, row.stable, images)
-            cells += [Text(plain(cell or "-")) for cell in more]
-        says = waits_for if wide else waits_briefly
-        lines.append([*cells, Text(plain(says(view, now_s=now_s)) if view.phase != "Healthy" else "")])
+        cells = {
+            "NAMESPACE": view.namespace,
+            "NAME": view.name,
+            "PHASE": view.phase or "Unknown",
+            "STEP": _step(view),
+            "WEIGHT": _weight(view, arrow=arrow),
+            "READY": f"{view.ready}/{view.desired}",
+            "AGE": short(now_s - row.created_at_s),
+            "UPDATED": str(view.updated),
+            "AVAILABLE": str(view.available),
+            "STRATEGY": view.strategy,
+            "REVISION": row.revision,
+            "STABLE": row.stable,
+            "IMAGES": ",".join(dict.fromkeys(image for revision in view.revisions for image in revision.images)),
+        }
+        line = {column.header: Text(plain(cells.get(column.header) or "-")) for column in columns}
+        line["PHASE"].stylize(PHASE_STYLE.get(view.phase, ""))
+        waits = "" if view.phase == "Healthy" else (waits_for if wide else waits_briefly)(view, now_s=now_s)
+        line["WAITING FOR"] = Text(plain(waits))
+        lines.append([*line.values()])
     return Listing(columns, lines)
+
+
+def _step(view: RolloutView) -> str:
+    if not view.steps or view.steps_skipped:
+        return "-"
+    return f"{min(view.step_index, len(view.steps))}/{len(view.steps)}"
 
 
 def _weight(view: RolloutView, *, arrow: str) -> str:
@@ -123,38 +129,39 @@ def _weight(view: RolloutView, *, arrow: str) -> str:
 def history_table(rows: Iterable[HistoryRow], *, now_s: float) -> Listing:
     """The table of revisions, in the order of the rows; with their configuration if any has some, and with who gave commands."""
     rows = tuple(rows)
-    configured, commanded = any(row.config is not None for row in rows), any(row.commands for row in rows)
     ranks = {"NUMBER": 0, "REVISION": 0, "ROLE": 0, "OUTCOME": 0, "READY": 3, "FINISHED": 1, "TOOK": 4, "ROLLBACK": 2}
-    ranks |= {"CONFIG CHANGED": 0} if configured else {}
-    ranks |= {"COMMANDS": 0} if commanded else {}
-    columns = [Column(header, rank) for header, rank in {**ranks, "IMAGES": 0}.items()]
+    if any(row.config is not None for row in rows):
+        ranks["CONFIG CHANGED"] = 0
+    if any(row.commands for row in rows):
+        ranks["COMMANDS"] = 0
+    ranks["IMAGES"] = 0
     lines = []
     for row in rows:
-        cells = (
-            str(row.number or "?"),
-            row.revision,
-            ",".join(row.roles) or "-",
-            row.outcome or "-",
-            f"{row.ready}/{row.desired}",
-            f"{short(now_s - row.finished_at_s)} ago" if row.finished_at_s is not None else "-",
-            short(row.took_s) if row.took_s is not None else "-",
-            "possible" if row.kept and not row.roles else "-",
-            *([row.config or "-"] if configured else []),
-            *([row.commands or "-"] if commanded else []),
-            ",".join(row.images) or "-",
-        )
-        styled = [Text(plain(cell)) for cell in cells]
-        styled[3].stylize(PHASE_STYLE.get(row.outcome, ""))
-        lines.append(styled)
-    return Listing(columns, lines)
+        cells = _history_cells(row, now_s=now_s)
+        line = {header: Text(plain(cells[header] or "-")) for header in ranks}
+        line["OUTCOME"].stylize(PHASE_STYLE.get(row.outcome, ""))
+        lines.append([*line.values()])
+    return Listing([Column(header, rank) for header, rank in ranks.items()], lines)
+
+
+def _history_cells(row: HistoryRow, *, now_s: float) -> dict[str, str | None]:
+    return {
+        "NUMBER": str(row.number or "?"),
+        "REVISION": row.revision,
+        "ROLE": ",".join(row.roles),
+        "OUTCOME": row.outcome,
+        "READY": f"{row.ready}/{row.desired}",
+        "FINISHED": "" if row.finished_at_s is None else f"{short(now_s - row.finished_at_s)} ago",
+        "TOOK": "" if row.took_s is None else short(row.took_s),
+        "ROLLBACK": "possible" if row.kept and not row.roles else "",
+        "CONFIG CHANGED": row.config,
+        "COMMANDS": row.commands,
+        "IMAGES": ",".join(row.images),
+    }
 
 
 def act_table(rows: Iterable[ActRow], *, width: int | None = None) -> Table:
-    """A row for each act of the demo, and the totals.
-
-    Args:
-        width: cells of the terminal; None for no limit. A narrow one is given fewer columns, so that no word is broken.
-    """
+    """A row for each act of the demo, and the totals; a narrow terminal is given fewer columns, so that no word is broken."""
     rows = list(rows)
     table = Table(box=box.SIMPLE_HEAVY, show_footer=len(rows) > 1, pad_edge=False, collapse_padding=True)
     columns: list[tuple[str, list[str], str]] = [

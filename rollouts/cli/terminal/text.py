@@ -14,11 +14,7 @@ def plain(text: str) -> str:
 
 
 class TerminalMarks(Struct, frozen=True, kw_only=True):
-    """One character for each state, and the bars of a sparkline.
-
-    Args:
-        levels: bars, the lowest first.
-    """
+    """One character for each state, and the bars of a sparkline, the lowest first."""
 
     done: str
     now: str
@@ -62,9 +58,5 @@ ASCII_MARKS = TerminalMarks(
 
 
 def marks_for(*, ascii_only: bool) -> TerminalMarks:
-    """The marks that a terminal can show.
-
-    Args:
-        ascii_only: `console.options.ascii_only`.
-    """
+    """The marks that a terminal can show (`console.options.ascii_only`)."""
     return ASCII_MARKS if ascii_only else MARKS

@@ -54,12 +54,7 @@ _ROLE_STYLE = {"stable": "green", "active": "green", "canary": "yellow", "previe
 
 
 def draw(view: RolloutView, *, now_s: float, ascii_only: bool = False) -> RenderableType:
-    """The whole picture of one Rollout.
-
-    Args:
-        now_s: wall clock, for ages and countdowns.
-        ascii_only: the terminal can show ASCII only (`console.options.ascii_only`).
-    """
+    """The whole picture of one Rollout, with ages and countdowns at `now_s`."""
     marks = marks_for(ascii_only=ascii_only)
     head = Text.assemble(
         (plain(view.name), "bold"),
@@ -89,12 +84,9 @@ def draw(view: RolloutView, *, now_s: float, ascii_only: bool = False) -> Render
 def fitting(
     view: RolloutView, console: Console, *, lines: int, now_s: float, ascii_only: bool = False
 ) -> RenderableType:
-    """The picture with as many Events, pods, sources of configuration and analyses as fit on the screen.
+    """The picture with as many Events, pods, sources of configuration and analyses as fit into the free lines of the screen.
 
     What the Rollout waits for is never left out.
-
-    Args:
-        lines: of the screen that are free.
     """
 
     def height(picture: RenderableType) -> int:

@@ -17,23 +17,14 @@ from rollouts.objects import Manifest, mapping
 
 
 class ConfigValues(Struct, frozen=True):
-    """What pods can read from a ConfigMap or Secret.
-
-    Args:
-        values: by key, the bytes that a mounted file would have.
-        binary: the keys whose values are not text.
-    """
+    """What pods can read from a ConfigMap or Secret: the bytes of each key's file; `binary` are the keys without text."""
 
     values: Mapping[str, bytes] = field(default_factory=dict)
     binary: frozenset[str] = frozenset()
 
 
 class KeyValue(Struct, frozen=True):
-    """The value of one key.
-
-    Args:
-        text: None for binary data, and for a Secret.
-    """
+    """The value of one key; without its text for binary data, and for a Secret."""
 
     size_bytes: int
     text: str | None
@@ -48,13 +39,7 @@ class KeyChange(Struct, frozen=True):
 
 
 class SourceChange(Struct, frozen=True, kw_only=True):
-    """One ConfigMap or Secret that differs between two revisions.
-
-    Args:
-        before, after: None where the revision does not have it.
-        keys: those that differ, in their order.
-        unknown: why the keys are not known; "" when they are.
-    """
+    """One ConfigMap or Secret that differs between two revisions, with its keys, or why they are not known."""
 
     kind: ConfigKind
     source: str
@@ -113,11 +98,7 @@ def key_in(manifest: Manifest | None) -> bytes:
 
 
 def hash_of(kind: ConfigKind, manifest: Manifest, *, key: bytes = b"") -> str:
-    """The hash of its content, as a ReplicaSet's note has it.
-
-    Args:
-        key: for a Secret, see `key_in`.
-    """
+    """The hash of its content, as a ReplicaSet's note has it; that of a Secret needs the key, see `key_in`."""
     data, binary = _texts(manifest.get("data")), _texts(manifest.get("binaryData"))
     if kind is ConfigKind.SECRET:
         plain = {

@@ -4,9 +4,5 @@ from __future__ import annotations
 
 
 def count_of(count: int, noun: str) -> str:
-    """The count and its noun, in the plural unless the count is 1.
-
-    Args:
-        noun: in the singular; its plural ends in `s`.
-    """
+    """The count and its noun, given in the singular, with an `s` unless the count is 1."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

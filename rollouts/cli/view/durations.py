@@ -9,11 +9,7 @@ _TYPED = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 
 
 def short(seconds: float) -> str:
-    """`12s`, `3m`, `3m20s`, `2h`, `5d3h`: the largest unit, and the next one while the first is below ten.
-
-    Args:
-        seconds: negative values (clocks differ) read as 0.
-    """
+    """`12s`, `3m20s`, `2h`, `5d3h`: the largest unit, and the next one while the first is below ten; 0 for less."""
     left = max(0, int(seconds))
     for index, (unit, size) in enumerate(_UNITS):
         if left < size and unit != "s":
@@ -28,10 +24,7 @@ def short(seconds: float) -> str:
 
 
 def seconds_of(text: str) -> float:
-    """Seconds of `90`, `90s`, `5m`, `1h30m`.
-
-    Raises: ValueError, with a sentence for the person who typed it.
-    """
+    """Seconds of `90`, `90s`, `5m`, `1h30m`. Raises: ValueError, with a sentence for the person who typed it."""
     if text.isdigit():
         return float(text)
     found = _TYPED.fullmatch(text)

@@ -37,13 +37,7 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 15.0
 
 
 class Collection(Struct, frozen=True, kw_only=True):
-    """The objects to follow.
-
-    Args:
-        namespace: None for all namespaces.
-        query: `labelSelector`, `fieldSelector`.
-        optional: if they may not be read, they are left out without an error.
-    """
+    """The objects to follow. Optional ones that may not be read are left out without an error."""
 
     kind: Kind
     namespace: str | None

@@ -14,10 +14,7 @@ NAMES_SHOWN = 5
 
 
 async def the_rollout(session: Session, name: str) -> Manifest:
-    """The Rollout of that name in the session's namespace.
-
-    Raises: ApiNotFound, with names that there are; what `Client` raises.
-    """
+    """The Rollout of that name in the namespace. Raises: ApiNotFound, with names that there are; what `Client` raises."""
     try:
         return manifest_from(await session.client.get(ROLLOUT, session.namespace, name))
     except ApiNotFound as absent:
@@ -25,10 +22,7 @@ async def the_rollout(session: Session, name: str) -> Manifest:
 
 
 async def no_rollout(session: Session, name: str) -> ApiNotFound:
-    """The error about a Rollout that is not there.
-
-    Raises: ApiNotFound, when the cluster does not serve Rollouts at all.
-    """
+    """The error about a Rollout that is not there. Raises: ApiNotFound, when the cluster does not serve Rollouts at all."""
     said = f"there is no Rollout {name} in namespace {session.namespace}"
     try:
         found, _ = await list_all(session, Collection(kind=ROLLOUT, namespace=session.namespace))

@@ -38,12 +38,7 @@ _ABOUT = {
 
 
 class MeasurementLine(Struct, frozen=True, kw_only=True):
-    """One measurement.
-
-    Args:
-        number: what it is on a sparkline; None where it is not one finite number.
-        took_s: None while it runs.
-    """
+    """One measurement; `number` is what it is on a sparkline, None where it is not one finite number."""
 
     at_s: float
     phase: AnalysisPhase
@@ -61,13 +56,7 @@ class MeasurementLine(Struct, frozen=True, kw_only=True):
 
 
 class MetricLine(Struct, frozen=True, kw_only=True):
-    """One metric of a run.
-
-    Args:
-        condition: what is good, as the template says it; "" for none.
-        counts: `3 successful, 1 failed of 10`; "" before the first measurement.
-        measurements: the latest, the oldest first.
-    """
+    """One metric of a run, with counts such as `3 successful, 1 failed of 10`, and its latest measurements, the oldest first."""
 
     name: str
     phase: AnalysisPhase = AnalysisPhase.PENDING
@@ -87,12 +76,8 @@ class RunLine(Struct, frozen=True, kw_only=True):
     """One AnalysisRun.
 
     Args:
-        rollout: the Rollout that it is about; "" for none.
-        revision: the one that it is about; "" for none.
         gate: where in an update it decides; None for nowhere.
-        ending: somebody has told it to end.
-        passed: somebody promoted the revision past its verdict.
-        unjudged: somebody did so while it measured, without a verdict.
+        passed, unjudged: somebody promoted the revision past its verdict, or while it measured, without one.
     """
 
     namespace: str
@@ -127,11 +112,7 @@ class RunLine(Struct, frozen=True, kw_only=True):
 
 
 def run_line(run: Manifest, *, passed: bool = False, unjudged: bool = False) -> RunLine:
-    """The values of one AnalysisRun.
-
-    Args:
-        passed, unjudged: status of its Rollout says that somebody promoted the revision past its verdict, or without one.
-    """
+    """The values of one AnalysisRun; `passed` and `unjudged` are in the status of its Rollout."""
     metadata, spec, labels = run["metadata"], mapping(run.get("spec")), _labels(run)
     status, _ = read_run_status(mapping(run.get("status")))
     results = {result.name: result for result in status.results}
@@ -226,12 +207,7 @@ def _measurement_line(measurement: Measurement, metric: Mapping[str, Any]) -> Me
 
 
 def condition_text(metric: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
-    """What is good, with the values of arguments; `not: …` is what is bad. Of pods what their provider judges by.
-
-    Args:
-        metric: as the spec of the run has it.
-        spec: of the run, for the values of its arguments.
-    """
+    """What is good, with the values of arguments; `not: …` is what is bad. Of pods what their provider judges by."""
     values = {
         f"args.{argument.get('name')}": str(argument["value"])
         for argument in _mappings(spec.get("args"))

@@ -17,14 +17,7 @@ USER_AGENT = "rollouts-cli"
 
 
 class Options(Struct, frozen=True, kw_only=True):
-    """The options of every command that talks to a cluster.
-
-    Args:
-        kubeconfig: None for $KUBECONFIG, ~/.kube/config, or the pod's own account.
-        context: None for the kubeconfig's current one.
-        namespace: None for the context's.
-        request_timeout_s: deadline of one request.
-    """
+    """The options of every command that talks to a cluster; None for what the kubeconfig says, or the pod's own account."""
 
     kubeconfig: Path | None = None
     context: str | None = None
@@ -43,11 +36,7 @@ class Session(Struct, frozen=True, kw_only=True):
 
 
 def session_on(api: ApiServer, *, namespace: str, request_timeout_s: float, clock: Clock | None = None) -> Session:
-    """A session on an open connection, which the caller closes.
-
-    Args:
-        clock: None for this machine's.
-    """
+    """A session on an open connection, which the caller closes; with this machine's clock if no other is given."""
     clock = clock or SystemClock()
     # A person at a terminal needs no lease: the fence is the controller's.
     client = Client(api, clock=clock, may_write=lambda: True, request_deadline_s=request_timeout_s)
@@ -56,10 +45,7 @@ def session_on(api: ApiServer, *, namespace: str, request_timeout_s: float, cloc
 
 @asynccontextmanager
 async def open_session(options: Options) -> AsyncIterator[Session]:
-    """Connects, and closes at the end.
-
-    Raises: SettingsInvalid (no usable kubeconfig, with the remedy).
-    """
+    """Connects, and closes at the end. Raises: SettingsInvalid (no usable kubeconfig, with the remedy)."""
     api = await connect(kubeconfig=options.kubeconfig, context=options.context, user_agent=USER_AGENT)
     try:
         namespace = options.namespace or api.namespace

@@ -14,11 +14,7 @@ from rollouts.core.model.steps import WeightPercent
 
 
 class PodLine(Struct, frozen=True, kw_only=True):
-    """One pod.
-
-    Args:
-        problem: why it is not ready, in the kubelet's or scheduler's words; "" when nothing is wrong.
-    """
+    """One pod; `problem` is why it is not ready, in the kubelet's or scheduler's words."""
 
     name: str
     created_at_s: float
@@ -28,15 +24,13 @@ class PodLine(Struct, frozen=True, kw_only=True):
 
 
 class RevisionLine(Struct, frozen=True, kw_only=True):
-    """One revision and its pods, newest revision first in `RolloutView.revisions`.
+    """One revision and its pods.
 
     Args:
         number: counts up; 0 when it is not known.
         roles: `stable`, `canary`, `active`, `preview`; none for an old revision.
-        images: of the template's containers.
         leaves_at_s: when it is scaled down; None when that is not planned.
         runs: AnalysisRuns about it: those that are not over, then the others, the newest first.
-        config: what it has of ConfigMaps and Secrets.
         hidden: pods that are not in `pods`.
     """
 
@@ -54,24 +48,17 @@ class RevisionLine(Struct, frozen=True, kw_only=True):
 
 
 class WayOut(Struct, frozen=True):
-    """A command that ends a wait.
-
-    Args:
-        command: of `kubectl rollouts`, without that: `promote cart -n shop`.
-        purpose: `to go back`; "" where it is the only one.
-    """
+    """A command of `kubectl rollouts` that ends a wait, and what for, if there are others: `to go back`."""
 
     command: str
     purpose: str = ""
 
 
 class WaitLine(Struct, frozen=True):
-    """What the Rollout waits for.
+    """What the Rollout waits for; for a person, if there is no deadline.
 
     Args:
-        message: with the commands that the controller names in it.
-        deadline_s: None when the wait is for a person.
-        gist: the message without the commands.
+        gist: the message without the commands that the controller names in it.
         ways: those commands, or another one that ends the wait; none for a wait that ends by itself.
     """
 

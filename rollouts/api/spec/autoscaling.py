@@ -8,7 +8,7 @@ from typing import Any
 from rollouts.api.problems import Problems
 from rollouts.api.spec.reading import check_needed, core_value
 from rollouts.api.v1alpha1.autoscaling import Autoscaling
-from rollouts.core.model.autoscaling import AutoscalingGate, ContainerLimit
+from rollouts.core.model.autoscaling import AutoscalingGate
 
 _PATH = "spec.autoscaling"
 
@@ -37,9 +37,7 @@ def autoscaling_gate(wire: Autoscaling | None) -> AutoscalingGate | None:
     """The core's value of `spec.autoscaling`; None when nothing is asked. `check_autoscaling` has found no problem."""
     if wire is None:
         return None
-    limit = wire.container_resource
-    container = core_value(ContainerLimit, limit) if limit is not None else None
-    gate = core_value(AutoscalingGate, wire, container=container)
+    gate = core_value(AutoscalingGate, wire)
     return None if gate == AutoscalingGate() else gate
 
 

@@ -240,8 +240,25 @@ def _decoded(spec: Mapping[str, Any] | bytes) -> Mapping[str, Any]:
 def _strategy(wire: RolloutStrategy) -> tuple[Strategy, str]:
     """The strategy, and the hash of what its steps mean, not of their text: `pause: 60` for `pause: 1m` restarts no update."""
     strategy: Strategy
-    if wire.canary is not None:
-        strategy = _canary(wire.canary)
+    if (canary := wire.canary) is not None:
+        stable_service, canary_service = pair_of(canary)
+        progress, threshold = canary.replica_progress_threshold, None
+        if (
+            progress is not None and progress.value is not None and progress.value >= 0
+        ):  # Argo: below 0 means no threshold
+            threshold = ProgressThreshold(Percent(progress.value) if progress.type == "Percent" else progress.value)
+        strategy = core_value(
+            Canary,
+            canary,
+            steps=tuple(_step(step, index, canary) for index, step in enumerate(canary.steps or ())),
+            stable_service=stable_service,
+            canary_service=canary_service,
+            ping_pong=canary.ping_pong is not None,
+            traffic_routing=traffic_routing(canary),
+            anti_affinity=_anti_affinity(canary.anti_affinity),
+            replica_progress_threshold=threshold,
+            analysis=core_analysis(canary.analysis, "spec.strategy.canary.analysis"),
+        )
         facts = {"kind": "canary", "steps": [_step_fact(step) for step in strategy.steps]}
     else:
         blue_green = wire.blue_green
@@ -292,25 +309,6 @@ def _request_fact(request: RequestMatch) -> list[Any]:
     for kind, named in (("header", request.headers), ("cookie", request.cookies), ("query", request.query)):
         facts += [[kind, match.name, match.value.kind.value, match.value.value] for match in named]
     return facts
-
-
-def _canary(wire: CanaryStrategy) -> Canary:
-    stable_service, canary_service = pair_of(wire)
-    progress, threshold = wire.replica_progress_threshold, None
-    if progress is not None and progress.value is not None and progress.value >= 0:  # Argo: below 0 means no threshold
-        threshold = ProgressThreshold(Percent(progress.value) if progress.type == "Percent" else progress.value)
-    return core_value(
-        Canary,
-        wire,
-        steps=tuple(_step(step, index, wire) for index, step in enumerate(wire.steps or ())),
-        stable_service=stable_service,
-        canary_service=canary_service,
-        ping_pong=wire.ping_pong is not None,
-        traffic_routing=traffic_routing(wire),
-        anti_affinity=_anti_affinity(wire.anti_affinity),
-        replica_progress_threshold=threshold,
-        analysis=core_analysis(wire.analysis, "spec.strategy.canary.analysis"),
-    )
 
 
 def _step(wire: CanaryStep, index: int, canary: CanaryStrategy) -> Step:

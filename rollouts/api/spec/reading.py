@@ -14,9 +14,22 @@ from msgspec import Struct
 
 from rollouts.api.problems import Problems
 from rollouts.api.v1alpha1.wire import ExactlyOne, Wire, needed_fields
+from rollouts.core.analysis.metric import MetricCondition
+from rollouts.core.analysis.source import PodEvidence
+from rollouts.core.model.autoscaling import AutoscalingGate
 
 _T = TypeVar("_T")
 _W = TypeVar("_W", bound=Wire)
+
+
+_RENAMED: Mapping[tuple[type, str], str] = {
+    (MetricCondition, "success"): "success_condition",
+    (MetricCondition, "failure"): "failure_condition",
+    (PodEvidence, "restarts_max"): "max_restarts",
+    (PodEvidence, "ready_percent_min"): "min_ready_percent",
+    (AutoscalingGate, "container"): "container_resource",
+}
+"""Fields of the core's classes that the API names in another way."""
 
 
 def read_model(model: type[_W], raw: Mapping[str, Any], problems: Problems, *, root: str) -> _W:
@@ -72,7 +85,7 @@ def _exactly_one(wire: Wire) -> ExactlyOne:
     return next(rule for rule in wire.RULES if isinstance(rule, ExactlyOne))
 
 
-def core_value(of: type[_T], wire: Wire, **others: Any) -> _T:
+def core_value(of: type[_T], wire: Wire, /, **others: Any) -> _T:
     """A value of the core: each of its fields has the value of the object's field of that name, and its default without one.
 
     Seconds are named `…_s` in the core. What the object has as a list, a text or an object becomes a tuple, a member of the
@@ -93,12 +106,14 @@ def _mapping(
     of: type, model: type[Wire], others: tuple[str, ...]
 ) -> tuple[tuple[str, str, Callable[[Any], Any] | None], ...]:
     """For each field that is mapped: its name, the attribute of the model, and what converts the value."""
-    fields = []
+    mapped = []
     for name, hint in get_type_hints(of).items():
-        attribute = name if name in model.model_fields else f"{name.removesuffix('_s')}_seconds"
-        if attribute in model.model_fields and name not in others:
-            fields.append((name, attribute, _converter(hint)))
-    return tuple(fields)
+        bare = name.removesuffix("_s")
+        names = (name, bare, f"{bare}_seconds", f"seconds_{bare}", _RENAMED.get((of, name)))
+        attribute = next((each for each in names if each in model.model_fields), None)
+        if attribute is not None and name not in others:
+            mapped.append((name, attribute, _converter(hint)))
+    return tuple(mapped)
 
 
 def _converter(hint: Any) -> Callable[[Any], Any] | None:

@@ -69,19 +69,19 @@ def _read_result(values: dict[str, Any], wire: Mapping[str, Any]) -> None:
         raise FieldMissing("measurements")
 
 
-def _summaries() -> tuple[Derived, ...]:
-    counts = {name: {"type": "integer", "description": text} for name, text in _COUNTED.items()}
-    schema = {"description": "", "properties": counts, "type": "object"}
-    return (
-        Derived("runSummary", "The metrics that count.", lambda run: _summary(run, dry_run=False), "startedAt", schema),
-        Derived("dryRunSummary", "The others.", lambda run: _summary(run, dry_run=True), "startedAt", schema),
-    )
-
-
+_COUNTS = {
+    "description": "",
+    "properties": {name: {"type": "integer", "description": text} for name, text in _COUNTED.items()},
+    "type": "object",
+}
+_SUMMARIES = (
+    Derived("runSummary", "The metrics that count.", lambda run: _summary(run, dry_run=False), "startedAt", _COUNTS),
+    Derived("dryRunSummary", "The others.", lambda run: _summary(run, dry_run=True), "startedAt", _COUNTS),
+)
 SHAPES.update(
     {
         Measurement: JsonShape(required=("phase",)),
         MetricResult: JsonShape(required=("name", "phase"), read=_read_result),
-        RunStatus: JsonShape(derived=_summaries()),
+        RunStatus: JsonShape(derived=_SUMMARIES),
     }
 )

@@ -16,6 +16,7 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_typ
 
 import msgspec
 from msgspec import Struct
+from pydantic.alias_generators import to_camel
 
 from rollouts.api.status.scalars import NOTHING, Codec, scalar_codec
 from rollouts.core.model.declared import Entries, Json, Mark, WhenAbsent, WhenUnreadable
@@ -311,7 +312,7 @@ def _field(name: str, hint: Any, *, required: bool) -> _Field:
     left_out = NOTHING if Mark.ALWAYS in marks or Mark.NEEDED in marks else codec.left_out
     return _Field(
         name=name,
-        json=json.name or _camel(name.removesuffix("_s") if Mark.TIME in marks else name),
+        json=json.name or to_camel(name.removesuffix("_s") if Mark.TIME in marks else name),
         codec=codec,
         text=_first(marks, str, ""),
         declared=json,
@@ -339,11 +340,6 @@ def _declared(hint: Any) -> tuple[Any, list[Any], bool]:
 
 def _first(marks: list[Any], of: type[_T], otherwise: _T) -> _T:
     return next((mark for mark in marks if isinstance(mark, of)), otherwise)
-
-
-def _camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(map(str.capitalize, rest))
 
 
 def _codec(of: Any, marks: list[Any]) -> Codec:

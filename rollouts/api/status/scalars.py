@@ -56,7 +56,7 @@ def scalar_codec(of: Any, marks: list[Any]) -> Codec | None:
             case Mark() if mark in _BY_MARK:
                 return _BY_MARK[mark]
             case AtMost(characters=most):
-                return Codec("a string", _STRING, _text, partial(_cut, most), empty="", left_out="")
+                return Codec("a string", _STRING, _text, lambda text: text[:most], empty="", left_out="")
     if of in _BY_TYPE:
         return _BY_TYPE[of]
     if isinstance(of, type) and issubclass(of, StrEnum):
@@ -129,10 +129,6 @@ def _weight(value: Any) -> WeightPercent:
 def weight_to_json(percent: WeightPercent | None) -> int | float | None:
     """A percentage as a JSON number, which is read back exactly."""
     return float(percent) if isinstance(percent, Fraction) else percent
-
-
-def _cut(most: int, value: str) -> str:
-    return value[:most]
 
 
 _STRING: Manifest = {"type": "string"}

@@ -121,10 +121,6 @@ def _waited_s(cutover: Cutover) -> float | None:
     return round(cutover.until_s - cutover.confirmed_at_s, 3)
 
 
-def _written_cutover(cutover: Cutover, wire: Manifest) -> Manifest:
-    return wire if _waited_s(cutover) is not None else {name: wire[name] for name in ("service", "from", "to")}
-
-
 def _read_cutover(values: dict[str, Any], _wire: Mapping[str, Any]) -> None:
     """Without its times it counts as not confirmed, and its wait begins again."""
     if values.get("confirmed_at_s") is None or values.get("until_s") is None:
@@ -170,7 +166,9 @@ SHAPES.update(
                     schema={"type": "number"},
                 ),
             ),
-            written=_written_cutover,
+            written=lambda cutover, wire: (
+                wire if _waited_s(cutover) is not None else {name: wire[name] for name in ("service", "from", "to")}
+            ),
             read=_read_cutover,
         ),
         GivenBack: JsonShape(written=lambda given_back, wire: {"route": given_back.display_name} | wire),

@@ -216,7 +216,7 @@ class ContainerResourceWire(Wire):
     """What one container of the revision's pods uses, as metrics.k8s.io has it."""
 
     container: Name | None = needed("Name of the container; others in the pod are left out.")
-    resource: Name | None = needed("cpu or memory.")
+    resource: Name | None = needed("cpu or memory.", missing="is required: cpu or memory")
     max_age_seconds: Integer | None = optional("Age of a sample that counts; default 90.")
 
 

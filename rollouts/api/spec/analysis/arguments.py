@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from rollouts.api.problems import Problems
+from rollouts.api.spec.reading import check_needed
 from rollouts.api.v1alpha1.analysis_template import OPEN, TemplateArgument, TemplateArgumentSource
 from rollouts.core.analysis.metric import SecretReference
 
@@ -50,11 +51,10 @@ def check_arguments(arguments: Sequence[TemplateArgument], root: str, problems: 
     names: set[str] = set()
     for index, argument in enumerate(arguments):
         path = f"{root}.args[{index}]"
-        if argument.name is None:
-            problems.add_missing(f"{path}.name", "is required")
-        elif argument.name in names:
+        check_needed(argument, path, problems)
+        if argument.name in names:
             problems.add(f"{path}.name", f"{argument.name!r} is the name of another argument too")
-        else:
+        elif argument.name is not None:
             names.add(argument.name)
         if argument.value is not None and OPEN in argument.value:
             problems.add(f"{path}.value", f"must not have {OPEN} in it: a value is put in as it is")
@@ -68,11 +68,10 @@ def _check_source(source: TemplateArgumentSource, path: str, problems: Problems)
     secret, field_ref = source.secret_key_ref, source.field_ref
     if sum(part is not None for part in (secret, field_ref, source.pod_template_hash_value)) != 1:
         problems.add_missing(path, "needs exactly one of secretKeyRef, fieldRef and podTemplateHashValue")
-    for name in ("name", "key"):
-        if secret is not None and getattr(secret, name) is None:
-            problems.add_missing(f"{path}.secretKeyRef.{name}", "is required")
-    if field_ref is not None and field_ref.field_path is None:
-        problems.add_missing(f"{path}.fieldRef.fieldPath", "is required")
+    if secret is not None:
+        check_needed(secret, f"{path}.secretKeyRef", problems)
+    if field_ref is not None:
+        check_needed(field_ref, f"{path}.fieldRef", problems)
 
 
 def known_arguments(arguments: Sequence[TemplateArgument]) -> ArgumentValues:

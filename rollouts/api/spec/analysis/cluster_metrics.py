@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from rollouts.api.problems import Problems
+from rollouts.api.spec.reading import check_needed, core_value
 from rollouts.api.spec.selectors import check_selector, selector_text
-from rollouts.api.v1alpha1.analysis import LabelSelector
 from rollouts.api.v1alpha1.analysis_template import (
     OPEN,
     CompareOfWire,
@@ -15,7 +15,7 @@ from rollouts.api.v1alpha1.analysis_template import (
     MetricSourceWire,
 )
 from rollouts.core.analysis import cluster_source as core
-from rollouts.core.model.autoscaling import SAMPLE_MAX_AGE_S, ContainerMetric
+from rollouts.core.model.autoscaling import ContainerMetric
 
 MAX_AGE_MAX_S = 600
 """What is older says nothing about the present weight."""
@@ -29,11 +29,8 @@ def check_cluster_source(wire: MetricSourceWire | CompareOfWire, path: str, prob
     """Adds every rule that a source of the cluster's own breaks; any other source breaks none."""
     if (resource := wire.container_resource) is not None:
         root = f"{path}.containerResource"
-        if not resource.container:
-            problems.add_missing(f"{root}.container", "is required")
-        if not resource.resource:
-            problems.add_missing(f"{root}.resource", "is required: cpu or memory")
-        elif OPEN not in resource.resource and resource.resource not in _RESOURCES:
+        check_needed(resource, root, problems)
+        if resource.resource is not None and OPEN not in resource.resource and resource.resource not in _RESOURCES:
             problems.add(f"{root}.resource", f"must be cpu or memory, not {resource.resource[:40]!r}")
         _check_age(resource.max_age_seconds, root, problems)
     if wire.custom_metric is not None:
@@ -48,33 +45,25 @@ def check_cluster_source(wire: MetricSourceWire | CompareOfWire, path: str, prob
 
 def cluster_source(wire: MetricSourceWire | CompareOfWire) -> core.ClusterSource | None:
     """The source, if it is the cluster's own; `check_cluster_source` has found nothing wrong with it."""
-    if (resource := wire.container_resource) is not None:
-        return core.ContainerResourceMetric(
-            container=resource.container or "",
-            resource=ContainerMetric(resource.resource or ""),
-            max_age_s=_age_s(resource.max_age_seconds),
-        )
+    if wire.container_resource is not None:
+        return core_value(core.ContainerResourceMetric, wire.container_resource)
     if isinstance(wire, MetricSourceWire) and wire.hpa is not None:
-        return core.AutoscalerMetric(name=wire.hpa.name or "")
+        return core_value(core.AutoscalerMetric, wire.hpa)
     if (custom := wire.custom_metric) is not None:
-        metric, of = custom.metric or MetricIdentifier(), None
-        if (described := custom.described_object) is not None:
-            api_version = described.api_version or "v1"
-            of = core.DescribedObject(api_version=api_version, kind=described.kind or "", name=described.name or "")
-        return core.CustomMetric(
-            metric=metric.name or "",
-            selector=_selector(metric.selector),
-            of=of,
-            max_age_s=_age_s(custom.max_age_seconds),
-        )
+        described = custom.described_object
+        of = None
+        if described is not None:
+            of = core_value(core.DescribedObject, described, api_version=described.api_version or "v1")
+        return core_value(core.CustomMetric, custom, **_metric(custom.metric), of=of)
     if (external := wire.external_metric) is not None:
-        metric = external.metric or MetricIdentifier()
-        return core.ExternalMetric(
-            metric=metric.name or "",
-            selector=_selector(metric.selector),
-            max_age_s=_age_s(external.max_age_seconds),
-        )
+        return core_value(core.ExternalMetric, external, **_metric(external.metric))
     return None
+
+
+def _metric(wire: MetricIdentifier | None) -> dict[str, str]:
+    """The name and the selector of a metric."""
+    wire = wire or MetricIdentifier()
+    return {"metric": wire.name or "", "selector": "" if wire.selector is None else selector_text(wire.selector)}
 
 
 def _check_metric(wire: MetricIdentifier | None, path: str, problems: Problems) -> None:
@@ -89,11 +78,9 @@ def _check_metric(wire: MetricIdentifier | None, path: str, problems: Problems) 
 
 
 def _check_object(wire: DescribedObjectWire, path: str, problems: Problems) -> None:
-    if not wire.name:
-        problems.add_missing(f"{path}.name", "is required")
-    if not wire.kind:
-        problems.add_missing(f"{path}.kind", "is required")
-    elif OPEN not in wire.kind and not _KIND.fullmatch(wire.kind):
+    check_needed(wire, path, problems, "name")
+    check_needed(wire, path, problems, "kind")
+    if wire.kind is not None and OPEN not in wire.kind and not _KIND.fullmatch(wire.kind):
         problems.add(f"{path}.kind", f"must be a kind such as Ingress, not {wire.kind[:40]!r}")
     version = wire.api_version
     if version is not None and OPEN not in version and not _API_VERSION.fullmatch(version):
@@ -103,11 +90,3 @@ def _check_object(wire: DescribedObjectWire, path: str, problems: Problems) -> N
 def _check_age(value: int | str | None, path: str, problems: Problems) -> None:
     if isinstance(value, int) and not 1 <= value <= MAX_AGE_MAX_S:
         problems.add(f"{path}.maxAgeSeconds", f"must be from 1 to {MAX_AGE_MAX_S}, not {value}")
-
-
-def _selector(selector: LabelSelector | None) -> str:
-    return "" if selector is None else selector_text(selector)
-
-
-def _age_s(value: int | str | None) -> float:
-    return SAMPLE_MAX_AGE_S if value is None else float(value)

@@ -9,6 +9,7 @@ import json
 import re
 
 from rollouts.api.problems import Problems
+from rollouts.api.spec.reading import core_value
 from rollouts.api.v1alpha1.analysis_template import (
     OPEN,
     CompareOfWire,
@@ -179,23 +180,13 @@ def core_comparison(
     assert effect is not None  # noqa: S101 - check_comparison has seen it
     assert alpha is not None  # noqa: S101
     method, warm_up_s = _method(wire), float(metric.initial_delay or 0.0)
-    interval_s = None if metric.interval is None else float(metric.interval)
-    errors = metric.consecutive_error_limit
-    rules = core.MetricRules(
-        name=metric.name or "",
-        interval_s=interval_s,
-        initial_delay_s=warm_up_s + (0.0 if method is ComparedBy.RANKS else interval_s or 0.0),
-        count=1,
-        consecutive_error_limit=core.CONSECUTIVE_ERROR_LIMIT if errors is None else int(errors),
-        dry_run=dry_run,
-        kept=kept,
-    )
-    return rules, Comparison(
-        canary=wire.canary or "",
-        stable=wire.stable or "",
+    delay_s = warm_up_s + (0.0 if method is ComparedBy.RANKS else float(metric.interval or 0.0))
+    rules = core_value(core.MetricRules, metric, initial_delay_s=delay_s, count=1, dry_run=dry_run, kept=kept)
+    return rules, core_value(
+        Comparison,
+        wire,
         by=method,
         of=of,
-        total=wire.total or "",
         effect=effect,
         alpha=alpha.size,
         less_is_worse=wire.direction == "decrease",

@@ -7,8 +7,9 @@ from rollouts.api.spec.analysis.arguments import check_arguments
 from rollouts.api.spec.analysis.name_rules import check_rules
 from rollouts.api.spec.analysis.templates import AnalysisUse, use_of
 from rollouts.api.spec.metadata import check_entries
+from rollouts.api.spec.reading import check_needed, core_value
 from rollouts.api.v1alpha1.analysis import AnalysisWire, BackgroundAnalysis
-from rollouts.core.model.analysis import Analysis, OnFailure
+from rollouts.core.model.analysis import Analysis
 from rollouts.objects import CLUSTER_ANALYSIS_TEMPLATE
 
 
@@ -19,8 +20,7 @@ def check_analysis(wire: AnalysisWire | None, path: str, problems: Problems) -> 
     if not wire.templates:
         problems.add_missing(f"{path}.templates", "needs at least one template: without one nothing is measured")
     for index, reference in enumerate(wire.templates or ()):
-        if reference.template_name is None:
-            problems.add_missing(f"{path}.templates[{index}].templateName", "is required")
+        check_needed(reference, f"{path}.templates[{index}]", problems)
     use = use_of(wire, path)
     check_arguments(use.args, path, problems)
     check_rules(use.dry_run, use.measurement_retention, path, problems)
@@ -55,15 +55,15 @@ def core_analysis(wire: AnalysisWire | None, path: str) -> Analysis | None:
     """The core's value of an analysis at `path`, which `check_analysis` has found right; None for none."""
     if wire is None:
         return None
-    return Analysis(
+    return core_value(
+        Analysis,
+        wire,
         path=path,
         settings=wire.model_dump(by_alias=True, exclude_none=True, exclude={"on_failure", "starting_step"}),
         templates=tuple(
             f"{CLUSTER_ANALYSIS_TEMPLATE.kind}/{ref.template_name}" if ref.cluster_scope else ref.template_name or ""
             for ref in wire.templates or ()
         ),
-        on_failure=OnFailure(wire.on_failure or OnFailure.ABORT),
-        starting_step=wire.starting_step or 0 if isinstance(wire, BackgroundAnalysis) else 0,
     )
 
 

@@ -10,6 +10,7 @@ import json
 from rollouts.api.problems import Problems
 from rollouts.api.spec.analysis.cluster_metrics import check_cluster_source, cluster_source
 from rollouts.api.spec.analysis.comparisons import check_comparison, core_comparison
+from rollouts.api.spec.reading import check_needed, core_value
 from rollouts.api.v1alpha1.analysis_template import (
     OPEN,
     AuthenticationWire,
@@ -21,7 +22,7 @@ from rollouts.api.v1alpha1.analysis_template import (
     PrometheusWire,
     WebWire,
 )
-from rollouts.api.v1alpha1.wire import Wire, wire_name
+from rollouts.api.v1alpha1.wire import Wire, attributes_of, wire_name
 from rollouts.core.analysis import metric as core
 from rollouts.core.analysis import source
 from rollouts.core.analysis.cluster_source import AutoscalerMetric, ClusterSource
@@ -51,8 +52,7 @@ _LIMITS = (
 
 def check_metric(wire: MetricWire, path: str, problems: Problems) -> None:
     """Adds every rule that the metric breaks."""
-    if not wire.name:
-        problems.add_missing(f"{path}.name", "is required")
+    check_needed(wire, path, problems, "name")
     for attribute, least in _LIMITS:
         value = getattr(wire, attribute)
         if isinstance(value, int) and value < least:
@@ -108,8 +108,8 @@ def _check_source(wire: MetricSourceWire, path: str, problems: Problems) -> None
         has = " and ".join(wire_name(MetricSourceWire, name) for name in given) or "none"
         problems.add_missing(path, f"needs exactly one of {_CARRIED_OUT}; it has {has}")
     _check_number_source(wire, path, problems)
-    if wire.job is not None and not wire.job.spec:
-        problems.add_missing(f"{path}.job.spec", "is required")
+    if wire.job is not None:
+        _check_not_empty(wire.job, f"{path}.job", problems, "spec")
     if wire.compare is not None and wire.compare.of is not None:
         _check_number_source(wire.compare.of, f"{path}.compare.of", problems)
     if wire.kubernetes is not None:
@@ -128,8 +128,7 @@ def _check_number_source(wire: MetricSourceWire | CompareOfWire, path: str, prob
 
 
 def _check_prometheus(wire: PrometheusWire, path: str, problems: Problems) -> None:
-    if not wire.query:
-        problems.add_missing(f"{path}.query", "is required")
+    _check_not_empty(wire, path, problems, "query")
     if wire.address is not None:
         _check_url(wire.address, f"{path}.address", problems)
         if wire.metric_provider is not None:
@@ -137,17 +136,14 @@ def _check_prometheus(wire: PrometheusWire, path: str, problems: Problems) -> No
     _check_range(wire.timeout, f"{path}.timeout", problems, least=1, most=TIMEOUT_MAX_S)
     _check_headers(wire.headers, path, problems)
     _check_authentication(wire.authentication, path, problems)
-    if wire.range_query is None:
-        return
-    for name in ("start", "end", "step"):
-        if not getattr(wire.range_query, name):
-            problems.add_missing(f"{path}.rangeQuery.{name}", "is required, and must not be empty or 0")
+    if wire.range_query is not None:
+        why = "is required, and must not be empty or 0"
+        _check_not_empty(wire.range_query, f"{path}.rangeQuery", problems, "start", "end", "step", why=why)
 
 
 def _check_web(wire: WebWire, path: str, problems: Problems) -> None:
-    if not wire.url:
-        problems.add_missing(f"{path}.url", "is required")
-    else:
+    _check_not_empty(wire, path, problems, "url")
+    if wire.url:
         _check_url(wire.url, f"{path}.url", problems)
     for name, body in (("body", wire.body), ("jsonBody", wire.json_body)):
         if body and wire.method in (None, "GET"):
@@ -169,10 +165,7 @@ def _check_url(url: str, path: str, problems: Problems) -> None:
 def _check_headers(headers: list[MetricHeader] | None, path: str, problems: Problems) -> None:
     for index, header in enumerate(headers or ()):
         at = f"{path}.headers[{index}]"
-        if header.key is None:
-            problems.add_missing(f"{at}.key", "is required")
-        if header.value is None:
-            problems.add_missing(f"{at}.value", "is required")
+        check_needed(header, at, problems)
         for name, text in (("key", header.key), ("value", header.value)):
             if text is not None and not text.isprintable():
                 problems.add(f"{at}.{name}", "must be one line without control characters")
@@ -186,19 +179,21 @@ def _check_authentication(wire: AuthenticationWire | None, path: str, problems: 
     if _given(wire.oauth2) and _given(wire.basic_auth):
         problems.add(f"{path}.authentication", "has oauth2 and basicAuth; give one of them")
     if wire.oauth2 is not None and _given(wire.oauth2):
-        for attribute in ("token_url", "client_id", "client_secret"):
-            if not getattr(wire.oauth2, attribute):
-                name = wire_name(type(wire.oauth2), attribute)
-                problems.add_missing(f"{path}.authentication.oauth2.{name}", "is required")
+        _check_not_empty(wire.oauth2, f"{path}.authentication.oauth2", problems, "tokenUrl", "clientId", "clientSecret")
         if wire.oauth2.token_url:
             _check_url(wire.oauth2.token_url, f"{path}.authentication.oauth2.tokenUrl", problems)
     if wire.basic_auth is not None and _given(wire.basic_auth):
-        for attribute in ("username", "password"):
-            if not getattr(wire.basic_auth, attribute):
-                problems.add_missing(f"{path}.authentication.basicAuth.{attribute}", "is required")
+        _check_not_empty(wire.basic_auth, f"{path}.authentication.basicAuth", problems, "username", "password")
         if OPEN not in (name := wire.basic_auth.username or "") and (":" in name or not name.isprintable()):
             message = "must have no ':' and no control characters (RFC 7617)"
             problems.add(f"{path}.authentication.basicAuth.username", message)
+
+
+def _check_not_empty(wire: Wire, path: str, problems: Problems, *names: str, why: str = "is required") -> None:
+    attributes = attributes_of(type(wire))
+    for name in names:
+        if not getattr(wire, attributes[name]):
+            problems.add_missing(f"{path}.{name}", why)
 
 
 def _given(wire: Wire | None) -> bool:
@@ -231,67 +226,35 @@ def core_metric(
         measured = source.JobMetric(metadata=metadata, spec=dict(job.spec or {}))
     if measured is None:
         pods = wire.provider.kubernetes or KubernetesWire()
-        measured = source.PodEvidence(
-            restarts_max=_integer(pods.max_restarts, source.RESTARTS_MAX),
-            ready_percent_min=_integer(pods.min_ready_percent, source.READY_PERCENT_MIN),
-            containers=tuple(pods.containers or ()),
-        )
+        measured = core_value(source.PodEvidence, pods)
     return core.Metric(
-        rules=core.MetricRules(
-            name=wire.name or "",
-            interval_s=None if wire.interval is None else float(wire.interval),
-            initial_delay_s=float(wire.initial_delay or 0.0),
-            count=_integer(wire.count, 0) or None,
-            failure_limit=_integer(wire.failure_limit, core.FAILURE_LIMIT),
-            inconclusive_limit=_integer(wire.inconclusive_limit, core.INCONCLUSIVE_LIMIT),
-            consecutive_error_limit=_integer(wire.consecutive_error_limit, core.CONSECUTIVE_ERROR_LIMIT),
-            consecutive_success_limit=_integer(wire.consecutive_success_limit, core.CONSECUTIVE_SUCCESS_LIMIT),
-            dry_run=dry_run,
-            kept=kept,
-        ),
-        condition=core.MetricCondition(
-            success=wire.success_condition or "",
-            failure=wire.failure_condition or "",
-            no_data=core.NoData(wire.no_data or core.NoData.INCONCLUSIVE),
-            min_samples=_integer(wire.min_samples, 1),
-        ),
+        rules=core_value(core.MetricRules, wire, count=wire.count or None, dry_run=dry_run, kept=kept),
+        condition=core_value(core.MetricCondition, wire),
         source=measured,
         secrets=secrets,
     )
-
-
-def _integer(value: int | str | None, default: int) -> int:
-    return default if value is None else int(value)
 
 
 def _number_source(
     wire: MetricSourceWire | CompareOfWire,
 ) -> source.PrometheusQuery | source.WebQuery | ClusterSource | None:
     if (asked := wire.prometheus) is not None:
-        query_range = None
-        if (given := asked.range_query) is not None:
-            step_s = float(given.step or 0.0)
-            query_range = source.QueryRange(start=given.start or "", end=given.end or "", step_s=step_s)
-        return source.PrometheusQuery(
-            query=asked.query or "",
+        return core_value(
+            source.PrometheusQuery,
+            asked,
             endpoint=asked.address or asked.metric_provider or source.DEFAULT_ENDPOINT,
-            range=query_range,
-            timeout_s=float(_integer(asked.timeout, int(source.PROMETHEUS_TIMEOUT_S))),
+            range=core_value(source.QueryRange, asked.range_query) if asked.range_query is not None else None,
             headers=_headers(asked.headers),
-            insecure=bool(asked.insecure),
             authentication=_authentication(asked.authentication),
         )
     if (web := wire.web) is not None:
         as_json = web.json_body is not None
-        return source.WebQuery(
-            url=web.url or "",
-            method=web.method or "GET",
+        return core_value(
+            source.WebQuery,
+            web,
             headers=_headers(web.headers),
             body=json.dumps(web.json_body) if as_json else web.body or "",
             body_is_json=as_json,
-            json_path=web.json_path or "",
-            timeout_s=float(_integer(web.timeout_seconds, int(source.WEB_TIMEOUT_S))),
-            insecure=bool(web.insecure),
             authentication=_authentication(web.authentication),
         )
     return cluster_source(wire)
@@ -305,13 +268,5 @@ def _authentication(wire: AuthenticationWire | None) -> source.Authentication | 
     if wire is None:
         return None
     if wire.basic_auth is not None and _given(wire.basic_auth):
-        return source.BasicAuth(username=wire.basic_auth.username or "", password=wire.basic_auth.password or "")
-    if wire.oauth2 is None or not _given(wire.oauth2):
-        return None
-    oauth2 = wire.oauth2
-    return source.OAuth2(
-        token_url=oauth2.token_url or "",
-        client_id=oauth2.client_id or "",
-        client_secret=oauth2.client_secret or "",
-        scopes=tuple(oauth2.scopes or ()),
-    )
+        return core_value(source.BasicAuth, wire.basic_auth)
+    return core_value(source.OAuth2, wire.oauth2) if wire.oauth2 is not None and _given(wire.oauth2) else None

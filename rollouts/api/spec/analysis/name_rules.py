@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from rollouts.api.problems import Problems
+from rollouts.api.spec.reading import check_needed
 from rollouts.api.v1alpha1.analysis import DryRun, MeasurementRetention
 from rollouts.core.analysis.metric import KEPT_MAX, MEASUREMENTS_KEPT
 from rollouts.errors import ExpressionFailed, ExpressionInvalid
@@ -33,8 +34,8 @@ def check_rules(
         seen: set[str] = set()
         for index, rule in enumerate(rules):
             path = f"{root}.{field}[{index}]"
+            check_needed(rule, path, problems, "metricName")
             if rule.metric_name is None:
-                problems.add_missing(f"{path}.metricName", "is required")
                 continue
             if rule.metric_name in seen:
                 problems.add(f"{path}.metricName", f"{rule.metric_name!r} is the name of another rule too")
@@ -44,11 +45,10 @@ def check_rules(
             except ValueError as error:
                 problems.add(f"{path}.metricName", str(error))
     for index, kept in enumerate(retention):
-        path = f"{root}.measurementRetention[{index}].limit"
-        if kept.limit is None:
-            problems.add_missing(path, "is required")
-        elif kept.limit > KEPT_MAX:
-            problems.add(path, f"must be {KEPT_MAX} or less, not {kept.limit}")
+        path = f"{root}.measurementRetention[{index}]"
+        check_needed(kept, path, problems, "limit")
+        if kept.limit is not None and kept.limit > KEPT_MAX:
+            problems.add(f"{path}.limit", f"must be {KEPT_MAX} or less, not {kept.limit}")
 
 
 def check_matched(

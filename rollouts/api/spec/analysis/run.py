@@ -12,7 +12,7 @@ from rollouts.api.spec.analysis.metrics import check_metric, core_metric
 from rollouts.api.spec.analysis.name_rules import check_matched, check_rules, is_dry_run, kept_of
 from rollouts.api.spec.analysis.substitution import SIZE_MAX, Substitution
 from rollouts.api.spec.json_values import json_value
-from rollouts.api.spec.reading import read_model
+from rollouts.api.spec.reading import check_needed, core_value, read_model
 from rollouts.api.v1alpha1.analysis_template import AnalysisRunSpecWire, AnalysisTemplateSpec, MetricWire, TTLStrategy
 from rollouts.core.analysis.metric import SecretReference
 from rollouts.core.analysis.run_spec import RunSpec, TimeToLive
@@ -35,8 +35,7 @@ def parse_template(spec: Mapping[str, Any], *, root: str = "spec") -> AnalysisTe
     wire = read_model(AnalysisTemplateSpec, raw, problems, root=root)
     _check_common(wire, root, problems)
     for index, reference in enumerate(wire.templates or ()):
-        if reference.template_name is None:
-            problems.add_missing(f"{root}.templates[{index}].templateName", "is required")
+        check_needed(reference, f"{root}.templates[{index}]", problems)
     if not wire.metrics and not wire.templates:
         problems.add_missing(f"{root}.metrics", "is required where there are no templates")
     _filled(raw, known_arguments(wire.args or ()), root, problems, complete=False)
@@ -75,7 +74,7 @@ def parse_run(spec: Mapping[str, Any], *, root: str = "spec") -> RunSpec:
             for metric, secrets in metrics
         ),
         terminate=bool(wire.terminate),
-        time_to_live=_time_to_live(wire.ttl_strategy or TTLStrategy()),
+        time_to_live=core_value(TimeToLive, wire.ttl_strategy or TTLStrategy()),
     )
 
 
@@ -84,7 +83,7 @@ def time_to_live_in(spec: Mapping[str, Any]) -> TimeToLive:
     problems = Problems()
     strategy = spec.get("ttlStrategy")
     wire = read_model(TTLStrategy, strategy if isinstance(strategy, Mapping) else {}, problems, root="spec.ttlStrategy")
-    return TimeToLive() if problems.found() else _time_to_live(wire)
+    return TimeToLive() if problems.found() else core_value(TimeToLive, wire)
 
 
 def _check_common(wire: AnalysisTemplateSpec | AnalysisRunSpecWire, root: str, problems: Problems) -> None:
@@ -135,14 +134,3 @@ def _plain(spec: Mapping[str, Any], root: str) -> Mapping[str, Any]:
         raise SpecInvalid((SpecProblem(root, f"cannot be written as JSON: {error}"),)) from error
     assert isinstance(plain, dict)  # noqa: S101 - of a dict comes a dict
     return plain
-
-
-def _time_to_live(wire: TTLStrategy) -> TimeToLive:
-    def seconds(value: int | None) -> float | None:
-        return None if value is None else float(value)
-
-    return TimeToLive(
-        after_completion_s=seconds(wire.seconds_after_completion),
-        after_success_s=seconds(wire.seconds_after_success),
-        after_failure_s=seconds(wire.seconds_after_failure),
-    )

@@ -268,16 +268,17 @@ class RouteTruth:
 def _context(of: Rollout, status: RolloutStatus) -> Context:
     """The two Services in the roles that status gives them."""
     strategy = of.spec.strategy
-    stable, canary = strategy.serving_service or "", strategy.candidate_service or ""
     if isinstance(strategy, BlueGreen):
         stable, canary = "", ""
-    elif strategy.ping_pong and status.pong_is_stable:
+    else:
+        stable, canary = str(strategy.stable_service or ""), str(strategy.canary_service or "")
+    if strategy.ping_pong and status.pong_is_stable:
         stable, canary = canary, stable
     return Context(
         rollout=of.name,
         namespace=of.namespace,
-        stable=Destination(str(stable)),
-        canary=Destination(str(canary)),
+        stable=Destination(stable),
+        canary=Destination(canary),
         ping_pong=strategy.ping_pong,
     )
 

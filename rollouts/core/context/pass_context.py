@@ -198,7 +198,10 @@ class PassContext(Struct, frozen=True, kw_only=True, dict=True):  # dict: facts 
 
     def of_revision(self, revision: str) -> ReplicaSet | None:
         """The first ReplicaSet of `revision`."""
-        return next((each for each in self.seen.replica_sets if each.revision == revision), None)
+        for replica_set in self.seen.replica_sets:
+            if replica_set.revision == revision:
+                return replica_set
+        return None
 
     def waiting_since_s(self, reason: Reason, *, default_s: float) -> float:
         """Since when the wait in status has this `reason`; `default_s` for another reason, and without a wait."""

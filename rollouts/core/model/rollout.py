@@ -143,11 +143,6 @@ class Canary(Struct, frozen=True, kw_only=True):
         return self.stable_service
 
     @property
-    def candidate_service(self) -> ServiceRef | None:
-        """The Service that brings requests to the new revision before it is stable."""
-        return self.canary_service
-
-    @property
     def serving_metadata(self) -> PodMetadata:
         """Ephemeral metadata of the stable revision's pods."""
         return self.stable_metadata
@@ -198,11 +193,6 @@ class BlueGreen(Struct, frozen=True, kw_only=True):
         return self.active_service
 
     @property
-    def candidate_service(self) -> str | None:
-        """The Service that brings requests to the new revision before it is stable."""
-        return self.preview_service
-
-    @property
     def serving_metadata(self) -> PodMetadata:
         """Ephemeral metadata of the stable revision's pods."""
         return self.active_metadata
@@ -215,7 +205,12 @@ class BlueGreen(Struct, frozen=True, kw_only=True):
 
 def named_services(strategy: Strategy) -> tuple[ServiceRef, ...]:
     """Every Service that the strategy names, that of the stable revision first."""
-    return tuple(filter(None, (strategy.serving_service, strategy.candidate_service)))
+    services: tuple[ServiceRef | None, ...]
+    if isinstance(strategy, BlueGreen):
+        services = (strategy.active_service, strategy.preview_service)
+    else:
+        services = (strategy.stable_service, strategy.canary_service)
+    return tuple(filter(None, services))
 
 
 Strategy: TypeAlias = Canary | BlueGreen

@@ -288,7 +288,6 @@ def _concluded(begun: _Begun, done: PassContext, plan: Contribution) -> Decision
     """The Decision, with the status, Events and times that follow from what was decided.
 
     Args:
-        done: the pass with all changes that it records.
         plan: the intents, the wait and the Events of the pass; its changes are in `done`.
     """
     commands, outlived = close_commands(done.seen, done.status)

@@ -67,8 +67,6 @@ class Finding(Struct, frozen=True):
 
     Args:
         path: where in the manifest, as `kubectl explain` writes it.
-        what: what happens because of it.
-        fix: what to change.
     """
 
     rule: Rule

@@ -76,7 +76,6 @@ def exit_findings(
 
     Args:
         numbers: the waits that follow from `drain` in this cluster.
-        surges: pods of the new revision start before old ones end.
         startup_s: seconds that the fastest pod of the earlier revision took to be ready; None when that is unknown.
     """
     pod = mapping(template.get("spec"))

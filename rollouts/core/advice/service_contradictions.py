@@ -25,8 +25,6 @@ def contradictions(service: Manifest, template: Manifest, *, rollout: str) -> It
 
     Args:
         service: named by the strategy, in the Rollout's namespace.
-        template: the Rollout's pod template.
-        rollout: the Rollout's name, for the messages.
     """
     spec = mapping(service.get("spec"))
     if spec.get("type") == "ExternalName":

@@ -17,9 +17,7 @@ class Workload(Struct, frozen=True):
     """What finds pods, and what its own pods are found by.
 
     Args:
-        kind, name: of the object.
         selector: its `matchLabels`; {} for a selector that has expressions, or that cannot be read.
-        labels: of its pods.
     """
 
     kind: str

@@ -51,7 +51,6 @@ def cut_short(replica_set: ReplicaSet, *, template: str, ends: PodExit) -> str:
 
     Args:
         template: the revision of the spec's template.
-        ends: how the pods of that template end.
     """
     asked_s = ends.grace_s if replica_set.revision == template else 0
     if replica_set.injection is not None:

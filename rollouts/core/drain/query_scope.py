@@ -22,7 +22,6 @@ def beyond_namespace(query: str, namespace: str) -> str:
     """The part of the query that may read series of other namespaces; "" when there is none.
 
     Args:
-        query: PromQL, with its placeholders filled.
         namespace: a selector is limited to it by `namespace="…"`, or by a label whose name ends with `_namespace`.
     """
     tokens = tokens_of(query)

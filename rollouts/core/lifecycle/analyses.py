@@ -47,7 +47,6 @@ class Guard(Struct, frozen=True, kw_only=True):
         wait: what it waits for; None once the gate is passed.
         begun: its run exists, or is created now.
         measured: each metric that counts has a measurement with a verdict, or the gate is passed.
-        changes, intents: what the beginning of its run records and creates.
         ending: ends its run with what was measured; () while a metric has no verdict yet.
     """
 
@@ -180,11 +179,7 @@ def run_name(ctx: PassContext, gate: AnalysisGate, number: int) -> str:
 
 
 def unwanted_runs(ctx: PassContext, wanted: Collection[AnalysisGate]) -> tuple[TerminateAnalysisRun, ...]:
-    """Ends the runs that nobody waits for any more: of an aborted, promoted or superseded update, or of a step that is over.
-
-    Args:
-        wanted: the gates whose analyses count now.
-    """
+    """Ends the runs that nobody waits for any more: of an aborted, promoted or superseded update, or of a step that is over."""
     waited_for = {record.run for record in ctx.status.analyses if record.gate in wanted and not record.settled}
     return tuple(
         TerminateAnalysisRun(name=run.name, uid=run.uid)

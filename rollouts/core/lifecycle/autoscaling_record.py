@@ -28,11 +28,7 @@ RENEWED_AFTER_S = 600.0
 
 
 def with_autoscaling(ctx: PassContext, status: RolloutStatus) -> RolloutStatus:
-    """The status with what the gate was last told about this update; without it when no update goes through the gate.
-
-    Args:
-        status: of this pass, complete but for this.
-    """
+    """The status with what the gate was last told about this update; without it when no update goes through the gate."""
     gate, began_s, seen = ctx.spec.autoscaling, status.started_at_s, ctx.seen.autoscaling
     kept = status.autoscaling
     ended = status.stable_revision in ("", status.current_revision) or ctx.aborted

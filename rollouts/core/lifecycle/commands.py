@@ -33,7 +33,6 @@ class Reading(Struct, frozen=True):
     """The commands of one pass.
 
     Args:
-        commands: what `status.commands` must say.
         fresh: those that no earlier pass recorded.
     """
 

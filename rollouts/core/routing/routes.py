@@ -79,12 +79,7 @@ class Routing(Struct, frozen=True, kw_only=True):
 def route_traffic(
     ctx: PassContext, strategy: Canary, *, asked: Split, stable: ServiceSwitch, canary: ServiceSwitch
 ) -> Routing:
-    """Decides on all routes for this pass.
-
-    Args:
-        asked: what the step asks for (`asked_split`).
-        stable, canary: what the two Services need, and which revisions they select.
-    """
+    """Decides on all routes for this pass."""
     if not ctx.routed:
         return Routing(changes=() if ctx.status.traffic is None else (record_traffic(None),), arrived=True)
     want = _wanted(ctx, strategy, asked, stable=stable)
@@ -260,12 +255,7 @@ def _settled(ctx: PassContext, split: Split) -> Routing:
 
 
 def _recorded(ctx: PassContext, split: Split, outcomes: list[RouteVerification], *, said: bool, live: bool) -> Traffic:
-    """The record of `split`: the existing one while it is the same split and the routes still say it, else a new one.
-
-    Args:
-        said: every route says it.
-        live: every data plane does it.
-    """
+    """The record of `split`: the existing one while it is the same split and the routes still say it, else a new one."""
     # Without a settle time that runs the moment need not be known, nor a write made for it.
     said_at_s = ctx.now_s if said and (live or any(outcome.timed for outcome in outcomes)) else None
     traffic = ctx.status.traffic or Traffic(desired_percent=0)

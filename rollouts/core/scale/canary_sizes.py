@@ -42,7 +42,6 @@ class Demand(Struct, frozen=True, kw_only=True):
     """The inputs of the sizes, besides the pass and the strategy.
 
     Args:
-        weight_percent: the share that the step asks for.
         canary_replicas: pods of the new revision that the step asks for beside the stable revision (`wanted_canary`).
         canary_traffic: what routes may send to the canary Service now, or after the writes of this pass.
         holding: a stable pod must stay, because the stable Service still needs it or the stable revision drains.

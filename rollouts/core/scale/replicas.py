@@ -23,7 +23,6 @@ class Size(Struct, frozen=True):
     """One ReplicaSet's size.
 
     Args:
-        spec: its `spec.replicas`.
         available: pods available, as its status says; more than `spec` while it shrinks.
     """
 
@@ -166,7 +165,6 @@ def routed_stable_replicas(
     """Pods of the stable revision when traffic is moved by weights: all of them, or with `dynamic` enough for its share.
 
     Args:
-        weight_percent: the wanted weight of the canary.
         recorded_weight_percent: the canary's weight that was in effect before this pass, from status. The stable revision keeps
             pods for the larger of its two shares, so it shrinks after traffic has left and grows before it comes back.
     """
@@ -210,10 +208,6 @@ def _drained(
 
     The draining side counts by its spec, not by its available pods: its unavailable pods go first, and this frees the room that
     the other side needs to grow.
-
-    Args:
-        grown: the two sides after they grew.
-        target: of the draining side.
     """
     grown_draining, grown_other = grown
     spare = draining.spec + other.staying_available - floor

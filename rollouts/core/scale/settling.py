@@ -16,7 +16,6 @@ class Unsettled(Struct, frozen=True):
     """Why an autoscaler has not settled.
 
     Args:
-        why: in words for people: `4 pods, it wants 6`.
         until_s: when that is over by itself, in seconds since 1970; None when nobody knows.
     """
 

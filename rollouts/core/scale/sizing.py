@@ -92,9 +92,6 @@ def in_safe_order(
     """Grow, create, move traffic, then shrink: any prefix leaves at least the pods that served before it.
 
     Nothing shrinks while it is not certain which pods the Services of the spec select; at 0 replicas all pods go anyway.
-
-    Args:
-        moves: what changes routes and Services.
     """
     grows: list[Intent] = []
     shrinks: list[Intent] = []

@@ -32,11 +32,7 @@ GATE = 0  # index of the only gate of a blue-green update: the 0 in `promote: <r
 
 
 class BlueGreenRules(Struct, frozen=True):
-    """The answers of a blue-green update to the questions of `StrategyRules`.
-
-    Args:
-        held: the wait of an update that does not begin yet.
-    """
+    """The answers of a blue-green update to the questions of `StrategyRules`."""
 
     strategy: BlueGreen
     held: Wait | None = None

@@ -58,12 +58,7 @@ from rollouts.core.strategy.skeleton import Moves, promoted
 
 
 class CanaryRules(Struct, frozen=True, kw_only=True):
-    """The answers of a canary to the questions of `StrategyRules`.
-
-    Args:
-        step: what the steps ask for now.
-        held: the wait of an update that does not begin yet.
-    """
+    """The answers of a canary to the questions of `StrategyRules`."""
 
     strategy: Canary
     step: StepGoal

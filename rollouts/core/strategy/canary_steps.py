@@ -22,13 +22,8 @@ class StepGoal(Struct, frozen=True, kw_only=True):
     """What the steps ask for in one pass; by default nothing, before the first step.
 
     Args:
-        at_end: all steps are done.
         is_last: this is the last step; after it the revision gets all traffic.
-        weight_percent: the canary's share.
-        split: what the routes should say.
         canary_replicas: pods of the new revision beside a stable one.
-        pause: the current step, if it is a pause; else None.
-        analyzes: the current step is an analysis.
     """
 
     at_end: bool = False

@@ -34,9 +34,6 @@ class Moves(Struct, frozen=True, kw_only=True):
 
     Args:
         services: the switch of each Service that the strategy names; in a canary that of the stable revision is first.
-        routing: what the routes need; empty without routers.
-        reached: the sizes that the step asks for are reached.
-        guards: the analyses that count now.
     """
 
     services: tuple[ServiceSwitch, ...]
@@ -147,11 +144,7 @@ def plan_update(ctx: PassContext, rules: StrategyRules) -> Contribution:
 
 
 def promoted(ctx: PassContext, changes: tuple[StatusChange, ...]) -> Contribution:
-    """The promotion. It is recorded alone, before anything follows from it.
-
-    Args:
-        changes: all that this pass records.
-    """
+    """The promotion. It is recorded alone, before anything follows from it."""
     status = ctx.status
     message = f"revision {status.revision_number} ({status.current_revision}) is stable"
     return Contribution(changes=changes, notices=(Notice(Reason.ROLLOUT_COMPLETED, message),))

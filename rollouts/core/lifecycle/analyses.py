@@ -30,7 +30,7 @@ from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import CreateAnalysisRun, DeleteAnalysisRun, Intent, TerminateAnalysisRun
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.revision import canonical_json, short_hash
-from rollouts.core.model.status import RolloutStatus, analysis_of
+from rollouts.core.model.status import analysis_of
 
 ERRORS_TOLD = 3
 """So many errors in a row may be a restart of the server; with more the wait says what a person can do."""
@@ -181,21 +181,16 @@ def run_name(ctx: PassContext, gate: AnalysisGate, number: int) -> str:
 def unwanted_runs(ctx: PassContext, wanted: Collection[AnalysisGate]) -> tuple[TerminateAnalysisRun, ...]:
     """Ends the runs that nobody waits for any more: of an aborted, promoted or superseded update, or of a step that is over."""
     waited_for = {record.run for record in ctx.status.analyses if record.gate in wanted and not record.settled}
-    return tuple(
-        TerminateAnalysisRun(name=run.name, uid=run.uid)
-        for run in ctx.seen.runs
-        if run.gate is not None and not (run.phase.over or run.terminate or run.deleting or run.name in waited_for)
-    )
+    ours = [run for run in ctx.seen.runs if run.gate is not None and run.name not in waited_for]
+    open_ones = [run for run in ours if not (run.phase.over or run.terminate or run.deleting)]
+    return tuple(TerminateAnalysisRun(name=run.name, uid=run.uid) for run in open_ones)
 
 
 def surplus_runs(ctx: PassContext) -> tuple[DeleteAnalysisRun, ...]:
     """The oldest runs beyond the limits, which count runs of earlier updates and attempts only."""
     of_this_update = {record.run for record in ctx.status.analyses}
-    over = [
-        run
-        for run in ctx.seen.runs
-        if run.gate is not None and run.phase.over and not run.deleting and run.name not in of_this_update
-    ]
+    ours = [run for run in ctx.seen.runs if run.gate is not None and run.name not in of_this_update]
+    over = [run for run in ours if run.phase.over and not run.deleting]
     over.sort(key=lambda run: (run.completed_at_s or run.created_at_s, run.name))
     good = [run for run in over if run.phase is AnalysisPhase.SUCCESSFUL]
     bad = [run for run in over if run.phase is not AnalysisPhase.SUCCESSFUL]
@@ -204,12 +199,6 @@ def surplus_runs(ctx: PassContext) -> tuple[DeleteAnalysisRun, ...]:
     return tuple(
         DeleteAnalysisRun(name=run.name, uid=run.uid, resource_version=run.resource_version) for run in surplus
     )
-
-
-def is_passed(status: RolloutStatus, gate: AnalysisGate) -> bool:
-    """Whether status records a success at the gate, or that somebody promoted past another verdict."""
-    record = analysis_of(status, gate)
-    return record is not None and (record.phase is AnalysisPhase.SUCCESSFUL or record.passed)
 
 
 def _beginning(ctx: PassContext, gate: AnalysisGate, *, number: int, begins: bool) -> Guard:

@@ -124,27 +124,18 @@ def routed_splits(strategy: Canary, step_index: int) -> tuple[tuple[MatchRoute, 
     routing = strategy.traffic_routing
     if routing is None or step_index >= len(strategy.steps):
         return (), ()
-    matches: dict[str, MatchRoute] = {}
-    mirrors: dict[str, MirrorRoute] = {}
+    matches: dict[str, MatchRoute | None] = {}  # by name; None for one that a later step has removed
+    mirrors: dict[str, MirrorRoute | None] = {}
     for step in strategy.steps[: step_index + 1]:
-        match step:
-            case SetHeaderRoute(name=name, match=wanted):
-                matches.pop(name, None)
-                if wanted is not None:
-                    matches[name] = MatchRoute(name, wanted)
-            case SetMirrorRoute(name=name, mirror=mirror):
-                mirrors.pop(name, None)
-                if mirror is not None:
-                    mirrors[name] = mirror
-            case _:
-                pass
+        if isinstance(step, SetHeaderRoute):
+            matches[step.name] = None if step.match is None else MatchRoute(step.name, step.match)
+        elif isinstance(step, SetMirrorRoute):
+            mirrors[step.name] = step.mirror
     if not matches and not mirrors:
         return (), ()
     names = routing.managed_routes
-    return (
-        tuple([matches[name] for name in names if name in matches]),
-        tuple([mirrors[name] for name in names if name in mirrors]),
-    )
+    in_force = [route for name in names if (route := matches.get(name)) is not None]
+    return tuple(in_force), tuple([mirror for name in names if (mirror := mirrors.get(name)) is not None])
 
 
 def _wanted(ctx: PassContext, strategy: Canary, asked: Split, *, stable: ServiceSwitch) -> Split:

@@ -8,11 +8,10 @@ otherwise whoever switches a Rollout off overnight, or an autoscaler that finds 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from rollouts.core.context.pass_context import PassContext
-from rollouts.core.lifecycle.analyses import is_passed
-from rollouts.core.model.analysis import Analysis, AnalysisGate, AnalysisKind
+from rollouts.core.model.analysis import Analysis, AnalysisGate, AnalysisKind, AnalysisPhase, AnalysisRecord
 from rollouts.core.model.rollout import BlueGreen, Strategy
 from rollouts.core.model.status import RolloutStatus, analysis_of
 from rollouts.core.model.steps import Analyze
@@ -33,7 +32,9 @@ def guarding(ctx: PassContext) -> Mapping[AnalysisGate, Analysis]:
 
 def is_judged(ctx: PassContext, gate: AnalysisGate) -> bool:
     """Whether nothing needs to be measured at the gate any more: the verdict is on record, or no analysis guards it."""
-    return gate not in guarding(ctx) or is_passed(ctx.recorded, gate)
+    record = analysis_of(ctx.recorded, gate)
+    judged = record is not None and (record.phase is AnalysisPhase.SUCCESSFUL or record.passed)
+    return judged or gate not in guarding(ctx)
 
 
 def guarding_gates(ctx: PassContext) -> tuple[AnalysisGate, ...]:
@@ -47,24 +48,24 @@ def held_gate(strategy: Strategy, status: RolloutStatus) -> AnalysisGate | None:
 
     A verdict that took the weight back comes first: it holds at any step, whatever the spec says by now.
     """
-    if status.abort is not None or not status.analyses:
-        return None
-    if status.stepped_back is not None:
+    if status.stepped_back is not None:  # never after an abort
         return status.stepped_back.gate
-    for gate in _analyses(strategy, status):
-        record = analysis_of(status, gate)
-        if record is not None and record.held:
-            return gate
-    return None
+    return _first_gate(strategy, status, lambda _, record: record.held)
 
 
 def measured_gate(strategy: Strategy, status: RolloutStatus) -> AnalysisGate | None:
     """The gate that waits for the verdict of a run; none for the background, which no gate waits for alone."""
+    return _first_gate(strategy, status, lambda gate, record: gate != BACKGROUND and not record.settled)
+
+
+def _first_gate(
+    strategy: Strategy, status: RolloutStatus, fits: Callable[[AnalysisGate, AnalysisRecord], bool]
+) -> AnalysisGate | None:
     if status.abort is not None or not status.analyses:
         return None
     for gate in _analyses(strategy, status):
         record = analysis_of(status, gate)
-        if gate != BACKGROUND and record is not None and not record.settled:
+        if record is not None and fits(gate, record):
             return gate
     return None
 

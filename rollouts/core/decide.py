@@ -237,7 +237,7 @@ def _stable_grows(ctx: PassContext) -> tuple[PatchReplicaSet, ...]:
     if not ctx.aborted or ctx.stable is None:
         return ()
     uid, size = ctx.stable.uid, ctx.stable.spec_replicas
-    patches = (each for each in strategy_plan(ctx).intents if isinstance(each, PatchReplicaSet))
+    patches = (intent for intent in strategy_plan(ctx).intents if isinstance(intent, PatchReplicaSet))
     return tuple(each for each in patches if each.uid == uid and each.replicas is not None and each.replicas > size)
 
 

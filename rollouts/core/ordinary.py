@@ -13,7 +13,7 @@ from msgspec import Struct
 from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import CONFIG_HOLDS, NOT_HELD_UP, Wait, earliest
-from rollouts.core.drain.cutover import begun_again, drain_questions, settle_cutovers
+from rollouts.core.drain.cutover import drain_questions, restarted_drains, settle_cutovers
 from rollouts.core.lifecycle.analyses import surplus_runs, unwanted_runs
 from rollouts.core.lifecycle.config_copies import (
     baseline_note,
@@ -128,7 +128,7 @@ def carried_out(course: Course) -> Contribution:
 
 def _strategy_step(course: Course) -> Contribution:
     """The step without switches of Services whose drain starts again in this pass: they switch once that is on record."""
-    step, again = course.step, begun_again(course.planned) if course.planned.status.cutovers else ()
+    step, again = course.step, restarted_drains(course.planned) if course.planned.status.cutovers else ()
     intents = step.intents
     if again:
         intents = tuple(each for each in intents if not (isinstance(each, SwitchService) and each.name in again))

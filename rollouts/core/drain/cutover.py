@@ -97,21 +97,21 @@ def settle_cutovers(ctx: PassContext) -> tuple[StatusChange, ...]:
     return () if after == before else (record_cutovers(after),)
 
 
-def begun_again(ctx: PassContext) -> frozenset[ServiceRef]:
+def restarted_drains(ctx: PassContext) -> frozenset[ServiceRef]:
     """Services whose wait starts again in this pass: they are switched after that is recorded, or a crash would lose it."""
     ran = {(each.service, each.from_revision) for each in ctx.recorded.cutovers if each.confirmed_at_s is not None}
     return frozenset(
-        each.service
-        for each in ctx.status.cutovers
-        if each.confirmed_at_s is None and (each.service, each.from_revision) in ran
+        cutover.service
+        for cutover in ctx.status.cutovers
+        if cutover.confirmed_at_s is None and (cutover.service, cutover.from_revision) in ran
     )
 
 
 def draining(ctx: PassContext, revision: str) -> Cutover | None:
     """The cutover for which `revision` keeps its pods; None when its pods may go."""
-    for each in ctx.status.cutovers:
-        if each.from_revision == revision and _is_open(ctx, each):
-            return each
+    for cutover in ctx.status.cutovers:
+        if cutover.from_revision == revision and _is_open(ctx, cutover):
+            return cutover
     return None
 
 
@@ -119,10 +119,10 @@ def draining_wait(ctx: PassContext) -> Wait | None:
     """The wait for the cutover that keeps pods the longest; None when no cutover keeps any."""
     with_pods = ctx.revisions_with_pods
     going = [each for each in ctx.status.cutovers if each.from_revision in with_pods and _is_open(ctx, each)]
-    confirmed = [each for each in going if each.until_s is not None]
+    confirmed = [cutover for cutover in going if cutover.until_s is not None]
     if not confirmed:
         return None
-    last = max(confirmed, key=lambda each: each.until_s or 0.0)
+    last = max(confirmed, key=lambda cutover: cutover.until_s or 0.0)
     message = f"revision {last.from_revision} keeps its pods: {last.message}"
     if ctx.spec.drain.probes and (seen := _answer(ctx, last)) is not None:
         known = [] if seen.in_flight is None else [f"{seen.in_flight} request{'' if seen.in_flight == 1 else 's'}"]
@@ -150,21 +150,21 @@ def next_drained_s(ctx: PassContext) -> float | None:
     drain = ctx.spec.drain
     times = [
         at_s
-        for each in ctx.status.cutovers
-        if each.confirmed_at_s is not None and _is_open(ctx, each)
-        for at_s in (each.until_s, each.confirmed_at_s + drain.timeout_s)
+        for cutover in ctx.status.cutovers
+        if cutover.confirmed_at_s is not None and _is_open(ctx, cutover)
+        for at_s in (cutover.until_s, cutover.confirmed_at_s + drain.timeout_s)
     ]
     polled = _polled(ctx)
-    for each in polled:
-        times.append((each.confirmed_at_s or 0.0) + each.proxy_lag_s + drain.max_request_s)
-        if (seen := _answer(ctx, each)) is not None:
+    for cutover in polled:
+        times.append((cutover.confirmed_at_s or 0.0) + cutover.proxy_lag_s + drain.max_request_s)
+        if (seen := _answer(ctx, cutover)) is not None:
             times.append(seen.at_s + _poll_s(ctx, polled))
     return earliest(times, after_s=ctx.now_s)
 
 
 def _poll_s(ctx: PassContext, polled: Iterable[Cutover]) -> float:
     """Seconds from one poll of a revision to the next."""
-    asks = len(ctx.spec.drain.probes) * len({each.from_revision for each in polled})
+    asks = len(ctx.spec.drain.probes) * len({cutover.from_revision for cutover in polled})
     return max(POLL_S, asks / ASKS_PER_S)
 
 
@@ -205,7 +205,7 @@ def _shows(ctx: PassContext, cutover: Cutover) -> bool:
     """
     service, left = _ours(ctx, cutover), cutover.from_revision
     if service is None:
-        plain = isinstance(ctx.seen.services.get(cutover.service), ServiceSeen) and _out_of_sight(ctx, cutover)
+        plain = cutover.service in ctx.services_seen and _out_of_sight(ctx, cutover)
         return plain or cutover.confirmed_at_s is None
     return service.revision == left or not service.slices_seen or service.ready_by_revision.get(left, 0) > 0
 

@@ -16,7 +16,7 @@ def injection(spec: DrainSpec, ends: PodExit, numbers: DrainNumbers, *, native: 
     """What is added to a new ReplicaSet's template; None when nothing is."""
     if spec.mode is DrainMode.OFF or spec.pre_stop is not PreStop.INJECT:
         return None
-    names = tuple(each.name for each in ends.containers if not each.has_pre_stop)
+    names = tuple(container.name for container in ends.containers if not container.has_pre_stop)
     if not names:
         return None
     grace_s = max(ends.grace_s, numbers.grace_s, _longer_sleep(ends, numbers))
@@ -41,7 +41,7 @@ def unsafe(spec: DrainSpec, ends: PodExit, numbers: DrainNumbers) -> str:
             problems.append(f"container {each.name}: need a preStop sleep of {need_s} s, have {each.sleep_s} s")
     grace_s = max(numbers.grace_s, _longer_sleep(ends, numbers))
     short = bool(ends.containers) and ends.grace_s < grace_s
-    if short and not (injects and any(not each.has_pre_stop for each in ends.containers)):
+    if short and not (injects and any(not container.has_pre_stop for container in ends.containers)):
         problems.append(f"terminationGracePeriodSeconds: need {grace_s}, have {ends.grace_s}")
     return "; ".join(problems)
 
@@ -63,5 +63,5 @@ def cut_short(replica_set: ReplicaSet, *, template: str, ends: PodExit) -> str:
 
 def _longer_sleep(ends: PodExit, numbers: DrainNumbers) -> int:
     """The grace period needed for a user's sleep that is longer than ours; 0 when there is none."""
-    longest = max([each.sleep_s or 0 for each in ends.containers], default=0)
+    longest = max([container.sleep_s or 0 for container in ends.containers], default=0)
     return numbers.grace_s + longest - numbers.pre_stop_s if longest > numbers.pre_stop_s else 0

@@ -34,9 +34,9 @@ def forget_elsewhere(ctx: PassContext) -> tuple[StatusChange, ...]:
         return ()
     ours = ctx.seen.rollout.name
     gone = {
-        each.route
-        for each in ctx.unnamed_routes
-        if isinstance(each, RouteAbsent) or (isinstance(each, RouteSeen) and each.managed_by != ours)
+        route.route
+        for route in ctx.unnamed_routes
+        if isinstance(route, RouteAbsent) or (isinstance(route, RouteSeen) and route.managed_by != ours)
     }
-    kept = tuple([each for each in ctx.status.elsewhere if each not in gone])
+    kept = tuple([name for name in ctx.status.elsewhere if name not in gone])
     return () if kept == ctx.status.elsewhere else (record_routes_elsewhere(kept),)

@@ -40,12 +40,12 @@ from rollouts.core.routing.services import ASK_MOST_S, ServiceSwitch, ask_again_
 from rollouts.core.routing.stickiness import as_said, sticking
 from rollouts.core.routing.verification import (
     RouteVerification,
-    half_way,
     managed_names,
     percent_of,
     says,
     split_text,
-    verified,
+    verify,
+    verify_intermediate,
 )
 
 WORTH_A_WRITE = Fraction(1, 4)
@@ -85,7 +85,7 @@ def route_traffic(
     want = _wanted(ctx, strategy, asked, stable=stable)
     ready = _once_ready(ctx, want, canary=canary)
     split = _within_capacity(ctx, strategy, ready)
-    outcome = _settled(ctx, split)
+    outcome = _reconcile(ctx, split)
     at_end = ctx.status.step_index >= len(strategy.steps)
     complete = split == want == ready and (not at_end or exchanges_roles(ctx, strategy) or want == ALL_TO_STABLE)
     changes = (*outcome.changes, *record_elsewhere(ctx))
@@ -100,16 +100,16 @@ def exchanges_roles(ctx: PassContext, strategy: Canary) -> bool:
 def left_routes(ctx: PassContext) -> tuple[RouteSeen, ...]:
     """Routes that are still managed although the spec no longer names them."""
     ours = ctx.seen.rollout.name
-    return tuple([each for each in ctx.unnamed_routes if isinstance(each, RouteSeen) and each.managed_by == ours])
+    return tuple([route for route in ctx.unnamed_routes if isinstance(route, RouteSeen) and route.managed_by == ours])
 
 
 def pods_behind(ctx: PassContext, service: ServiceSeen) -> int:
     """Available pods that a Service selects; where its EndpointSlices are watched, only those that they show."""
     # A Service without our key selects the pods of every revision.
-    sets = [each for each in ctx.seen.replica_sets if service.revision in ("", each.revision)]
-    pods = sum([each.staying_available for each in sets])
+    sets = [replica_set for replica_set in ctx.seen.replica_sets if service.revision in ("", replica_set.revision)]
+    pods = sum([replica_set.staying_available for replica_set in sets])
     if service.watched:
-        pods = min(pods, sum([service.ready_by_revision.get(each.revision, 0) for each in sets]))
+        pods = min(pods, sum([service.ready_by_revision.get(replica_set.revision, 0) for replica_set in sets]))
     return pods
 
 
@@ -210,7 +210,7 @@ def _within_capacity(ctx: PassContext, strategy: Canary, split: Split) -> Split:
     return sticking(replace(split, share=share), split.sticky)
 
 
-def _settled(ctx: PassContext, split: Split) -> Routing:
+def _reconcile(ctx: PassContext, split: Split) -> Routing:
     """Brings every route to `split` and finds out whether the data plane follows; `arrived` when all routes are live."""
     outcomes: list[RouteVerification] = []
     intents: list[Intent] = []
@@ -221,7 +221,7 @@ def _settled(ctx: PassContext, split: Split) -> Routing:
     for route in ctx.seen.routes.values():
         if not route.named:
             continue
-        outcome = _one(ctx, route, split)
+        outcome = _reconcile_route(ctx, route, split)
         outcomes.append(outcome)
         intents += outcome.intents
         notices += outcome.notices
@@ -270,7 +270,7 @@ def _recorded(ctx: PassContext, split: Split, outcomes: list[RouteVerification],
     )
 
 
-def _one(ctx: PassContext, route: Route, split: Split) -> RouteVerification:
+def _reconcile_route(ctx: PassContext, route: Route, split: Split) -> RouteVerification:
     if isinstance(route, RouteAbsent) and route.ours:
         made = _by_weight(split)
         if (refused := still_refused(ctx, route, made)) is not None:
@@ -288,7 +288,7 @@ def _one(ctx: PassContext, route: Route, split: Split) -> RouteVerification:
                 return RouteVerification(intents=(AskRoute(name),), wait=missing)
             return RouteVerification(wait=missing, wake_at_s=again_s)
         case RouteSeen():
-            seen = RouteVerification(wait=missing) if missing is not None else _one_seen(ctx, route, split)
+            seen = RouteVerification(wait=missing) if missing is not None else _reconcile_seen(ctx, route, split)
             unusable = seen.wait is not None and seen.wait.reason is Reason.ROUTE_NOT_USABLE
             if unusable and not route.managed_by:  # not watched: no event comes when its user repairs it
                 return replace(seen, wake_at_s=ctx.now_s + ASK_MOST_S)
@@ -315,11 +315,11 @@ def not_there_yet(ctx: PassContext, route: Route) -> Wait | None:
             return None
 
 
-def _one_seen(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerification:
+def _reconcile_seen(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerification:
     managed = route.managed_by == ctx.seen.rollout.name
     wanted = _by_weight(split) if route.anew else split
     if managed and route.split == wanted and not route.anew:
-        return verified(ctx, route, wanted)
+        return verify(ctx, route, wanted)
     write = SetTraffic(route=route.route, uid=route.uid, resource_version=route.resource_version, split=wanted)
     if route.split is None or (route.anew and route.split == wanted):
         # It is written again from its manifest. No requests move: it has the wanted share already, or none is known.
@@ -340,7 +340,7 @@ def _one_seen(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerifica
         return RouteVerification(intents=(write,), notices=_change(ctx, route, wanted), wait=wait)
     # Some rules of the route are idle, new or about to go: the data plane must have them so before the next write.
     traffic = ctx.status.traffic
-    outcome = half_way(ctx, route, route.split)
+    outcome = verify_intermediate(ctx, route, route.split)
     return RouteVerification(
         intents=(replace(write, settled=outcome.wait is None), *outcome.intents),
         notices=() if traffic is not None and says(traffic, wanted) else _change(ctx, route, wanted),
@@ -366,9 +366,9 @@ def refused_routes(ctx: PassContext) -> list[RouteRefused]:
     """The writes of routes that are refused for now, whatever else the Rollout waits for."""
     return [
         refused
-        for each in ctx.seen.routes.values()
-        if isinstance(each, RouteSeen | RouteAbsent) and each.refused is not None
-        if (refused := still_refused(ctx, each, each.refused.split)) is not None
+        for route in ctx.seen.routes.values()
+        if isinstance(route, RouteSeen | RouteAbsent) and route.refused is not None
+        if (refused := still_refused(ctx, route, route.refused.split)) is not None
     ]
 
 

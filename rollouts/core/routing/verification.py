@@ -46,7 +46,7 @@ class RouteVerification(Struct, frozen=True, kw_only=True):
     wake_at_s: float | None = None
 
 
-def verified(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerification:
+def verify(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerification:
     """Whether the data plane does what the route says, which is `split`: `wait` is None when it does."""
     traffic, since_s = (
         ctx.status.traffic,
@@ -58,19 +58,19 @@ def verified(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerificat
             return RouteVerification(said=True, recorded=recorded, verified_by=traffic.verified_by)
         since_s = since_s if traffic.seen_at_s is None else traffic.seen_at_s
     if not route.can_be_asked or split.sticky:  # how a proxy matches cookies is not compared (`probes/verdict.py`)
-        return _waited(ctx, route, split, since_s=since_s)
-    return _counted(ctx, route, split, since_s=since_s) if route.counted else _asked(ctx, route, split)
+        return _by_settle_time(ctx, route, split, since_s=since_s)
+    return _by_counters(ctx, route, split, since_s=since_s) if route.counted else _by_asking(ctx, route, split)
 
 
-def half_way(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerification:
+def verify_intermediate(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerification:
     """Verifies an intermediate split; status records only the wait, nothing of the split."""
     if route.can_be_asked and not route.counted and not split.sticky:
-        return _asked(ctx, route, split)
+        return _by_asking(ctx, route, split)
     since_s = ctx.waiting_since_s(Reason.TRAFFIC_SWITCHING, default_s=ctx.now_s)
-    return _waited(ctx, route, split, since_s=since_s)
+    return _by_settle_time(ctx, route, split, since_s=since_s)
 
 
-def _asked(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerification:
+def _by_asking(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerification:
     """Asks the data plane alone: a route's status may come too early, or never."""
     live = route.live if route.live is not None and route.live.resource_version == route.resource_version else None
     if live is not None and live.live:
@@ -85,14 +85,14 @@ def _asked(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerificatio
     return RouteVerification(said=True, intents=(ask,), wait=wait)
 
 
-def _counted(ctx: PassContext, route: RouteSeen, split: Split, *, since_s: float) -> RouteVerification:
+def _by_counters(ctx: PassContext, route: RouteSeen, split: Split, *, since_s: float) -> RouteVerification:
     """Verifies by counters of requests: what they show decides; when they show nothing, the settle time does.
 
     They count from the moment the gateways accept the route. They cannot tell the requests of a managed route from others, so a
     split with managed routes waits for the settle time.
     """
     if split.matches or split.mirrors or route.accepted.answer is not Answer.YES:
-        return _waited(ctx, route, split, since_s=since_s)
+        return _by_settle_time(ctx, route, split, since_s=since_s)
     until_s = since_s + max(route.settle_s, COUNTED_S)
     pace = Pace(since_s=since_s, first_s=COUNT_AGAIN_S, most_s=COUNT_AGAIN_S)
     live = route.live
@@ -102,7 +102,7 @@ def _counted(ctx: PassContext, route: RouteSeen, split: Split, *, since_s: float
     elif live.live:
         return RouteVerification(said=True, timed=True, verified_by=live.by)
     elif not live.evidence and ctx.now_s >= until_s:
-        return _waited(ctx, route, split, since_s=since_s)
+        return _by_settle_time(ctx, route, split, since_s=since_s)
     else:
         # Evidence against the route gets no deadline here: a person must look, and the progress deadline reports it.
         deadline_s = None if live.evidence else until_s
@@ -122,7 +122,7 @@ def _counted(ctx: PassContext, route: RouteSeen, split: Split, *, since_s: float
     return RouteVerification(said=True, timed=True, intents=(ask,), wait=wait)
 
 
-def _waited(ctx: PassContext, route: RouteSeen, split: Split, *, since_s: float) -> RouteVerification:
+def _by_settle_time(ctx: PassContext, route: RouteSeen, split: Split, *, since_s: float) -> RouteVerification:
     """Waits where nobody can be asked: until the gateways accept the route, and then for its settle time."""
     accepted = route.accepted
     if accepted.answer is not Answer.YES:
@@ -154,7 +154,7 @@ def managed_names(split: Split) -> tuple[str, ...]:
     if not split.matches and not split.mirrors:
         return ()
     managed: tuple[MatchRoute | MirrorRoute, ...] = (*split.matches, *split.mirrors)
-    return tuple([each.name for each in managed])
+    return tuple([route.name for route in managed])
 
 
 def split_text(split: Split) -> str:

@@ -115,7 +115,7 @@ def _ratio_sizes(ctx: PassContext, strategy: Canary, demand: Demand) -> Sizes:
 
 def _routed_sizes(ctx: PassContext, strategy: Canary, demand: Demand) -> Sizes:
     replicas, limit = ctx.spec.replicas, strategy.scale_down_delay_revision_limit
-    older = tuple([kept_size(ctx, each, limit=limit) for each in ctx.older])
+    older = tuple([kept_size(ctx, replica_set, limit=limit) for replica_set in ctx.older])
     if ctx.stable is None:
         return Sizes(new=replicas, stable=0, older=older, wanted_new=replicas, wanted_stable=0)
     wanted_new = _aborted_canary(ctx, strategy) if ctx.aborted else demand.canary_replicas

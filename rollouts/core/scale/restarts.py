@@ -154,7 +154,7 @@ def settle_evictions(ctx: PassContext) -> Contribution:
 
 def _all_counted(ctx: PassContext) -> bool:
     """Whether every ReplicaSet has counted the evicted pods."""
-    return all(each.counted for each in ctx.seen.replica_sets)
+    return all(replica_set.counted for replica_set in ctx.seen.replica_sets)
 
 
 def _replaced(ctx: PassContext, old: list[Pod], pods: tuple[Pod, ...]) -> Contribution:
@@ -178,7 +178,7 @@ def _replaced(ctx: PassContext, old: list[Pod], pods: tuple[Pod, ...]) -> Contri
 
 
 def _wait(ctx: PassContext, pods: str, *, added: int = 0) -> Wait:
-    more = added + sum(each.restart_surge for each in ctx.seen.replica_sets)
+    more = added + sum(replica_set.restart_surge for replica_set in ctx.seen.replica_sets)
     first = f", after adding {pods_text(more)}" if more else ""
     message = f"replacing {pods} older than the restart time{first}"
     failure = next((each.failure for each in ctx.seen.replica_sets if each.restart_surge and each.failure), "")

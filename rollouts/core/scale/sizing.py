@@ -100,7 +100,7 @@ def in_safe_order(
             (shrinks if takes_away(ctx, patch) else grows).append(patch)
     if shrinks and ctx.spec.replicas and (questions := read_before_pods_leave(ctx)):
         moves = tuple(moves)
-        shrinks = [each for each in questions if each not in moves]
+        shrinks = [question for question in questions if question not in moves]
     return (*grows, *create, *moves, *shrinks)
 
 
@@ -115,8 +115,8 @@ def takes_away(ctx: PassContext, intent: Intent) -> bool:
 def moves_of(services: Iterable[ServiceSwitch]) -> tuple[Intent, ...]:
     """The intents of several Services, in their order."""
     intents: list[Intent] = []
-    for each in services:
-        intents += each.intents
+    for service in services:
+        intents += service.intents
     return tuple(intents)
 
 
@@ -133,9 +133,9 @@ def kept_size(ctx: PassContext, replica_set: ReplicaSet, *, limit: int | None) -
         return replica_set.spec_replicas
     if replica_set in fallbacks(ctx):
         return replica_set.spec_replicas
-    waiting = [each for each in ctx.status.scale_downs if each.at_s > ctx.now_s]
-    newest_first = sorted(waiting, key=lambda each: each.at_s, reverse=True)[:limit]
-    if any(each.revision == replica_set.revision for each in newest_first):
+    waiting = [scale_down for scale_down in ctx.status.scale_downs if scale_down.at_s > ctx.now_s]
+    newest_first = sorted(waiting, key=lambda scale_down: scale_down.at_s, reverse=True)[:limit]
+    if any(scale_down.revision == replica_set.revision for scale_down in newest_first):
         return replica_set.spec_replicas
     return 0
 
@@ -148,7 +148,7 @@ def fallbacks(ctx: PassContext) -> tuple[ReplicaSet, ...]:
     serving = ctx.stable or (ctx.new if ctx.status.stable_revision == ctx.status.current_revision else None)
     if not ctx.status.scale_downs or serving is None or serving.staying_available >= ctx.promised:
         return ()
-    served = {each.revision for each in ctx.status.scale_downs}
+    served = {scale_down.revision for scale_down in ctx.status.scale_downs}
     return tuple([each for each in ctx.older if each.revision in served and each.staying_available > 0])
 
 
@@ -163,7 +163,7 @@ def with_fallback(ctx: PassContext, wait: Wait | None) -> Wait | None:
 
 def keep_pods_until(status: RolloutStatus, *, revision: str, at_s: float) -> tuple[StatusChange, ...]:
     """Lets `revision` keep its pods until `at_s`; an existing deadline of the revision stays."""
-    if not revision or any(each.revision == revision for each in status.scale_downs):
+    if not revision or any(scale_down.revision == revision for scale_down in status.scale_downs):
         return ()
     return (record_scale_downs((*status.scale_downs, ScaleDown(revision, at_s))),)
 
@@ -190,15 +190,15 @@ def next_scale_down_s(ctx: PassContext) -> float | None:
     """The next deadline of an old revision."""
     if not ctx.status.scale_downs:
         return next_drained_s(ctx)
-    delays = [each.at_s for each in ctx.status.scale_downs if each.at_s > ctx.now_s]
+    delays = [scale_down.at_s for scale_down in ctx.status.scale_downs if scale_down.at_s > ctx.now_s]
     return earliest([*delays, next_drained_s(ctx)])
 
 
 def keeping_wait(ctx: PassContext) -> Wait | None:
     """Why an old revision still has its pods although the update is over: its drain or its delay, whichever takes longer."""
     drains = draining_wait(ctx)
-    delays = [each for each in ctx.status.scale_downs if each.at_s > ctx.now_s]
-    next_one = min(delays, key=lambda each: each.at_s, default=None)
+    delays = [scale_down for scale_down in ctx.status.scale_downs if scale_down.at_s > ctx.now_s]
+    next_one = min(delays, key=lambda scale_down: scale_down.at_s, default=None)
     if next_one is None or (drains is not None and (drains.deadline_s or 0.0) >= next_one.at_s):
         return drains
     pods = sum(each.spec_replicas for each in ctx.seen.replica_sets if each.revision == next_one.revision)

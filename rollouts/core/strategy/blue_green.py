@@ -18,10 +18,9 @@ from rollouts.core.model.changes import StatusChange, record_gate, record_select
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen
-from rollouts.core.model.snapshot import ServiceSeen
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.routing.routes import Routing
-from rollouts.core.routing.services import NEEDS_A_PERSON, ServiceSwitch, no_worse, switch_to
+from rollouts.core.routing.services import NEEDS_A_PERSON, ServiceSwitch, no_worse, selected_revision, switch_to
 from rollouts.core.scale.canary_sizes import Sizes, no_pods
 from rollouts.core.scale.sizing import drained_s, keep_pods_until, kept_size
 from rollouts.core.strategy.autoscaling import gate_wait
@@ -66,8 +65,7 @@ class BlueGreenRules(Struct, frozen=True):
         active, preview, replicas = self.strategy.active_service, self.strategy.preview_service, ctx.spec.replicas
         switching = ctx.new is not None and not ctx.aborted
         if ctx.new is not None and ctx.stable is not None and switching:
-            seen = ctx.seen.services.get(active)
-            switched = isinstance(seen, ServiceSeen) and seen.revision == ctx.new.revision
+            switched = selected_revision(ctx, active) == ctx.new.revision
             switching = ctx.status.gate_passed and (switched or (_available(ctx, replicas) and not ctx.paused))
         serving = ctx.new if switching else ctx.stable
         at_least = max(min(1, replicas), no_worse(ctx, active, serving, enough=ctx.promised))
@@ -212,8 +210,8 @@ def _wanted_new(ctx: PassContext, strategy: BlueGreen) -> int:
         return kept_size(ctx, new, limit=None)
     if _fast(ctx) or strategy.preview_replica_count is None:
         return replicas
-    active = ctx.seen.services.get(strategy.active_service)
-    if new is None or not isinstance(active, ServiceSeen):
+    active = ctx.services_seen.get(strategy.active_service)
+    if new is None or active is None:
         return strategy.preview_replica_count
     # A retry that comes during a switch: the Service selects or shows the new revision although its gate is closed.
     still_active = active.revision == new.revision or active.ready_by_revision.get(new.revision, 0) > 0

@@ -24,7 +24,6 @@ from rollouts.core.model.intents import Notice, SwitchService
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary
 from rollouts.core.model.service_ref import ServiceRef, SubsetName
-from rollouts.core.model.snapshot import ServiceSeen
 from rollouts.core.model.steps import (
     Analyze,
     MatchTrafficWeight,
@@ -139,7 +138,7 @@ class CanaryRules(Struct, frozen=True, kw_only=True):
     def sizes(self, ctx: PassContext, services: tuple[ServiceSwitch, ...], routing: Routing) -> Sizes:
         """The sizes for the ratio of pods, or for the traffic that routes may send now or after the writes of this pass."""
         # It is unknown where requests go while a Service or route of the spec is missing, unusable or not read yet.
-        unread = [name for name in ctx.named_services if not isinstance(ctx.seen.services.get(name), ServiceSeen)]
+        unread = [name for name in ctx.named_services if name not in ctx.services_seen]
         route_missing = routing.wait is not None and routing.wait.reason in ROUTES_NEED_A_PERSON
         demand = Demand(
             weight_percent=self.step.weight_percent,

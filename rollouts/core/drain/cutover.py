@@ -163,7 +163,6 @@ def next_drained_s(ctx: PassContext) -> float | None:
 
 
 def _poll_s(ctx: PassContext, polled: Iterable[Cutover]) -> float:
-    """Seconds from one poll of a revision to the next."""
     asks = len(ctx.spec.drain.probes) * len({cutover.from_revision for cutover in polled})
     return max(POLL_S, asks / ASKS_PER_S)
 

@@ -53,27 +53,19 @@ class Reading(Struct, frozen=True):
 def with_noted_abort(seen: Snapshot) -> Snapshot:
     """The snapshot, with an abort that is noted only on a ReplicaSet added to the recorded commands."""
     status = seen.status
-    if status.abort is not None:
+    finished = status.current_revision == status.stable_revision
+    if status.abort is not None or finished or abort_asked(status) is not None:
         return seen
     about = (status.current_revision, status.attempt, status.started_at_s)
     for replica_set in seen.replica_sets:
         note = replica_set.abort_note
-        if note is None or (note.revision, note.attempt, note.started_at_s) != about:
+        if note is None or replica_set.revision != status.stable_revision:
             continue
-        aborts = (command for command in status.commands if command.verb is Verb.ABORT and command.holds)
-        known = any(command.revision == note.revision for command in aborts)
-        if known or replica_set.revision != status.stable_revision or note.revision == status.stable_revision:
-            continue
-        noted = Command(
-            Verb.ABORT,
-            NOW,
-            note.revision,
-            note.at_s,
-            strategy_hash=status.strategy_hash,
-            attempt=status.attempt,
-            by=seen.rollout.annotated_by.get(Verb.ABORT) or (Author(note.by, AuthorKind.NOTE) if note.by else None),
-        )
-        return replace(seen, status=replace(status, commands=_with_fresh(status.commands, (noted,))))
+        if (note.revision, note.attempt, note.started_at_s) == about:
+            by = seen.rollout.annotated_by.get(Verb.ABORT) or (Author(note.by, AuthorKind.NOTE) if note.by else None)
+            steps, attempt = status.strategy_hash, status.attempt
+            noted = Command(Verb.ABORT, NOW, note.revision, note.at_s, strategy_hash=steps, attempt=attempt, by=by)
+            return replace(seen, status=replace(status, commands=_with_fresh(status.commands, (noted,))))
     return seen
 
 

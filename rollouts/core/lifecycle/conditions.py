@@ -171,7 +171,6 @@ def _conditions(
 
 
 def _phase_facts(ctx: PassContext, status: RolloutStatus, phase: Phase, wait: Wait | None) -> list[Fact]:
-    """The conditions that follow from the phase."""
     revision = status.current_revision
     message, reason = (wait.message, wait.reason) if wait is not None else (phase.value, Reason.HEALTHY)
     match phase:

@@ -249,7 +249,6 @@ def _waits(uses: Iterable[ConfigUse]) -> bool:
 
 
 def _why_not(ctx: PassContext, replica_set: ReplicaSet) -> Wait | None:
-    """Why the copies of a ReplicaSet cannot be made now."""
     if replica_set.deleting:
         return Wait(Reason.CONFIG_COPY_MISSING, f"ReplicaSet {replica_set.name} is being deleted")
     for use in replica_set.config or ():

@@ -22,22 +22,19 @@ def preview_fact(ctx: PassContext, status: RolloutStatus) -> tuple[str, bool, Re
     if preview is None:
         return None
     revision, name = status.current_revision, f"Service {preview.name}"
-    if ctx.aborted:
-        back = f"revision {revision} is aborted: {name} goes back to the stable revision"
-        return PREVIEW_READY, False, Reason.ROLLOUT_ABORTED, back
     begun = status.gate_started_at_s is not None or status.gate_passed or status.stable_revision == revision
-    ready = {each for each, count in preview.ready_by_revision.items() if count}
-    if ready - {revision}:
-        return (
-            PREVIEW_READY,
-            False,
-            Reason.PREVIEW_STARTING,
-            f"{name} still leads to other pods than those of revision {revision}",
-        )
-    if begun and preview.revision == revision and ready:
-        return PREVIEW_READY, True, Reason.PREVIEW_READY, f"{name} leads to revision {revision} alone"
-    starting = f"{name} leads to no other revision than {revision}, whose pods are not all ready"
-    return PREVIEW_READY, False, Reason.PREVIEW_STARTING, starting
+    ready = {shown for shown, count in preview.ready_by_revision.items() if count}
+    holds, reason = False, Reason.PREVIEW_STARTING
+    message = f"{name} leads to no other revision than {revision}, whose pods are not all ready"
+    if ctx.aborted:
+        reason = Reason.ROLLOUT_ABORTED
+        message = f"revision {revision} is aborted: {name} goes back to the stable revision"
+    elif ready - {revision}:
+        message = f"{name} still leads to other pods than those of revision {revision}"
+    elif begun and preview.revision == revision and ready:
+        holds, reason = True, Reason.PREVIEW_READY
+        message = f"{name} leads to revision {revision} alone"
+    return PREVIEW_READY, holds, reason, message
 
 
 def is_previewed(ctx: PassContext, status: RolloutStatus) -> bool:

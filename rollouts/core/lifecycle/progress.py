@@ -24,14 +24,12 @@ STALLED_AFTER_S = 10.0
 """`kubectl apply` of a folder creates a Service or a route a moment after the Rollout that names it. What is still missing or
 unusable after this time needs a person."""
 
-_OTHERS_NEED_A_PERSON = {
-    Reason.ANALYSIS_INVALID,
-    Reason.AUTOSCALER_NOT_FOUND,
-    Reason.CONFIG_NOT_FOUND,
-    Reason.CONFIG_FORBIDDEN,
-    Reason.CONFIG_COPY_NOT_USABLE,
-    Reason.CONFIG_COPY_MISSING,
-}
+_NEED_A_PERSON = (
+    NEEDS_A_PERSON
+    | ROUTES_NEED_A_PERSON
+    | {Reason.ANALYSIS_INVALID, Reason.AUTOSCALER_NOT_FOUND, Reason.CONFIG_NOT_FOUND, Reason.CONFIG_FORBIDDEN}
+    | {Reason.CONFIG_COPY_NOT_USABLE, Reason.CONFIG_COPY_MISSING}
+)
 
 
 class _Clock(Enum):
@@ -44,7 +42,7 @@ class _Clock(Enum):
 
 def needs_a_person(reason: Reason) -> bool:
     """Whether only a person can end a wait with this reason: something that the spec names is missing or cannot be used."""
-    return reason in NEEDS_A_PERSON or reason in ROUTES_NEED_A_PERSON or reason in _OTHERS_NEED_A_PERSON
+    return reason in _NEED_A_PERSON
 
 
 def counted(ctx: PassContext) -> RolloutStatus:

@@ -79,7 +79,6 @@ def _serving_revision(seen: Snapshot, serving: list[ReplicaSet], *, target: str)
 
 
 def _start(seen: Snapshot, status: RolloutStatus, *, target: str) -> Contribution:
-    """Starts the update to `target` and ends the one that it replaces."""
     spec = seen.rollout.spec
     existing = next((replica_set for replica_set in seen.replica_sets if replica_set.revision == target), None)
     first = not status.stable_revision  # no revision serves yet that steps could protect

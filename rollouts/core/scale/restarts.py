@@ -153,7 +153,6 @@ def settle_evictions(ctx: PassContext) -> Contribution:
 
 
 def _all_counted(ctx: PassContext) -> bool:
-    """Whether every ReplicaSet has counted the evicted pods."""
     return all(replica_set.counted for replica_set in ctx.seen.replica_sets)
 
 

@@ -101,7 +101,6 @@ def _waits(ctx: PassContext) -> Iterator[Wait]:
 
 
 def _path_of(ctx: PassContext, name: ServiceRef) -> str:
-    """Where the spec names a Service."""
     strategy = ctx.spec.strategy
     if isinstance(strategy, BlueGreen):
         field = "activeService" if name == strategy.active_service else "previewService"

@@ -198,7 +198,6 @@ class CanaryRules(Struct, frozen=True, kw_only=True):
 
 
 def _unusable(services: tuple[ServiceSwitch, ...]) -> bool:
-    """Whether one of the Services waits for a person."""
     return any(switch.wait is not None and switch.wait.reason in NEEDS_A_PERSON for switch in services)
 
 

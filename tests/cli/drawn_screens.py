@@ -26,7 +26,7 @@ from rollouts.cli.plan.draw import draw_plan
 from rollouts.cli.plan.live import read_facts
 from rollouts.cli.plan.report import PlanReport
 from rollouts.cli.terminal.listing import print_drawn
-from rollouts.cli.terminal.table import ActRow, HistoryRow, RolloutRow, act_table, history_table, rollout_table
+from rollouts.cli.terminal.table import ActRow, HistoryRow, act_table, history_table, rollout_table
 from rollouts.cli.terminal.tree import draw, fitting, lines_of
 from rollouts.cli.view.objects import RolloutObjects, status_of, wait_line
 from rollouts.cli.view.tree import RolloutView
@@ -105,10 +105,7 @@ def scaled() -> RolloutView:
 def listing(*, wide: bool = False, all_namespaces: bool = False) -> RenderableType:
     """`list`; with every namespace also one with a long name."""
     shown = [each for each in views() if all_namespaces or len(each.name) < 20]
-    rows = [
-        RolloutRow(view=each, created_at_s=NOW_S - 270_000, revision="f7w2k9xq4c", stable="b8n5t6zr2d")
-        for each in shown
-    ]
+    rows = [replace(each, created_at_s=NOW_S - 270_000, revision="f7w2k9xq4c", stable="b8n5t6zr2d") for each in shown]
     return rollout_table(rows, now_s=NOW_S, wide=wide, all_namespaces=all_namespaces)
 
 

@@ -13,11 +13,10 @@ import yaml
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 
-from rollouts.api.times import parse_time
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.listing import can_redraw, print_drawn, print_line
 from rollouts.cli.terminal.options import NameArgument, Output, fail, on_cluster, rollout_name
-from rollouts.cli.terminal.table import HistoryRow, RolloutRow, history_table, rollout_table
+from rollouts.cli.terminal.table import HistoryRow, history_table, rollout_table
 from rollouts.cli.terminal.text import marks_for
 from rollouts.cli.terminal.tree import draw, fitting, line, lines_of
 from rollouts.cli.view.config import changes_text, uses_of
@@ -222,17 +221,19 @@ async def _list(options: Options, *, all_namespaces: bool, selector: str, watch:
         replica_sets = Collection(kind=REPLICA_SET, namespace=namespace, query={"labelSelector": NAME})
         async with following(session, rollouts, *([replica_sets] if wide else [])) as followed:
 
-            def picture(rows: list[RolloutRow], now_s: float) -> RenderableType:
+            def picture(views: list[RolloutView], now_s: float) -> RenderableType:
                 arrow = marks_for(ascii_only=console.options.ascii_only).arrow
-                return rollout_table(rows, now_s=now_s, wide=wide, all_namespaces=all_namespaces, arrow=arrow)
+                return rollout_table(views, now_s=now_s, wide=wide, all_namespaces=all_namespaces, arrow=arrow)
 
-            def text(rows: list[RolloutRow], now_s: float) -> list[str]:
-                return [line(row.view, now_s=now_s) for row in rows]
+            def text(views: list[RolloutView], now_s: float) -> list[str]:
+                return [line(view, now_s=now_s) for view in views]
 
             if watch:
-                await show(session, followed, console=console, seen=lambda: _rows(followed), picture=picture, text=text)
-            elif rows := _rows(followed):
-                print_drawn(console, picture(rows, session.clock.now_s()))
+                await show(
+                    session, followed, console=console, seen=lambda: _views(followed), picture=picture, text=text
+                )
+            elif views := _views(followed):
+                print_drawn(console, picture(views, session.clock.now_s()))
             else:
                 where = f" in namespace {namespace}" if namespace else ""
                 fail(f"no Rollouts found{where}{f' with labels {selector}' if selector else ''}")
@@ -290,19 +291,12 @@ async def show(
             live.update(last_drawn)  # drawn when the block ends
 
 
-def _rows(followed: Followed) -> list[RolloutRow]:
-    rows = []
+def _views(followed: Followed) -> list[RolloutView]:
+    views = []
     for rollout in followed.all(ROLLOUT):
-        status = status_of(rollout)
         own = tuple(replica_set for replica_set in followed.all(REPLICA_SET) if controlled_by(replica_set, rollout))
-        row = RolloutRow(
-            view=view_of(RolloutObjects(rollout=rollout, replica_sets=own)),
-            created_at_s=parse_time(rollout["metadata"]["creationTimestamp"]),
-            revision=status.current_revision,
-            stable=status.stable_revision,
-        )
-        rows.append(row)
-    return rows
+        views.append(view_of(RolloutObjects(rollout=rollout, replica_sets=own)))
+    return views
 
 
 def print_manifests(found: Manifest | Sequence[Manifest], output: Output, console: Console) -> None:

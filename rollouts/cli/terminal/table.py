@@ -16,15 +16,6 @@ from rollouts.cli.view.durations import short
 from rollouts.cli.view.tree import RolloutView, percent_text
 
 
-class RolloutRow(Struct, frozen=True, kw_only=True):
-    """One Rollout in the list."""
-
-    view: RolloutView
-    created_at_s: float
-    revision: str
-    stable: str
-
-
 class HistoryRow(Struct, frozen=True, kw_only=True):
     """One revision that the Rollout had, or has.
 
@@ -73,7 +64,7 @@ _WIDE_HEADERS = ("UPDATED", "AVAILABLE", "STRATEGY", "REVISION", "STABLE", "IMAG
 
 
 def rollout_table(
-    rows: Iterable[RolloutRow], *, now_s: float, wide: bool, all_namespaces: bool, arrow: str = MARKS.arrow
+    views: Iterable[RolloutView], *, now_s: float, wide: bool, all_namespaces: bool, arrow: str = MARKS.arrow
 ) -> Listing:
     """The list of Rollouts.
 
@@ -86,8 +77,7 @@ def rollout_table(
     columns = [*([Column("NAMESPACE")] if all_namespaces else []), *columns]
     columns += map(Column, [*(_WIDE_HEADERS if wide else ()), "WAITING FOR"])
     lines = []
-    for row in rows:
-        view = row.view
+    for view in views:
         cells = {
             "NAMESPACE": view.namespace,
             "NAME": view.name,
@@ -95,12 +85,12 @@ def rollout_table(
             "STEP": _step(view),
             "WEIGHT": _weight(view, arrow=arrow),
             "READY": f"{view.ready}/{view.desired}",
-            "AGE": short(now_s - row.created_at_s),
+            "AGE": short(now_s - view.created_at_s),
             "UPDATED": str(view.updated),
             "AVAILABLE": str(view.available),
             "STRATEGY": view.strategy,
-            "REVISION": row.revision,
-            "STABLE": row.stable,
+            "REVISION": view.revision,
+            "STABLE": view.stable,
             "IMAGES": ",".join(dict.fromkeys(image for revision in view.revisions for image in revision.images)),
         }
         line = {column.header: Text(plain(cells.get(column.header) or "-")) for column in columns}

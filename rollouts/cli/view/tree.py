@@ -92,6 +92,7 @@ class RolloutView(Struct, frozen=True, kw_only=True):
     """Everything the tree shows.
 
     Args:
+        revision, stable: the current revision and the stable one; "" for none.
         strategy: `Canary`, `BlueGreen`, or "" when the spec cannot be read.
         weight_percent: the share that the canary shall have; None where there is no weight.
         live_percent: the share that it has: last found live, without routers its share of the available pods; None where
@@ -111,6 +112,9 @@ class RolloutView(Struct, frozen=True, kw_only=True):
     namespace: str
     name: str
     phase: str
+    created_at_s: float = 0.0
+    revision: str = ""
+    stable: str = ""
     message: str = ""
     strategy: str = ""
     weight_percent: WeightPercent | None = None

@@ -181,57 +181,28 @@ def success_policy_holds(policy: Mapping[str, Any], completed: str) -> bool:
     """
     if len(completed) > INDEXES_MAX_CHARACTERS:
         completed = completed[: INDEXES_MAX_CHARACTERS + 1].rpartition(",")[0]
-    done = _intervals(completed)
+    done = _indexes(completed)
     rules = policy.get("rules")
     for rule in map(_object, rules if isinstance(rules, list) else ()):
         given, count = rule.get("succeededIndexes"), rule.get("succeededCount")
-        wanted = _intervals(given) if isinstance(given, str) else None
-        if wanted is None and not isinstance(count, int):
-            continue
-        of = done if wanted is None else _common(done, wanted)
-        needed = count if isinstance(count, int) else _size(wanted or [])
-        if needed > 0 and _size(of) >= needed:
+        wanted = _indexes(given) if isinstance(given, str) else done
+        needed = count if isinstance(count, int) else wanted.bit_count() if isinstance(given, str) else 0
+        if needed > 0 and (done & wanted).bit_count() >= needed:
             return True
     return False
 
 
-def _intervals(text: str) -> list[tuple[int, int]]:
-    """`0,2-4` as intervals in their order, with both ends, that have no number in common; what is none is left out."""
-    given = []
+def _indexes(text: str) -> int:
+    """`0,2-4` as a number with a bit for each index; what is no interval is left out."""
+    bits = 0
     for part in text.split(","):
         first, _, last = part.strip().partition("-")
         if not first.isascii() or not first.isdigit() or (last and not (last.isascii() and last.isdigit())):
             continue
         begin, end = int(first[:9]), min(int((last or first)[:9]), INDEXES_MAX)
         if begin <= end:
-            given.append((begin, end))
-    apart: list[tuple[int, int]] = []
-    for begin, end in sorted(given):
-        if apart and begin <= apart[-1][1]:
-            apart[-1] = (apart[-1][0], max(end, apart[-1][1]))
-        else:
-            apart.append((begin, end))
-    return apart
-
-
-def _common(left: list[tuple[int, int]], right: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The numbers that are in both, in a walk along the two."""
-    common = []
-    at_left = at_right = 0
-    while at_left < len(left) and at_right < len(right):
-        (left_begin, left_end), (right_begin, right_end) = left[at_left], right[at_right]
-        begin, end = max(left_begin, right_begin), min(left_end, right_end)
-        if begin <= end:
-            common.append((begin, end))
-        if left_end < right_end:
-            at_left += 1
-        else:
-            at_right += 1
-    return common
-
-
-def _size(intervals: list[tuple[int, int]]) -> int:
-    return sum(end - begin + 1 for begin, end in intervals)
+            bits |= ((1 << (end - begin + 1)) - 1) << begin
+    return bits
 
 
 def _true_conditions(status: Manifest) -> dict[str, str]:

@@ -1,11 +1,11 @@
-"""ReplicaSets: one for each revision."""
+"""ReplicaSets, one for each revision, and their pods."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from rollouts.core.model.intents import CreateReplicaSet, PatchReplicaSet
+from rollouts.core.model.intents import CreateReplicaSet, PatchPod, PatchReplicaSet
 from rollouts.core.model.revision import HASH_SCHEME_V1, HASH_SCHEME_V2, replica_set_name
 from rollouts.core.model.rollout import AntiAffinity, PodMetadata, Rollout
 from rollouts.manifests.config_copy import rewritten
@@ -87,7 +87,7 @@ def replica_set_patch(intent: PatchReplicaSet) -> Manifest:
         annotations[CONFIG_NOTE] = config_note_text(intent.config)
     if intent.pod_metadata is not None:
         annotations[EPHEMERAL_METADATA] = pod_metadata_text(intent.pod_metadata)
-        if metadata := metadata_patch(intent.pod_metadata, removed=intent.replaced_metadata):
+        if metadata := _metadata_patch(intent.pod_metadata, removed=intent.replaced_metadata):
             spec["template"] = {"metadata": metadata}
     if intent.pods_carry_metadata is not None:
         annotations[PODS_METADATA] = None if intent.pods_carry_metadata else PODS_WITHOUT_METADATA
@@ -103,7 +103,12 @@ def replica_set_patch(intent: PatchReplicaSet) -> Manifest:
     return {"metadata": metadata, "spec": spec} if spec else {"metadata": metadata}
 
 
-def metadata_patch(metadata: PodMetadata, *, removed: PodMetadata) -> Manifest:
+def pod_patch(intent: PatchPod) -> Manifest:
+    """Merge patch that gives one pod its role's metadata; another pod of the same name gives a conflict (409)."""
+    return {"metadata": {"uid": intent.uid, **_metadata_patch(intent.metadata, removed=intent.removed)}}
+
+
+def _metadata_patch(metadata: PodMetadata, *, removed: PodMetadata) -> Manifest:
     """Merge patch for `metadata`: sets the keys of the present role, and removes those of the earlier role."""
     patch: Manifest = {}
     for field, now, before in (

@@ -14,7 +14,6 @@ from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
     CreateAnalysisRun,
     CreateReplicaSet,
-    EvictPod,
     Notice,
     PatchPod,
     PatchReplicaSet,
@@ -39,9 +38,8 @@ from rollouts.manifests.ownership import (
     pods_carry_metadata,
     revision_number_of,
 )
-from rollouts.manifests.pod import eviction, pod_patch
 from rollouts.manifests.service import release_service, switch_service
-from rollouts.manifests.workload import replica_set, replica_set_patch
+from rollouts.manifests.workload import pod_patch, replica_set, replica_set_patch
 from rollouts.objects import ANALYSIS_RUN
 from tests.build import manifest
 from tests.core.model import world
@@ -336,14 +334,6 @@ def test_a_pod_gets_its_role_only_if_it_is_the_pod_that_was_seen() -> None:
     patch = pod_patch(PatchPod(name="p", uid="u", metadata=STABLE, removed=ROLE))
 
     assert patch == {"metadata": {"uid": "u", "labels": {"role": "stable"}, "annotations": {"why": None}}}
-
-
-def test_an_eviction_names_the_pod_that_was_seen() -> None:
-    """As `kubectl drain` does, so that a PodDisruptionBudget has its say."""
-    body = eviction(EvictPod(name="p", uid="u"), namespace="shop")
-
-    assert body["metadata"] == {"name": "p", "namespace": "shop"}
-    assert body["deleteOptions"] == {"preconditions": {"uid": "u"}}
 
 
 def test_an_event_is_about_the_rollout_as_it_was_seen() -> None:

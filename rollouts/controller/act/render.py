@@ -62,9 +62,8 @@ from rollouts.manifests.adoption import adoption_patch, release_patch
 from rollouts.manifests.analysis_run import analysis_run, termination_patch
 from rollouts.manifests.event import Regarding, event, event_name
 from rollouts.manifests.ownership import PREFIX
-from rollouts.manifests.pod import pod_patch
 from rollouts.manifests.service import release_service, switch_service
-from rollouts.manifests.workload import replica_set, replica_set_patch
+from rollouts.manifests.workload import pod_patch, replica_set, replica_set_patch
 from rollouts.objects import ANALYSIS_RUN, CONFIG_MAP, POD, REPLICA_SET, ROLLOUT, SERVICE, Kind, Manifest
 from rollouts.ports import JSON_PATCH, MERGE_PATCH
 

@@ -88,24 +88,7 @@ def _lookup(manifest: Manifest, path: list[str]) -> Any:
 
 def selects(selector: Manifest | None, labels: Mapping[str, str]) -> bool:
     """Whether a LabelSelector object (`matchLabels`, `matchExpressions`) selects `labels`; none selects nothing."""
-    if selector is None:
-        return False
-    if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
-        return False
-    return all(_expression_holds(expression, labels) for expression in selector.get("matchExpressions") or ())
-
-
-def _expression_holds(expression: Manifest, labels: Mapping[str, str]) -> bool:
-    key, values = expression["key"], expression.get("values") or []
-    match expression["operator"]:
-        case "In":
-            return labels.get(key) in values
-        case "NotIn":
-            return labels.get(key) not in values
-        case "Exists":
-            return key in labels
-        case _:
-            return key not in labels
+    return selector is not None and label_test(selector_text(selector))(labels)
 
 
 def selector_text(selector: Manifest | None) -> str:

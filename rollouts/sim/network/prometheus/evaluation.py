@@ -151,28 +151,34 @@ class Evaluator(Struct, frozen=True):
         if node.sign in SETS:
             return _set(node, self.vector(node.left), self.vector(node.right))
         left, right = self.value(node.left), self.value(node.right)
-        if isinstance(left, dict) and isinstance(right, dict):
-            return _matched(node, left, right)
-        if isinstance(left, dict) and not isinstance(right, dict):
+        if isinstance(left, dict):
+            if isinstance(right, dict):
+                return _matched(node, left, right)
             limit = right
             return _with_number(node, left, lambda value: (value, limit))
-        if isinstance(right, dict) and not isinstance(left, dict):
-            limit = left
-            return _with_number(node, right, lambda value: (limit, value))
-        if isinstance(left, dict) or isinstance(right, dict):
-            raise TypeError("both are numbers here")
+        if isinstance(right, dict):
+            number = left
+            return _with_number(node, right, lambda value: (number, value))
         if node.sign in COMPARISONS:
-            return float(functions.compares(node.sign, left, right))
-        return functions.arithmetic(node.sign, left, right)
+            return float(functions.COMPARES[node.sign](left, right))
+        return functions.ARITHMETIC[node.sign](left, right)
+
+
+def _applied(node: QueryBinary, left: float, right: float, *, kept: float) -> float | None:
+    """What a sign makes of two numbers. A comparison that keeps values gives `kept` where it is true, else None."""
+    if node.sign not in COMPARISONS:
+        return functions.ARITHMETIC[node.sign](left, right)
+    holds = functions.COMPARES[node.sign](left, right)
+    if not node.keeps:
+        return float(holds)
+    return kept if holds else None
 
 
 def _with_number(node: QueryBinary, vector: Vector, sides: Callable[[float], tuple[float, float]]) -> Vector:
     """Each series with a number; a comparison keeps the value of the series."""
-    if node.sign not in COMPARISONS:
-        return _renamed((labels, functions.arithmetic(node.sign, *sides(value))) for labels, value in vector.items())
-    if node.keeps:
-        return {labels: value for labels, value in vector.items() if functions.compares(node.sign, *sides(value))}
-    return _renamed((labels, float(functions.compares(node.sign, *sides(value)))) for labels, value in vector.items())
+    made = ((labels, _applied(node, *sides(value), kept=value)) for labels, value in vector.items())
+    results = [(labels, value) for labels, value in made if value is not None]
+    return dict(results) if node.keeps else _renamed(results)
 
 
 def _matched(node: QueryBinary, left: Vector, right: Vector) -> Vector:
@@ -198,14 +204,15 @@ def _matched(node: QueryBinary, left: Vector, right: Vector) -> Vector:
                 kind="execution",
             )
         taken.add(key)
-        if node.sign not in COMPARISONS:
-            results[_result_labels(node, labels)] = functions.arithmetic(node.sign, value, by_key[key])
-        elif not node.keeps:
-            results[_result_labels(node, labels)] = float(functions.compares(node.sign, value, by_key[key]))
-        elif functions.compares(node.sign, value, by_key[key]):
-            # The left side stays, with its name unless labels were chosen.
-            kept = labels if node.labels is None else _only(labels, (*(name for name, _ in key), NAME))
-            results[kept] = value
+        made = _applied(node, value, by_key[key], kept=value)
+        if made is None:
+            continue
+        if not node.keeps:
+            results[_key(node, _without(labels, (NAME,)))] = made
+        elif node.labels is None:
+            results[labels] = made
+        else:  # the left side stays, with its name
+            results[_only(labels, (*(name for name, _ in key), NAME))] = made
     return results
 
 
@@ -226,10 +233,6 @@ def _key(node: QueryBinary, labels: Labels) -> Labels:
     if node.labels is None:
         return _without(labels, (NAME,))
     return _only(labels, node.labels) if node.on else _without(labels, (*node.labels, NAME))
-
-
-def _result_labels(node: QueryBinary, labels: Labels) -> Labels:
-    return _key(node, _without(labels, (NAME,)))
 
 
 def _quantiles(share: float, vector: Vector) -> Vector:

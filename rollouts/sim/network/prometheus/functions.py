@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
@@ -124,46 +125,14 @@ def _rising(counts: Sequence[float]) -> list[float]:
     return rising
 
 
-def arithmetic(sign: str, left: float, right: float) -> float:
-    """`+ - * / % ^` as IEEE 754 and Go have them: nothing raises."""
-    match sign:
-        case "+":
-            return left + right
-        case "-":
-            return left - right
-        case "*":
-            return left * right
-        case "/" if right:
-            return left / right
-        case "/":
-            return (
-                math.nan if not left or math.isnan(left) else math.copysign(math.inf, left) * math.copysign(1.0, right)
-            )
-        case "%":
-            return math.nan if math.isinf(left) or right == 0 else math.fmod(left, right)
-        case "^":
-            return _power(left, right)
-        case _:
-            raise ValueError(sign)
+def _divided(left: float, right: float) -> float:
+    if right:
+        return left / right
+    return math.nan if not left or math.isnan(left) else math.copysign(math.inf, left) * math.copysign(1.0, right)
 
 
-def compares(sign: str, left: float, right: float) -> bool:
-    """`== != < > <= >=`; NaN is different from everything."""
-    match sign:
-        case "==":
-            return left == right
-        case "!=":
-            return left != right
-        case "<":
-            return left < right
-        case ">":
-            return left > right
-        case "<=":
-            return left <= right
-        case ">=":
-            return left >= right
-        case _:
-            raise ValueError(sign)
+def _remainder(left: float, right: float) -> float:
+    return math.nan if math.isinf(left) or right == 0 else math.fmod(left, right)
 
 
 def _power(base: float, exponent: float) -> float:
@@ -174,3 +143,23 @@ def _power(base: float, exponent: float) -> float:
         return -math.inf if base < 0 and odd else math.inf
     except ValueError:  # of a negative base with a broken exponent; 0 with a negative one
         return math.inf if base == 0 else math.nan
+
+
+ARITHMETIC: Mapping[str, Callable[[float, float], float]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": _divided,
+    "%": _remainder,
+    "^": _power,
+}
+"""As IEEE 754 and Go have them: nothing raises."""
+COMPARES: Mapping[str, Callable[[float, float], bool]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    ">": operator.gt,
+    "<=": operator.le,
+    ">=": operator.ge,
+}
+"""NaN is different from everything."""

@@ -11,13 +11,7 @@ from rollouts.sim.storage.history import ObjectKey
 
 
 class ScaleAt(Struct, frozen=True):
-    """One decision of the autoscaler.
-
-    Args:
-        at_s: loop seconds after the actor's start.
-        kind: kind of the workload; it must have a scale subresource.
-        replicas: desired number of pods, >= 0.
-    """
+    """One decision of the autoscaler, `at_s` loop seconds after its start, on a kind with a scale subresource."""
 
     at_s: float
     kind: Kind

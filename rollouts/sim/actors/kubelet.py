@@ -130,7 +130,9 @@ class Kubelets(Actor):
         if pod_facts.is_terminating(pod):
             self._end(pod)
         elif not pod.manifest["spec"].get("nodeName"):
-            self._bind(pod)
+            bound = {**pod.manifest["spec"], "nodeName": self.world.rng.choice(self.nodes)}
+            self.world.verbs.update(self.world.resource(POD), pod, {**pod.manifest, "spec": bound}, self.options)
+            self.mark(pod.key, self.settings.pull_s)
         elif pod_facts.phase(pod) == "Pending" and processes.waiting_reason(pod) in (None, *WAITS):
             self._run(pod)
         elif pod.metadata["uid"] in self._processes:
@@ -157,12 +159,6 @@ class Kubelets(Actor):
         elif change.event == "ADDED" and pod.manifest["spec"].get("schedulerName") == _SCHEDULER:
             self.mark(pod.key, self.settings.schedule_s)
 
-    def _bind(self, pod: Stored) -> None:
-        node = self.world.rng.choice(self.nodes)
-        scheduled = {**pod.manifest, "spec": {**pod.manifest["spec"], "nodeName": node}}
-        self.world.verbs.update(self.world.resource(POD), pod, scheduled, self.options)
-        self.mark(pod.key, self.settings.pull_s)
-
     def _run(self, pod: Stored) -> None:
         reason = self._never_ready_reason(pod)
         self._next_address += 1
@@ -176,19 +172,16 @@ class Kubelets(Actor):
         try:
             self._configurations[pod.metadata["uid"]] = configuration(pod.manifest["spec"], self._find_in(pod))
         except MissingError as exc:
-            self._wait_for_configuration(pod, exc, address=address)
+            # It says once what is missing, and looks for it again.
+            self.mark(pod.key, self.settings.configured_again_s)
+            if processes.waiting_reason(pod) != exc.reason:
+                statuses = processes.waiting(pod, exc.reason, str(exc))
+                self._write_status(pod, statuses, phase="Pending", ready=False, address=address)
             return
         statuses = processes.started(pod, ready=False, now=self.world.verbs.now())
         self._write_status(pod, statuses, phase=phase, ready=False, address=address)
         process = self._processes[pod.metadata["uid"]] = _Process(self.world.loop.time())
         self._begin(pod, process)
-
-    def _wait_for_configuration(self, pod: Stored, missing: MissingError, *, address: str) -> None:
-        """Says once what is missing, and looks for it again."""
-        self.mark(pod.key, self.settings.configured_again_s)
-        if processes.waiting_reason(pod) != missing.reason:
-            statuses = processes.waiting(pod, missing.reason, str(missing))
-            self._write_status(pod, statuses, phase="Pending", ready=False, address=address)
 
     def _find_in(self, pod: Stored) -> FindSource:
         def find(kind: Kind, name: str) -> Manifest | None:
@@ -266,7 +259,12 @@ class Kubelets(Actor):
         uid, now_s = pod.metadata["uid"], self.world.loop.time()
         grace_s = float(pod.metadata.get("deletionGracePeriodSeconds") or 0)
         if uid not in self._ends_at:
-            sleep_s = min(_pre_stop_sleep_s(pod), grace_s)
+            hooks = [
+                (container.get("lifecycle") or {}).get("preStop") or {}
+                for container in pod.manifest["spec"]["containers"]
+            ]
+            # The containers sleep at the same time.
+            sleep_s = min(float(max((hook.get("sleep", {}).get("seconds", 0) for hook in hooks), default=0)), grace_s)
             left_s = max(grace_s - sleep_s, EXTENSION_S) if sleep_s else grace_s
             self._ends_at[uid] = now_s + sleep_s + min(self.settings.shutdown_s, left_s)
             self.world.loop.call_later(sleep_s, self._serving.discard, uid)
@@ -307,12 +305,3 @@ class Kubelets(Actor):
         self.world.verbs.update(
             self.world.resource(POD), pod, {**pod.manifest, "status": status}, self.options, "status"
         )
-
-
-def _pre_stop_sleep_s(pod: Stored) -> float:
-    """The longest preStop sleep of a pod's containers, which sleep at the same time."""
-    sleeps = [
-        ((container.get("lifecycle") or {}).get("preStop") or {}).get("sleep", {}).get("seconds", 0)
-        for container in pod.manifest["spec"]["containers"]
-    ]
-    return float(max(sleeps, default=0))

@@ -32,10 +32,7 @@ class Listings:
     def answer(
         self, resource: Resource, namespace: str | None, query: Mapping[str, str], *, metadata_only: bool = False
     ) -> bytes:
-        """The JSON of a list.
-
-        Args:
-            metadata_only: whether it is a PartialObjectMetadataList.
+        """The JSON of a list, or of a PartialObjectMetadataList.
 
         Raises: Refused: 400, 410 (the continue token has expired), 422, 504 (a resourceVersion from the future).
         """
@@ -54,7 +51,11 @@ class Listings:
         metadata: Manifest = {"resourceVersion": str(version)}
         if limit and len(items) > limit:
             items, rest = items[:limit], items[limit:]
-            metadata["continue"] = self._keep(version, rest)
+            self._next_page += 1
+            token = base64.urlsafe_b64encode(msgspec.json.encode({"v": version, "page": self._next_page})).decode()
+            metadata["continue"], self._pages[token] = token, (version, rest)
+            while len(self._pages) > PAGES_KEPT:
+                del self._pages[next(iter(self._pages))]
             if not query.get("labelSelector") and not query.get("fieldSelector"):
                 metadata["remainingItemCount"] = len(rest)
         return _list_bytes(resource, metadata, items, metadata_only=metadata_only)
@@ -63,14 +64,6 @@ class Listings:
         """Compacts: all continue tokens so far expire."""
         self._pages.clear()
 
-    def _keep(self, version: int, rest: list[Stored]) -> str:
-        self._next_page += 1
-        token = base64.urlsafe_b64encode(msgspec.json.encode({"v": version, "page": self._next_page})).decode()
-        self._pages[token] = (version, rest)
-        while len(self._pages) > PAGES_KEPT:
-            del self._pages[next(iter(self._pages))]
-        return token
-
     def _continued(self, token: str) -> tuple[int, list[Stored]]:
         try:
             msgspec.json.decode(base64.urlsafe_b64decode(token))
@@ -78,11 +71,8 @@ class Listings:
             raise bad_request(f"invalid continue token: continue key is not valid: {exc}") from exc
         page = self._pages.get(token)
         if page is None:
-            message = (
-                "The provided continue parameter is too old to display a consistent list result. "
-                "You must start a new list without the continue parameter."
-            )
-            raise expired(message)
+            why = "The provided continue parameter is too old to display a consistent list result. "
+            raise expired(f"{why}You must start a new list without the continue parameter.")
         return page
 
     def _guard_version(self, query: Mapping[str, str]) -> None:
@@ -96,10 +86,7 @@ class Listings:
 def watch_filter(
     resource: Resource, namespace: str | None, query: Mapping[str, str], *, metadata_only: bool = False
 ) -> WatchFilter:
-    """The filter for `labelSelector` and `fieldSelector`.
-
-    Raises: Refused (400).
-    """
+    """The filter for `labelSelector` and `fieldSelector`. Raises: Refused (400)."""
     labels, fields = query.get("labelSelector", ""), query.get("fieldSelector", "")
     tests: list[Callable[[Stored], bool]] = []
     if labels:

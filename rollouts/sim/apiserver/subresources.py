@@ -25,18 +25,12 @@ SCALE = Kind("autoscaling", "v1", "Scale", "scales")
 
 
 def scale_of(resource: Resource, stored: Stored) -> Manifest:
-    """The `autoscaling/v1 Scale` of an object.
-
-    Raises: Refused (404) when its type has none.
-    """
+    """The `autoscaling/v1 Scale` of an object. Raises: Refused (404) when its type has none."""
     paths = resource.scale
     if paths is None:
         raise NoSuchPath
-    metadata = {
-        name: stored.metadata[name]
-        for name in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-        if name in stored.metadata
-    }
+    kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    metadata = {name: stored.metadata[name] for name in kept if name in stored.metadata}
     selector = value_at(stored.manifest, paths.selector) if paths.selector else None
     status: Manifest = {"replicas": value_at(stored.manifest, paths.status_replicas) or 0}
     text = selector if isinstance(selector, str) else selector_text(selector)
@@ -47,10 +41,7 @@ def scale_of(resource: Resource, stored: Stored) -> Manifest:
 
 
 def put_scale(verbs: Verbs, resource: Resource, stored: Stored, scale: Any, options: WriteOptions) -> Stored:
-    """Sets the replicas that a Scale asks for.
-
-    Raises: Refused: 400, 404, 409, 422.
-    """
+    """Sets the replicas that a Scale asks for. Raises: Refused: 400, 404, 409, 422."""
     if not isinstance(scale, dict) or not isinstance(scale.get("spec", {}), dict):
         raise bad_request("the object provided is unrecognized (must be of type Scale)")
     paths = resource.scale
@@ -81,18 +72,16 @@ def patch_scale(
     scale = scale_of(resource, stored)
     match content_type:
         case ports.MERGE_PATCH | "application/strategic-merge-patch+json":
-            return put_scale(verbs, resource, stored, merge_patch(scale, patch), options)
+            scale = merge_patch(scale, patch)
         case ports.JSON_PATCH:
-            return put_scale(verbs, resource, stored, json_patch(scale, patch), options)
+            scale = json_patch(scale, patch)
         case _:
             raise unsupported_media_type()
+    return put_scale(verbs, resource, stored, scale, options)
 
 
 def evict(verbs: Verbs, pods: Resource, namespace: str, name: str, options: DeleteOptions) -> None:
-    """Deletes a Pod unless a PodDisruptionBudget forbids it; takes one disruption from the budget.
-
-    Raises: Refused: 404, 409, 429.
-    """
+    """Deletes a Pod unless a PodDisruptionBudget forbids it, from which it takes one disruption. Raises: Refused."""
     pod = verbs.get(pods, namespace, name)
     phase = (pod.manifest.get("status") or {}).get("phase")
     if "deletionTimestamp" not in pod.metadata and phase not in ("Pending", "Succeeded", "Failed"):
@@ -116,10 +105,8 @@ def _take_disruption(verbs: Verbs, namespace: str, pod: Stored, *, dry_run: bool
     name = budget.metadata["name"]
     refusal = "Cannot evict pod as it would violate the pod's disruption budget."
     if status.get("observedGeneration", 0) < budget.metadata.get("generation", 0):
-        cause = {
-            "reason": "DisruptionBudget",
-            "message": f"The disruption budget {name} is still being processed by the server.",
-        }
+        message = f"The disruption budget {name} is still being processed by the server."
+        cause = {"reason": "DisruptionBudget", "message": message}
         raise too_many_requests(refusal, retry_after_s=10, causes=[cause])
     allowed = status.get("disruptionsAllowed", 0)
     if allowed <= 0:

@@ -24,7 +24,6 @@ class WatchFilter(Struct, frozen=True):
 
     Args:
         namespace: None for all namespaces.
-        selects: whether the selectors select a version of an object.
         selects_all: whether there is no selector.
         metadata_only: whether it shows PartialObjectMetadata instead of whole objects.
     """
@@ -64,13 +63,12 @@ class WatchFilter(Struct, frozen=True):
 
 
 class SimWatch:
-    """A `ports.WatchStream` of an `ObjectHistory`.
+    """A `ports.WatchStream` of an `ObjectHistory`; times are loop seconds.
 
     Args:
-        silence_s: longest wait for one line, in loop time.
+        silence_s: longest wait for one line.
         bookmarks: whether to send one each minute.
-        timeout_s: loop seconds after which the server ends the watch; None for never.
-        on_end: called once when the watch ends.
+        timeout_s: after which the server ends the watch; None for never.
     """
 
     status = 200
@@ -92,25 +90,24 @@ class SimWatch:
         self._waiting: asyncio.Future[None] | None = None
         self._ended = False
         self._on_end = on_end
-        self._timers: list[asyncio.TimerHandle] = []
         self._loop = asyncio.get_running_loop()
+        self._end_timer = self._loop.call_later(timeout_s, self.end) if timeout_s is not None else None
         self._unlisten: Callable[[], None] = lambda: None
         self._bookmark_timer: asyncio.TimerHandle | None = None
         if bookmarks:
             self._bookmark_timer = self._loop.call_later(BOOKMARK_PERIOD_S, self._periodic_bookmark)
-        if timeout_s is not None:
-            self._timers.append(self._loop.call_later(timeout_s, self.end))
 
     def start_from(self, version: int) -> None:
         """Sends the changes after `version`, then new changes; sends an error 410 when the old ones are no longer kept."""
         changes = self._history.since(self._shown.resource.kind, version)
         if changes is None:
-            self._send(error_line(expired(f"too old resource version: {version} ({self._history.version})")))
+            refused = expired(f"too old resource version: {version} ({self._history.version})")
+            self._send(msgspec.json.encode({"type": "ERROR", "object": refused.status()}) + b"\n")
             self.end()
             return
         for change in changes:
             self._on_change(change)
-        self._follow()
+        self.start_from_now()
 
     def start_with_state(self, *, end_mark: bool) -> None:
         """Sends every object as ADDED, then new changes; with `end_mark` a bookmark shows where the objects end."""
@@ -118,12 +115,8 @@ class SimWatch:
             if self._shown.selects_all or self._shown.selects(stored):
                 self._send(self._shown.shown(stored).line(ADDED))
         if end_mark:
-            self._send(self._bookmark({INITIAL_EVENTS_END: "true"}))
-        self._follow()
-
-    def start_from_now(self) -> None:
-        """Sends new changes only."""
-        self._follow()
+            self._send(self._bookmark(annotations={INITIAL_EVENTS_END: "true"}))
+        self.start_from_now()
 
     async def readline(self) -> bytes:
         """The line of the next event; b"" at the end. Raises: ApiUnavailable after `silence_s` without an event."""
@@ -152,29 +145,27 @@ class SimWatch:
             return
         self._ended = True
         self._unlisten()
-        for timer in (*self._timers, self._bookmark_timer):
+        for timer in (self._end_timer, self._bookmark_timer):
             if timer is not None:
                 timer.cancel()
         self._wake()
         self._on_end(self)
 
-    def _follow(self) -> None:
+    def start_from_now(self) -> None:
+        """Sends new changes only."""
         self._unlisten = self._history.listen(self._shown.resource.kind, self._on_change)
 
     def _on_change(self, change: CommittedWrite) -> None:
-        line = self._shown.line(change)
-        if line is not None:
+        if (line := self._shown.line(change)) is not None:
             self._send(line)
 
     def _periodic_bookmark(self) -> None:
-        self._send(self._bookmark({}))
+        self._send(self._bookmark())
         self._bookmark_timer = self._loop.call_later(BOOKMARK_PERIOD_S, self._periodic_bookmark)
 
-    def _bookmark(self, annotations: dict[str, str]) -> bytes:
+    def _bookmark(self, **more: dict[str, str]) -> bytes:
         kind = self._shown.resource.kind
-        metadata: Manifest = {"resourceVersion": str(self._history.version)}
-        if annotations:
-            metadata["annotations"] = annotations
+        metadata: Manifest = {"resourceVersion": str(self._history.version), **more}
         head = {"kind": kind.kind, "apiVersion": kind.api_version}
         mark = {**(PARTIAL_METADATA if self._shown.metadata_only else head), "metadata": metadata}
         return msgspec.json.encode({"type": "BOOKMARK", "object": mark}) + b"\n"
@@ -206,8 +197,3 @@ class RefusedWatch:
 
     async def aclose(self) -> None:
         """Does nothing: there is no connection."""
-
-
-def error_line(refused: Refused) -> bytes:
-    """The line of an ERROR event."""
-    return msgspec.json.encode({"type": "ERROR", "object": refused.status()}) + b"\n"

@@ -70,11 +70,7 @@ Fault: TypeAlias = CrashBefore | CrashAfter | DropRequest | DropReply | Conflict
 
 
 class FaultTape:
-    """The faults of numbered requests: of writes, but not of Leases and Events.
-
-    Args:
-        faults: each fault by the number of its request, from 0.
-    """
+    """The faults of writes, but not of Leases and Events, by the numbers of the requests, from 0."""
 
     def __init__(self, faults: Mapping[int, Fault]) -> None:
         self._faults = dict(faults)
@@ -226,11 +222,7 @@ class FaultyWatches:
 
 
 class _LateWatch:
-    """A watch whose lines come `lag_s` after they were sent, in their order.
-
-    Args:
-        begins: it begins with the objects that are there, which come at once.
-    """
+    """A watch whose lines come `lag_s` after they were sent, in their order; objects that it `begins` with come at once."""
 
     def __init__(self, stream: WatchStream, lag_s: float, *, begins: bool) -> None:
         self.status = stream.status

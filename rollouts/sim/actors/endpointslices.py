@@ -19,11 +19,7 @@ MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
 
 
 class EndpointSliceController(Actor):
-    """Keeps slices in step with pods.
-
-    Args:
-        lag_s: time from a change of a pod or Service to the write of the slice.
-    """
+    """Keeps slices in step with pods; `lag_s` is from a change of a pod or Service to the write of the slice."""
 
     name = "endpointslice-controller"
 

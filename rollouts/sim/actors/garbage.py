@@ -32,7 +32,7 @@ class GarbageCollector(Actor):
 
     def watch(self) -> None:
         """Subscribes to all objects."""
-        self.listen_to_all(self._on_change)
+        self.listen(None, self._on_change)
 
     def look(self, key: ObjectKey) -> None:
         """Does what is due for the object with a uid, or for its dependents when it is gone."""
@@ -65,9 +65,7 @@ class GarbageCollector(Actor):
             self._look_at_dying_namespace(change.new)
             return
         self._where[uid] = (change.kind, change.new.key)
-        if change.old is None or change.old.metadata.get("ownerReferences") != change.new.metadata.get(
-            "ownerReferences"
-        ):
+        if change.old is None or (change.old.metadata.get("ownerReferences") or ()) != owners:
             for owner in owners:
                 self._dependents[owner["uid"]].add(uid)
             if owners:
@@ -81,10 +79,9 @@ class GarbageCollector(Actor):
             self.mark((_NO_NAMESPACE, home.metadata["uid"]))
 
     def _stored(self, uid: str) -> Stored | None:
-        if uid not in self._where:
+        if (where := self._where.get(uid)) is None:
             return None
-        kind, key = self._where[uid]
-        return self.world.history.get(kind, *key)
+        return self.world.history.get(where[0], *where[1])
 
     def _collect_if_orphaned(self, uid: str) -> None:
         stored = self._stored(uid)

@@ -41,9 +41,7 @@ class _Seen:
     Args:
         pods: those that exist, by uid.
         ended: phases of those that have ended, by uid; they count when they have gone, too.
-        succeeded_indexes: of an Indexed Job.
         failed_at_s: when the latest failed, loop time.
-        made: pods that were created so far.
     """
 
     pods: dict[str, Stored] = field(default_factory=dict)
@@ -53,17 +51,14 @@ class _Seen:
     made: int = 0
 
     def count(self, phase: str) -> int:
-        """Pods that have ended so."""
         return sum(ended == phase for ended in self.ended.values())
 
     @property
     def active(self) -> list[Stored]:
-        """Pods that have neither ended nor are being deleted."""
         return [pod for pod in self.pods.values() if pod_facts.is_active(pod)]
 
     @property
     def terminating(self) -> list[Stored]:
-        """Pods that are being deleted."""
         return [pod for pod in self.pods.values() if pod_facts.is_terminating(pod)]
 
 
@@ -258,9 +253,8 @@ def _is_complete(spec: Manifest, seen: _Seen) -> bool:
     completions: int | None = spec.get("completions")
     if completions is None:  # a work queue: one success, and nobody is left
         return seen.count(_SUCCEEDED) > 0 and not seen.active
-    if spec["completionMode"] == INDEXED:
-        return len(seen.succeeded_indexes) >= completions
-    return seen.count(_SUCCEEDED) >= completions
+    done = len(seen.succeeded_indexes) if spec["completionMode"] == INDEXED else seen.count(_SUCCEEDED)
+    return done >= completions
 
 
 def _missing(spec: Manifest, seen: _Seen) -> list[int | None]:

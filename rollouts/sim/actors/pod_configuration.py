@@ -28,11 +28,7 @@ _Source: TypeAlias = tuple[Kind, str, Manifest]
 
 
 class MissingError(Exception):
-    """Containers cannot begin.
-
-    Args:
-        reason: the kubelet's word for it.
-    """
+    """Containers cannot begin; `reason` is the kubelet's word for it."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)

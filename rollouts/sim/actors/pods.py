@@ -1,4 +1,4 @@
-"""Facts that actors read from a Pod."""
+"""Facts that actors read from a Pod, and from other objects with an owner."""
 
 from __future__ import annotations
 
@@ -30,10 +30,8 @@ def address(pod: Stored) -> str:
 
 def condition(pod: Stored, name: str) -> Manifest:
     """The condition of this type; {} when it is not set."""
-    for entry in (pod.manifest.get("status") or {}).get("conditions") or ():
-        if entry["type"] == name:
-            return dict(entry)
-    return {}
+    conditions = (pod.manifest.get("status") or {}).get("conditions") or ()
+    return next((dict(condition) for condition in conditions if condition["type"] == name), {})
 
 
 def is_ready(pod: Stored) -> bool:
@@ -65,7 +63,5 @@ def owner_reference(kind: Kind, owner: Stored) -> Manifest:
 
 def controller_uid(pod: Stored) -> str | None:
     """The uid of the pod's controller; None when it has none."""
-    for owner in pod.metadata.get("ownerReferences") or ():
-        if owner.get("controller"):
-            return str(owner["uid"])
-    return None
+    owners = pod.metadata.get("ownerReferences") or ()
+    return next((str(owner["uid"]) for owner in owners if owner.get("controller")), None)

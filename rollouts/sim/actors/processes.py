@@ -33,11 +33,7 @@ CRASH_LOOP = "CrashLoopBackOff"
 
 
 class End(Struct, frozen=True):
-    """How a process ends.
-
-    Args:
-        reason: the kubelet's word for it.
-    """
+    """How a process ends, with the kubelet's word for it."""
 
     exit_code: int
     reason: str
@@ -98,11 +94,7 @@ def waiting(pod: Stored, reason: str, message: str) -> list[Manifest]:
 
 
 def ended(pod: Stored, end: End, *, backs_off: bool, now: str) -> list[Manifest]:
-    """The container statuses of a pod whose first process has ended, and those of the others as they were.
-
-    Args:
-        backs_off: the kubelet waits before it starts the process again.
-    """
+    """The container statuses of a pod whose first process has ended, and those of the others as they were."""
     statuses = []
     for number, (container, before) in enumerate(_containers(pod)):
         if number:
@@ -135,11 +127,8 @@ def restarted(pod: Stored, *, now: str) -> list[Manifest]:
 
 def waiting_reason(pod: Stored) -> str | None:
     """Why a container waits; None when none does."""
-    for _, status in _containers(pod):
-        waits = status.get("state", {}).get("waiting")
-        if waits:
-            return str(waits["reason"])
-    return None
+    states = (status.get("state", {}) for _, status in _containers(pod))
+    return next((str(state["waiting"]["reason"]) for state in states if state.get("waiting")), None)
 
 
 def restarts(pod: Stored) -> int:

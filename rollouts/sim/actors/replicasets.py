@@ -15,7 +15,7 @@ from collections import Counter, defaultdict, deque
 from contextlib import suppress
 from typing import Any
 
-from rollouts.objects import POD, REPLICA_SET, Manifest
+from rollouts.objects import POD, REPLICA_SET
 from rollouts.sim.actors import pods as pod_facts
 from rollouts.sim.actors.work import Actor, World
 from rollouts.sim.apiserver.verbs import DeleteOptions
@@ -100,22 +100,20 @@ class ReplicaSetController(Actor):
         namespace = stored.metadata["namespace"]
         pods = self.world.resource(POD)
         expected = self._expected[stored.metadata["uid"]]
+        template = stored.manifest["spec"]["template"]
+        given = template.get("metadata") or {}
+        owner = pod_facts.owner_reference(REPLICA_SET, stored)
+        metadata = {"generateName": stored.metadata["name"] + "-", "ownerReferences": [owner]}
+        metadata |= {name: given[name] for name in ("labels", "annotations", "finalizers") if given.get(name)}
+        new_pod = {"metadata": metadata, "spec": template["spec"]}
         for _ in range(missing):
-            expected.add(self.world.verbs.create(pods, namespace, self._new_pod(stored), self.options).key)
+            expected.add(self.world.verbs.create(pods, namespace, new_pod, self.options).key)
         if missing < 0:
             for pod in _first_to_go(active)[:-missing]:
                 options = DeleteOptions(uid=pod.metadata["uid"])
                 with suppress(Refused):  # it is gone already, and the watch has not shown that yet
                     self.world.verbs.delete(pods, namespace, pod.metadata["name"], options)
                     expected.add(pod.key)
-
-    def _new_pod(self, stored: Stored) -> Manifest:
-        template = stored.manifest["spec"]["template"]
-        given = template.get("metadata") or {}
-        owner = pod_facts.owner_reference(REPLICA_SET, stored)
-        metadata = {"generateName": stored.metadata["name"] + "-", "ownerReferences": [owner]}
-        metadata |= {name: given[name] for name in ("labels", "annotations", "finalizers") if given.get(name)}
-        return {"metadata": metadata, "spec": template["spec"]}
 
     def _write_status(self, stored: Stored, active: list[Stored], *, terminating: int) -> None:
         wait_s = stored.manifest["spec"].get("minReadySeconds", 0)
@@ -124,11 +122,8 @@ class ReplicaSetController(Actor):
         due_in_s = [pod_facts.ready_since_s(pod) + wait_s - now_s for pod in ready] if wait_s else [0.0] * len(ready)
         wanted_labels = (stored.manifest["spec"]["template"].get("metadata") or {}).get("labels") or {}
         labelled = sum(wanted_labels.items() <= pod.labels.items() for pod in active)
-        counts = {
-            "fullyLabeledReplicas": labelled,
-            "readyReplicas": len(ready),
-            "availableReplicas": sum(due <= 0 for due in due_in_s),
-        }
+        available = sum(due <= 0 for due in due_in_s)
+        counts = {"fullyLabeledReplicas": labelled, "readyReplicas": len(ready), "availableReplicas": available}
         status: dict[str, Any] = {"replicas": len(active)}
         status |= {name: count for name, count in counts.items() if count}
         status["terminatingReplicas"] = terminating
@@ -154,14 +149,7 @@ def _first_to_go(active: list[Stored]) -> list[Stored]:
         cost = int((pod.metadata.get("annotations") or {}).get(DELETION_COST, 0))
         young_first = -pod_facts.ready_since_s(pod) if is_ready else 0.0
         age = -pod_facts.seconds(pod.metadata["creationTimestamp"])
-        return (
-            node is not None,
-            _PHASE_RANK.get(pod_facts.phase(pod), 1),
-            is_ready,
-            cost,
-            -nodes[node],
-            young_first,
-            age,
-        )
+        phase = _PHASE_RANK.get(pod_facts.phase(pod), 1)
+        return node is not None, phase, is_ready, cost, -nodes[node], young_first, age
 
     return sorted(active, key=rank)

@@ -16,11 +16,7 @@ from rollouts.sim.storage.registry import Resource
 
 
 class World(Struct, frozen=True):
-    """What all actors share.
-
-    Args:
-        rng: the only source of randomness, so that a seed decides everything.
-    """
+    """What all actors share; `rng` is the only source of randomness, so that a seed decides everything."""
 
     server: SimServer
     loop: asyncio.AbstractEventLoop
@@ -28,12 +24,12 @@ class World(Struct, frozen=True):
 
     @property
     def history(self) -> ObjectHistory:
-        """The objects of the API server."""
+        """The server's."""
         return self.server.history
 
     @property
     def verbs(self) -> Verbs:
-        """The write verbs of the API server."""
+        """The server's."""
         return self.server.verbs
 
     def resource(self, kind: Kind) -> Resource:
@@ -46,13 +42,10 @@ class World(Struct, frozen=True):
 
 
 class Actor:
-    """Looks at a key after something about it has changed.
+    """Looks at a key `lag_s` after something about it has changed.
 
     A subclass sets its name, subscribes in `watch` and does the work for one key in `look`, synchronously. An exception in `look`
     is not caught: it is a bug of the simulation, and the loop's exception handler gets it.
-
-    Args:
-        lag_s: time from a change to the look at its key.
     """
 
     name = "actor"
@@ -69,7 +62,7 @@ class Actor:
         self.watch()
 
     def stop(self) -> None:
-        """Stops the actor."""
+        """Cancels all that it was about to do."""
         for unlisten in self._unlisten:
             unlisten()
         self._unlisten.clear()
@@ -85,18 +78,12 @@ class Actor:
         """Does what is due for one key."""
         raise NotImplementedError
 
-    def listen(self, kind: Kind, listener: Callable[[CommittedWrite], None]) -> None:
-        """Calls `listener` for every object of a kind: existing objects as ADDED, then every change."""
-        for stored in list(self.world.history.select(kind)):
-            listener(CommittedWrite(kind, "ADDED", stored, None))
+    def listen(self, kind: Kind | None, listener: Callable[[CommittedWrite], None]) -> None:
+        """Calls `listener` for every object of a kind, or of all: existing objects as ADDED, then every change."""
+        for listed in self.world.history.kinds() if kind is None else [kind]:
+            for stored in list(self.world.history.select(listed)):
+                listener(CommittedWrite(listed, "ADDED", stored, None))
         self._unlisten.append(self.world.history.listen(kind, listener))
-
-    def listen_to_all(self, listener: Callable[[CommittedWrite], None]) -> None:
-        """Calls `listener` for every object of every kind."""
-        for kind in self.world.history.kinds():
-            for stored in list(self.world.history.select(kind)):
-                listener(CommittedWrite(kind, "ADDED", stored, None))
-        self._unlisten.append(self.world.history.listen(None, listener))
 
     def mark(self, key: ObjectKey, after_s: float | None = None) -> None:
         """Looks at a key in `after_s` seconds (None: the actor's lag), or earlier if it is due earlier already."""

@@ -296,12 +296,9 @@ class Verbs:
         if not name:
             cause = value_required("metadata.name", "name or generateName is required")
             raise invalid(resource.kind, "", [cause])
-        if resource.kind.namespaced:
-            home = self.history.get(NAMESPACE, "", namespace)
-            if home is None:
-                raise not_found(NAMESPACE, namespace)
-            if "deletionTimestamp" in home.metadata:
-                raise namespace_terminates(resource.kind, name, namespace)
+        home = self.get(self.registry.of(NAMESPACE), "", namespace) if resource.kind.namespaced else None
+        if home is not None and "deletionTimestamp" in home.metadata:
+            raise namespace_terminates(resource.kind, name, namespace)
         if self.history.get(resource.kind, namespace, name) is not None:
             raise already_exists(resource.kind, name)
         metadata: Manifest = {"name": name, "namespace": namespace} if resource.kind.namespaced else {"name": name}

@@ -52,7 +52,6 @@ class Requests:
     """What one process has counted since it began.
 
     Args:
-        by_status: answers by status.
         buckets: requests by the index of the smallest bound of `BUCKETS_S` that they keep; one more for all others.
         seconds: what they took together.
     """
@@ -86,12 +85,7 @@ class _Instance:
 
 
 class Applications:
-    """The applications of all pods.
-
-    Args:
-        kubelets: they know whether a pod serves.
-        seed: decides which requests fail, and how long each takes.
-    """
+    """The applications of all pods; `seed` decides which requests fail, and how long each takes."""
 
     def __init__(self, world: World, kubelets: Kubelets, *, seed: int = 0) -> None:
         self.kubelets = kubelets
@@ -111,7 +105,6 @@ class Applications:
         Args:
             image: of a container, whole; "" for any.
             revision: the value of the revision label; "" for any.
-            labels: that the pods have.
         """
         self._rules.append(_Rule(behaviour, image, revision, dict(labels or {})))
         for instance in self._instances.values():

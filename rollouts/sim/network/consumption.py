@@ -28,12 +28,7 @@ MEMORY_BYTES = "sim.rollouts.dev/memory-bytes"
 
 
 class Consumption(Struct, frozen=True, kw_only=True):
-    """What a container uses. A limit of its CPU holds.
-
-    Args:
-        core_s_per_request: CPU time of a request; as many cores for each request a second.
-        memory_bytes: working set.
-    """
+    """What a container uses; `core_s_per_request` is as many cores for each request a second. A limit of its CPU holds."""
 
     idle_cores: float = 0.001
     core_s_per_request: float = 0.0
@@ -44,12 +39,7 @@ MODEST = Consumption()
 
 
 class MeterReading(Struct, frozen=True):
-    """What a kubelet reads of a container.
-
-    Args:
-        started_at_s: of its process, seconds since 1970.
-        core_s: CPU time since then.
-    """
+    """What a kubelet reads of a container: CPU time of its process since its start, in seconds since 1970."""
 
     started_at_s: float
     core_s: float
@@ -58,11 +48,7 @@ class MeterReading(Struct, frozen=True):
 
 @dataclass(slots=True)
 class _Meter:
-    """The CPU time of one process.
-
-    Args:
-        requests: of the pod, when it was read last.
-    """
+    """The CPU time of one process, and the requests of its pod, when they were read last."""
 
     started_at_s: float
     at_s: float
@@ -72,11 +58,7 @@ class _Meter:
 
 @dataclass
 class Consumptions:
-    """The usage of all containers.
-
-    Args:
-        applications: they know how many requests a pod has answered.
-    """
+    """The usage of all containers."""
 
     world: World
     applications: Applications

@@ -79,12 +79,7 @@ class PodEndpoint(Struct, frozen=True):
 
 
 class Forwarded(Struct, frozen=True):
-    """What a proxy did with a request.
-
-    Args:
-        status: 200 when the request went to `endpoint`; otherwise the proxy's own answer.
-        copies: the pods that got a copy.
-    """
+    """What a proxy did with a request: status 200 when it went to `endpoint`, otherwise the proxy's own answer."""
 
     status: int
     endpoint: PodEndpoint | None = None
@@ -95,11 +90,7 @@ _Slices: TypeAlias = dict[str, tuple[PodEndpoint, ...]]
 
 
 class Proxy:
-    """One proxy of a gateway, with the configuration that it has got so far.
-
-    Args:
-        number: its number among the gateway's proxies, from 0.
-    """
+    """One proxy of a gateway, with the configuration that it has got so far."""
 
     def __init__(self, number: int, world: World) -> None:
         self.number = number
@@ -281,10 +272,15 @@ class Gateway(Actor):
 
     def _on_slice(self, change: CommittedWrite) -> None:
         service = (change.new.key[0], change.new.labels.get(SERVICE_NAME, ""))
-        endpoints = None if change.event == DELETED else tuple(self._ready(change.new))
-        name = change.new.metadata["name"]
+        endpoints = []
+        for entry in change.new.manifest.get("endpoints") or ():
+            target = entry["targetRef"]
+            pod = self.world.history.get(POD, target["namespace"], target["name"])
+            if entry["conditions"]["ready"]:
+                endpoints.append(PodEndpoint(target["uid"], pod.labels.get(REVISION_LABEL, "") if pod else ""))
+        known, name = None if change.event == DELETED else tuple(endpoints), change.new.metadata["name"]
         for proxy in self.proxies:
-            self._tell(proxy, partial(proxy.load_slice, service, name, endpoints))
+            self._tell(proxy, partial(proxy.load_slice, service, name, known))
 
     def _on_route(self, change: CommittedWrite) -> None:
         kind, manifest = change.kind.kind, change.new.manifest
@@ -304,8 +300,7 @@ class Gateway(Actor):
     def _send_routes(self, proxy: Proxy) -> None:
         lag_s = self.world.rng.uniform(*self.settings.route_lag_s)
         if not self.settings.throttle_s:
-            table = self._table()
-            proxy.tell("routes", lag_s, partial(self._load, proxy, table))
+            proxy.tell("routes", lag_s, partial(self._load, proxy, self._table()))
         elif proxy.number not in self._due:
             self._due.add(proxy.number)
             after_s = self.settings.throttle_s * self.world.rng.uniform(0.9, 1.0) + lag_s
@@ -313,8 +308,7 @@ class Gateway(Actor):
 
     def _send_together(self, proxy: Proxy) -> None:
         self._due.discard(proxy.number)
-        table = self._table()
-        proxy.tell("routes", 0.0, partial(self._load, proxy, table))
+        proxy.tell("routes", 0.0, partial(self._load, proxy, self._table()))
 
     def _tell(self, proxy: Proxy, change: Callable[[], None]) -> None:
         if not self._began:
@@ -337,13 +331,6 @@ class Gateway(Actor):
         where = (parent.get("namespace") or manifest["metadata"]["namespace"], parent["name"])
         return where == self.key and (parent.get("group", GROUP), parent.get("kind", "Gateway")) == (GROUP, "Gateway")
 
-    def _ready(self, stored: Stored) -> Iterable[PodEndpoint]:
-        for entry in stored.manifest.get("endpoints") or ():
-            target = entry["targetRef"]
-            pod = self.world.history.get(POD, target["namespace"], target["name"])
-            if entry["conditions"]["ready"]:
-                yield PodEndpoint(target["uid"], pod.labels.get(REVISION_LABEL, "") if pod else "")
-
     def _write_status(self, kind: Kind, stored: Stored) -> None:
         if not self._is_ours(stored.manifest):
             return
@@ -354,7 +341,7 @@ class Gateway(Actor):
             message = f"Service {missing[0][1]} not found"
             resolved |= {"status": "False", "reason": "BackendNotFound", "message": message}
         old = (stored.manifest.get("status") or {}).get("parents") or []
-        before = [part for parent in old if parent["controllerName"] == self.name for part in parent["conditions"]]
+        before = [known for parent in old if parent["controllerName"] == self.name for known in parent["conditions"]]
         conditions = [_kept(condition, before) for condition in (self._condition("Accepted", stored), resolved)]
         parents = [parent for parent in old if parent["controllerName"] != self.name]  # other gateways' entries stay
         parents += [

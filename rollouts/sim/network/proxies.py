@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from msgspec import Struct
@@ -76,21 +76,8 @@ class _Entry:
     expires_s: float = math.inf
 
 
-@dataclass(slots=True)
-class _Table:
-    """An ipvs service."""
-
-    servers: dict[str, _Server] = field(default_factory=dict)
-    entries: dict[int, _Entry] = field(default_factory=dict)
-
-
 class NodeProxy:
-    """The kube-proxy of one node.
-
-    Args:
-        loop: the loop whose time it uses.
-        rng: for lags, and for the pod of a connection.
-    """
+    """The kube-proxy of one node; `rng` is for lags, and for the pod of a connection."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, rng: random.Random, settings: ProxySettings) -> None:
         self.settings = settings
@@ -98,7 +85,8 @@ class NodeProxy:
         self._rng = rng
         self._slices: dict[str, tuple[ProxyEndpoint, ...]] = {}
         self._usable: tuple[ProxyEndpoint, ...] = ()
-        self._table = _Table()
+        self._servers: dict[str, _Server] = {}  # of ipvs
+        self._entries: dict[int, _Entry] = {}
         self._synced_at_s = -math.inf
         self._timer: asyncio.TimerHandle | None = None
         self._check: asyncio.TimerHandle | None = None
@@ -120,28 +108,28 @@ class NodeProxy:
         """The pod for a new connection from a client's port; None when there is no endpoint."""
         if self.settings.mode != "ipvs":
             return self._rng.choice(self._usable) if self._usable else None
-        table, now_s = self._table, self._loop.time()
-        known = table.entries.get(port)
+        now_s = self._loop.time()
+        known = self._entries.get(port)
         if known is not None and known.expires_s > now_s and self.settings.kernel < _REUSE_SAFE_KERNEL:
             known.expires_s = math.inf
-            return table.servers[known.uid].endpoint
-        choices = [server.endpoint for server in table.servers.values() if server.weight]
+            return self._servers[known.uid].endpoint
+        choices = [server.endpoint for server in self._servers.values() if server.weight]
         if not choices:
             return None
         chosen = self._rng.choice(choices)
-        table.entries[port] = _Entry(chosen.uid)
+        self._entries[port] = _Entry(chosen.uid)
         return chosen
 
     def close(self, port: int, *, reset: bool = False) -> None:
         """Ends the connection from a port."""
-        entry = self._table.entries.get(port)
+        entry = self._entries.get(port)
         if entry is not None:
             entry.expires_s = self._loop.time() + (self.settings.reset_s if reset else self.settings.time_wait_s)
 
     def weight(self, uid: str) -> int | None:
         """The weight of a pod in the ipvs table; None when it is not in it. Other modes have no weights: 1 or None."""
         if self.settings.mode == "ipvs":
-            server = self._table.servers.get(uid)
+            server = self._servers.get(uid)
             return server.weight if server is not None else None
         return 1 if any(endpoint.uid == uid for endpoint in self._usable) else None
 
@@ -160,25 +148,20 @@ class NodeProxy:
         known = [endpoint for endpoints in self._slices.values() for endpoint in endpoints]
         ready = tuple(endpoint for endpoint in known if endpoint.ready)
         self._usable = ready or tuple(endpoint for endpoint in known if endpoint.serving)
-        if self.settings.mode == "ipvs":
-            self._apply_ipvs()
-
-    def _apply_ipvs(self) -> None:
-        servers = self._table.servers
-        wanted = {endpoint.uid: endpoint for endpoint in self._usable}
-        for uid, endpoint in wanted.items():
-            servers[uid] = _Server(endpoint, 1)
-        for uid in [uid for uid in servers if uid not in wanted]:
-            servers[uid].weight = 0
+        if self.settings.mode != "ipvs":
+            return
+        for server in self._servers.values():
+            server.weight = 0
+        self._servers |= {endpoint.uid: _Server(endpoint, 1) for endpoint in self._usable}
         self._delete_unused()
 
     def _delete_unused(self) -> None:
         """Removes servers of weight 0 that have no connections; the others are checked again later."""
-        table, now_s = self._table, self._loop.time()
-        table.entries = {port: entry for port, entry in table.entries.items() if entry.expires_s > now_s}
-        used = {entry.uid for entry in table.entries.values()}
-        table.servers = {uid: server for uid, server in table.servers.items() if server.weight or uid in used}
-        if self._check is None and any(not server.weight for server in table.servers.values()):
+        now_s = self._loop.time()
+        self._entries = {port: entry for port, entry in self._entries.items() if entry.expires_s > now_s}
+        used = {entry.uid for entry in self._entries.values()}
+        self._servers = {uid: server for uid, server in self._servers.items() if server.weight or uid in used}
+        if self._check is None and any(not server.weight for server in self._servers.values()):
             done = math.floor((now_s - self._check_phase_s) / self.settings.check_s + 1e-6)  # this one counts too
             self._check = self._loop.call_at(self._check_phase_s + (done + 1) * self.settings.check_s, self._look)
 

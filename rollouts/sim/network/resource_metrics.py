@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, assert_never
 import msgspec
 from msgspec import Struct
 
-from rollouts.objects import POD, Kind, Manifest
+from rollouts.objects import POD, POD_METRICS, Kind, Manifest
 from rollouts.ports import Request, Response
 from rollouts.sim.actors.work import World
 from rollouts.sim.apiserver.listing import watch_filter
@@ -25,10 +25,9 @@ from rollouts.sim.storage.history import DELETED, CommittedWrite, Stored
 from rollouts.sim.storage.quantities import binary_text, decimal_text
 from rollouts.sim.storage.refusals import NoSuchPath, Refused, method_not_allowed, not_found
 
-GROUP, VERSION = "metrics.k8s.io", "v1beta1"
+GROUP, VERSION = POD_METRICS.group, POD_METRICS.version
 RESOLUTION_S = 15.0
 """From one scrape to the next."""
-POD_METRICS = Kind(GROUP, VERSION, "PodMetrics", "pods")
 _NAMES_IN_ERRORS = Kind(GROUP, VERSION, "PodMetrics", "podmetrics")
 _NANO = 10**9
 FRESH_S = 10.0
@@ -69,11 +68,7 @@ MetricsFault: TypeAlias = Down | ScrapesFail | PartialList | ContainerMissing | 
 
 @dataclass
 class MetricsFaults:
-    """Which faults there are now; several may hold at once. A group that is not there at all is `SimMetricsServer.remove`.
-
-    Args:
-        now_s: the loop's time.
-    """
+    """Which faults there are now; several may hold at once. A group that is not there at all is `SimMetricsServer.remove`."""
 
     now_s: Callable[[], float]
     _until_s: dict[MetricsFault, float] = field(default_factory=dict)
@@ -92,26 +87,18 @@ class MetricsFaults:
         return [fault for fault, until_s in self._until_s.items() if now_s < until_s]
 
 
-class MeterPoint(Struct, frozen=True):
-    """A reading at a time, seconds since 1970."""
-
-    at_s: float
-    reading: MeterReading
-
-
 class ContainerSample(Struct, frozen=True):
-    """Usage of a container.
-
-    Args:
-        at_s: end of what was measured, seconds since 1970.
-        cores: on average over the window.
-    """
+    """Usage of a container: cores on average over the window, which ends at `at_s`, seconds since 1970."""
 
     name: str
     at_s: float
     window_s: float
     cores: float
     memory_bytes: int
+
+
+MeterPoint: TypeAlias = tuple[float, MeterReading]
+"""When it was read, seconds since 1970, and the reading."""
 
 
 class PointStore:
@@ -130,7 +117,7 @@ class PointStore:
         last: dict[PodName, dict[str, MeterPoint]] = {}
         before: dict[PodName, dict[str, MeterPoint]] = {}
         for pod, readings in pods.items():
-            last[pod] = {name: MeterPoint(at_s, reading) for name, reading in readings.items()}
+            last[pod] = {name: (at_s, reading) for name, reading in readings.items()}
             earlier = {name: self._earlier(pod, name, point) for name, point in last[pod].items()}
             before[pod] = {name: point for name, point in earlier.items() if point is not None}
         self._last, self._before = last, before
@@ -141,18 +128,18 @@ class PointStore:
         if not last or not before or last.keys() - before.keys():
             return None
         samples = []
-        for name, point in last.items():
-            window_s = point.at_s - before[name].at_s
-            cores = max(point.reading.core_s - before[name].reading.core_s, 0.0) / window_s
-            samples.append(ContainerSample(name, point.at_s, window_s, cores, point.reading.memory_bytes))
+        for name, (at_s, reading) in last.items():
+            before_s, earlier = before[name]
+            cores = max(reading.core_s - earlier.core_s, 0.0) / (at_s - before_s)
+            samples.append(ContainerSample(name, at_s, at_s - before_s, cores, reading.memory_bytes))
         return samples
 
     def _earlier(self, pod: PodName, name: str, point: MeterPoint) -> MeterPoint | None:
-        started_at_s = point.reading.started_at_s
-        if FRESH_S <= point.at_s - started_at_s < RESOLUTION_S:
-            return MeterPoint(started_at_s, MeterReading(started_at_s, 0.0, 0))
+        at_s, started_at_s = point[0], point[1].started_at_s
+        if FRESH_S <= at_s - started_at_s < RESOLUTION_S:
+            return started_at_s, MeterReading(started_at_s, 0.0, 0)
         known = self._last.get(pod, {}).get(name)
-        return known if known is not None and started_at_s < known.at_s < point.at_s else None
+        return known if known is not None and started_at_s < known[0] < at_s else None
 
 
 class SimMetricsServer:
@@ -213,7 +200,13 @@ class SimMetricsServer:
             case ("namespaces", namespace, "pods"):
                 return self._list(namespace, request.query, faults)
             case ("namespaces", namespace, "pods", name):
-                return self._one(namespace, name, faults)
+                pod = self._world.history.get(POD, namespace, name)
+                if pod is None:
+                    raise not_found(POD, name)
+                metrics = self._metrics(pod, faults)
+                if metrics is None:
+                    raise not_found(_NAMES_IN_ERRORS, f"{namespace}/{name}")
+                return {"kind": POD_METRICS.kind, "apiVersion": POD_METRICS.api_version, **metrics}
             case _:
                 raise NoSuchPath
 
@@ -227,15 +220,6 @@ class SimMetricsServer:
             if isinstance(fault, PartialList):
                 items = [item for number, item in enumerate(items, start=1) if number % fault.nth]
         return {"kind": "PodMetricsList", "apiVersion": POD_METRICS.api_version, "metadata": {}, "items": items}
-
-    def _one(self, namespace: str, name: str, faults: list[MetricsFault]) -> Manifest:
-        pod = self._world.history.get(POD, namespace, name)
-        if pod is None:
-            raise not_found(POD, name)
-        metrics = self._metrics(pod, faults)
-        if metrics is None:
-            raise not_found(_NAMES_IN_ERRORS, f"{namespace}/{name}")
-        return {"kind": POD_METRICS.kind, "apiVersion": POD_METRICS.api_version, **metrics}
 
     def _metrics(self, pod: Stored, faults: list[MetricsFault]) -> Manifest | None:
         samples = self._store.samples(pod.key)

@@ -184,7 +184,16 @@ def _custom_problems(
         wanted = {**schema, "required": ()}
     causes = list(problems(looked_at, wanted))
     yield from causes
-    for path in (scale.spec_replicas, scale.status_replicas) if scale is not None else ():
+    if scale is not None:
+        yield from _scale_problems(scale, new)
+    if has_cel_rules and any(cause.reason in _BLOCKING for cause in causes):
+        yield _NOT_CHECKED
+    elif old is not None:
+        yield from immutable_problems(new, old, schema)
+
+
+def _scale_problems(scale: ScalePaths, new: Manifest) -> Iterator[Cause]:
+    for path in (scale.spec_replicas, scale.status_replicas):
         value = value_at(new, path)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
             kind = "string" if isinstance(value, str) else type(value).__name__
@@ -192,10 +201,6 @@ def _custom_problems(
             yield value_invalid(f".{path}", "0", message)
         elif value is not None and value < 0:
             yield value_invalid(f".{path}", f"{value}", "should be a non-negative integer")
-    if has_cel_rules and any(cause.reason in _BLOCKING for cause in causes):
-        yield _NOT_CHECKED
-    elif old is not None:
-        yield from immutable_problems(new, old, schema)
 
 
 @dataclass

@@ -15,10 +15,7 @@ from rollouts.manifests.workload import revision_selector
 def not_ours(name: str, labels: Mapping[str, str], selector_json: bytes, *, rollout: str, users_selector: bytes) -> str:
     """Why a ReplicaSet with the Rollout's name label was not made by this Rollout; "" when it was.
 
-    Args:
-        name, labels, selector_json: the ReplicaSet's.
-        rollout: the Rollout's name.
-        users_selector: `spec.selector` of the Rollout, canonical JSON.
+    Name, labels and selector are the ReplicaSet's; `users_selector` is `spec.selector` of the Rollout, canonical JSON.
     """
     scheme, revision = labels.get(HASH_SCHEME_LABEL, ""), labels.get(REVISION, "")
     if scheme not in HASH_SCHEMES:
@@ -48,10 +45,9 @@ def adoption_patch(rollout: Rollout, *, uid: str, resource_version: str, has_own
 
 
 def release_patch(rollout: Rollout, *, uid: str, resource_version: str, owner_index: int) -> list[dict[str, Any]]:
-    """The JSON Patch that takes the Rollout off the owners of an object; it conflicts with another uid or another version.
+    """The JSON Patch that takes the Rollout off the owners of an object, where it has that place among them.
 
-    Args:
-        owner_index: the Rollout's place among the owners in that version.
+    It conflicts with another uid or another version.
     """
     place = f"/metadata/ownerReferences/{owner_index}"
     return [

@@ -37,14 +37,7 @@ _WORD = re.compile(r"[A-Za-z]{1,64}")
 
 
 class MeasuringJob(Struct, frozen=True, kw_only=True):
-    """What a Job is made for.
-
-    Args:
-        namespace: the run's.
-        run, uid: name and uid of the AnalysisRun.
-        number: of the measurement, from 1.
-        service_account: that all Jobs of measurements have.
-    """
+    """What a Job is made for: the measurement of that number, from 1, of a metric of an AnalysisRun."""
 
     namespace: str
     run: str
@@ -67,12 +60,7 @@ class MeasuringJob(Struct, frozen=True, kw_only=True):
 
 
 class JobVerdict(Struct, frozen=True):
-    """What a Job says of its measurement.
-
-    Args:
-        phase: Running while it has not ended.
-        message: why, in words of ours.
-    """
+    """What a Job says of its measurement, and why, in words of ours; Running while it has not ended."""
 
     phase: AnalysisPhase
     message: str = ""

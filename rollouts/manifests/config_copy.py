@@ -46,11 +46,9 @@ def kind_of(kind: ConfigKind) -> Kind:
 
 
 def rewritten(template: Manifest, uses: Iterable[ConfigUse]) -> Manifest:
-    """The pod template with each source's name replaced by that of its copy, in every place. All else stays as it is.
+    """The pod template with each source's name replaced by that of its copy, if it has one, in every place.
 
-    Args:
-        template: as the user wrote it; it is not changed.
-        uses: without a copy, a source keeps its name.
+    All else stays as it is, and the user's template is not changed.
     """
     copies = {(use.kind, use.source): use.copy for use in uses if use.copy}
     made = copy.deepcopy(template)

@@ -36,13 +36,9 @@ def event(
     instance: str,
     kind: Kind = ROLLOUT,
 ) -> Manifest:
-    """One Event about an object.
+    """One Event about an object, named by `event_name`, reported by a controller process (its pod's name).
 
-    Args:
-        kind: of the object.
-        at_s: when it happened, seconds since 1970.
-        name: name of the Event, from `event_name`.
-        instance: the controller process that reports it (its pod's name).
+    `at_s` is seconds since 1970.
     """
     note = notice.message
     if len(note.encode()) > _NOTE_MAX_BYTES:

@@ -51,12 +51,9 @@ class _JumpingSelector(selectors.PollSelector):
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """An event loop that jumps to the next timer when nothing is ready.
+    """An event loop that jumps to the next timer when nothing is ready, and ends with TimeLimitPassed after `limit_s`.
 
     It polls threads and sockets but never waits for them: a program under virtual time must not depend on either.
-
-    Args:
-        limit_s: virtual seconds after which the run ends with TimeLimitPassed.
 
     Raises (out of `run_until_complete`): Deadlock, TimeLimitPassed.
     """
@@ -80,11 +77,7 @@ def run_virtual(main: Coroutine[Any, Any, T], *, limit_s: float = DAY_S) -> T:
 
 
 class SimClock:
-    """`ports.Clock` over an event loop's time: virtual time on a `VirtualTimeLoop`.
-
-    Args:
-        epoch_s: wall clock at loop time 0, seconds since 1970.
-    """
+    """`ports.Clock` over an event loop's time, virtual on a `VirtualTimeLoop`; `epoch_s` is the wall clock at its beginning."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, *, epoch_s: float = EPOCH_S) -> None:
         self._loop = loop

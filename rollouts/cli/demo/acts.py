@@ -47,11 +47,9 @@ _SHARE_OFF_BY = 4.0  # percent: of 100 requests, three proxies that each begin a
 
 
 class Act(Struct, frozen=True):
-    """One act.
+    """One act. Playing it gives the number of steps that were carried out, and the outcome in words.
 
-    Args:
-        play: plays the act; returns how many steps were carried out, and the outcome in words.
-        needs_clients: it is played only where this process sends requests and measures them.
+    One that `needs_clients` is played only where this process sends requests and measures them.
     """
 
     title: str
@@ -250,11 +248,7 @@ def _promise(kept: bool, broken: str) -> None:
 
 
 class _Measurements:
-    """Announces the measurements of a Rollout's current revision, with value and condition; a success not again and again.
-
-    Args:
-        but: what was seen before; its measurements are not announced.
-    """
+    """Announces new measurements of a Rollout's current revision, with value and condition; a success not again and again."""
 
     def __init__(self, say: Say, *, but: RolloutObjects | None = None) -> None:
         self.phases: set[AnalysisPhase] = set()

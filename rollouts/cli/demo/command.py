@@ -160,14 +160,7 @@ def _loop_s() -> float:
 def draw_head(
     act: str, *, took_s: float, said: Sequence[str], clients: RenderableType, ascii_only: bool = False
 ) -> RenderableType:
-    """The lines above the tree.
-
-    Args:
-        act: title of the act that is played.
-        took_s: since the demo began.
-        said: announcements, the last of them shown.
-        clients: as `clients_line` draws it.
-    """
+    """The lines above the tree: the act's title, the time since the demo began, the last announcements, and the clients' line."""
     grid = Table.grid(padding=(0, 1))
     bar = weight_bar(min(99, int(100 * took_s / EXPECTED_S)), ascii_only=ascii_only)
     grid.add_row(Text("rollouts demo", "bold"), bar, Text(f"{took_s:.0f} s  {act}"))
@@ -176,13 +169,7 @@ def draw_head(
 
 
 def clients_line(name: str, shares: Mapping[str, float], total: Sent) -> Text:
-    """The shares of the revisions, as the clients count them.
-
-    Args:
-        name: of the app whose clients they are.
-        shares: by revision, 0 to 1.
-        total: of all apps.
-    """
+    """The shares of the revisions, 0 to 1, as the clients of an app count them, and the requests of all apps."""
     parts = ", ".join(f"{revision or 'nobody'} {share:.0%}" for revision, share in sorted(shares.items()))
     text = Text(f"clients of {name}: {parts or 'none yet'}; {total.sent} sent, ")
     text.append(f"{total.lost} lost", "bold red" if total.lost else "green")

@@ -47,12 +47,7 @@ class NotPlayed(Exception):
 
 
 class Frame(Struct, frozen=True):
-    """What a terminal shows.
-
-    Args:
-        at_s: since the beginning of the demo.
-        rows: at most ROWS, without spaces at their ends.
-    """
+    """What a terminal shows since that time of the demo: at most ROWS rows, without spaces at their ends."""
 
     at_s: float
     rows: tuple[Text, ...]

@@ -283,11 +283,7 @@ async def _controller(
     run: Callable[..., Awaitable[int]] = run_controller,
     prometheus_url: str = "",
 ) -> AsyncIterator[None]:
-    """Runs the controller for this namespace while the block lasts. If it ends earlier, the block ends too.
-
-    Args:
-        run: `run_controller`, with ports of the simulation where there is one.
-    """
+    """Runs the controller for this namespace while the block lasts. If it ends earlier, the block ends too."""
     set_up_logging(log_format="console", log_level="error", own_process=False)
     settings = Settings(
         identity=namespace,  # a process' own name would make the jitter of its watches differ from play to play

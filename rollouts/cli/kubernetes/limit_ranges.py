@@ -37,10 +37,9 @@ def defaults_of(limit_ranges: Iterable[Manifest]) -> Mapping[ResourceSide, Mappi
 
 
 def refusals(pod: Mapping[str, Any], limit_range: Manifest) -> Iterator[str]:
-    """Why it refuses every pod with this spec: `container app has a cpu limit of 2, and 1 is the most`.
+    """Why it refuses every pod with this spec, which is from `requests.as_created`.
 
-    Args:
-        pod: from `requests.as_created`.
+    For example: `container app has a cpu limit of 2, and 1 is the most`.
     """
     for item in _items(limit_range, "Container"):
         for container in containers_of(pod):

@@ -42,12 +42,7 @@ def object_problems(manifest: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def job_problems(spec: object, path: str) -> Iterator[Problem]:
-    """What the API server would refuse in the Job of a metric.
-
-    Args:
-        spec: `job.spec`; texts with `{{` are filled in before the Job is made.
-        path: of it.
-    """
+    """What the API server would refuse in the Job of a metric; texts with `{{` are filled in before the Job is made."""
     found = [*field_problems(spec, JOB_SPEC, path, filled_later=True)]
     template = mapping(spec).get("template")
     found += rules(template, f"{path}.template")

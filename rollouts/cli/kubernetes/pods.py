@@ -29,13 +29,7 @@ _USER_MOST = 2**31 - 1
 
 
 def template_problems(template: object, path: str) -> Iterator[Problem]:
-    """Path and message of everything that the API server would refuse in a ReplicaSet's pods.
-
-    Args:
-        path: of the template in its object, such as `spec.template`.
-
-    Raises: nothing.
-    """
+    """Path and message of everything that the API server would refuse in a ReplicaSet's pods. Raises: nothing."""
     yield from unique([*field_problems(template, POD_TEMPLATE, path), *rules(template, path)])
 
 

@@ -32,12 +32,7 @@ _REQUIRED = frozenset(f"{prefix}{name}" for prefix in ("", "requests.", "limits.
 
 
 class Scope(Struct, frozen=True, kw_only=True):
-    """One condition on the pods that a quota counts.
-
-    Args:
-        name: `BestEffort`, `PriorityClass`.
-        operator: `Exists`, `DoesNotExist`, `In`, `NotIn`.
-    """
+    """One condition on the pods that a quota counts, such as `BestEffort`, or `PriorityClass` with an operator and values."""
 
     name: str
     operator: str = "Exists"
@@ -45,11 +40,7 @@ class Scope(Struct, frozen=True, kw_only=True):
 
 
 class Quota(Struct, frozen=True, kw_only=True):
-    """A ResourceQuota as it is enforced.
-
-    Args:
-        hard, used: by the quota's names of resources, from its status; empty until its controller has looked at it.
-    """
+    """A ResourceQuota as it is enforced: what its status says, which is empty until its controller has looked at it."""
 
     name: str
     hard: Amounts
@@ -83,11 +74,7 @@ def quota_of(manifest: Manifest) -> Quota:
 
 
 def charge(pod: Mapping[str, Any]) -> Amounts:
-    """What one pod counts in a quota, by the quota's names of resources.
-
-    Args:
-        pod: its spec, from `requests.as_created` or from the API server.
-    """
+    """What one pod with this spec counts in a quota, by the quota's names of resources."""
     counted = {"pods": _ONE, COUNT: _ONE}
     for name, amount in together(pod, "requests").items():
         if name in _NATIVE or name.startswith("hugepages-"):
@@ -100,8 +87,7 @@ def charge(pod: Mapping[str, Any]) -> Amounts:
 def counts(quota: Quota, pod: Mapping[str, Any]) -> bool | None:
     """Whether a quota counts pods with this spec; None where that depends on something that the spec does not tell.
 
-    Args:
-        pod: its `priorityClassName` is missing where it is not known, and "" for none.
+    Its `priorityClassName` is missing where it is not known, and "" for none.
     """
     found = [_matches(scope, pod) for scope in quota.scopes]
     if False in found:
@@ -110,11 +96,7 @@ def counts(quota: Quota, pod: Mapping[str, Any]) -> bool | None:
 
 
 def unstated(quota: Quota, pod: Mapping[str, Any]) -> Iterator[str]:
-    """What each container must state and does not, because the quota counts it: `container app has no requests.cpu`.
-
-    Args:
-        pod: from `requests.as_created`.
-    """
+    """What each container must state and does not, because the quota counts it: `container app has no requests.cpu`."""
     if states_resources(pod):
         return
     for name in sorted(_REQUIRED & quota.hard.keys()):

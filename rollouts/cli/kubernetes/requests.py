@@ -30,11 +30,7 @@ def amounts(value: object) -> dict[str, Fraction]:
 
 
 def amount_text(resource: str, amount: Fraction) -> str:
-    """An amount as Kubernetes writes it: `1500m`, `7Gi`.
-
-    Args:
-        resource: decides on the suffixes; a quota's name for it does too, such as `limits.memory`.
-    """
+    """An amount as Kubernetes writes it: `1500m`, `7Gi`. The resource, or a quota's name for it, decides on the suffixes."""
     in_bytes = any(each in resource for each in ("memory", "ephemeral-storage", "hugepages-"))
     return binary_text(amount) if in_bytes else decimal_text(amount)
 
@@ -52,12 +48,7 @@ def resources_of(owner: Mapping[str, Any], side: ResourceSide) -> dict[str, Frac
 
 
 def as_created(pod: Mapping[str, Any], defaults: Mapping[ResourceSide, Mapping[str, Any]]) -> dict[str, Any]:
-    """The spec of a pod as the API server keeps it: a limit is also the request where none is stated, then LimitRanges fill in.
-
-    Args:
-        pod: the spec of a template.
-        defaults: of containers, from `limit_ranges.defaults_of`.
-    """
+    """A pod's spec as the API server keeps it: a limit is also the request where none is stated, then LimitRanges fill in."""
     filled: dict[str, Any] = dict(pod)
     for field in ("initContainers", "containers"):
         if field in pod:
@@ -76,9 +67,7 @@ def as_created(pod: Mapping[str, Any], defaults: Mapping[ResourceSide, Mapping[s
 def together(pod: Mapping[str, Any], side: ResourceSide, *, overhead: bool = True) -> dict[str, Fraction]:
     """What a pod takes: all its containers and sidecars together, or what it takes to initialize, whichever is more.
 
-    Args:
-        pod: its spec.
-        overhead: whether the pod's overhead counts; a LimitRange leaves it out.
+    A LimitRange leaves out the pod's overhead.
     """
     total = _sum(resources_of(each, side) for _, each in entries(pod.get("containers")))
     sidecars: dict[str, Fraction] = {}

@@ -78,22 +78,16 @@ for _kind, _pattern in (("int", _INTEGER), ("float", _FLOAT)):
 
 
 class BrokenDocument(Struct, frozen=True):
-    """Why a document is no YAML that can be checked.
-
-    Args:
-        line: counted from 1.
-    """
+    """Why the document that begins, or breaks, at this line is no YAML that can be checked; lines count from 1."""
 
     line: int
     why: str
 
 
 class TextRead(Struct, frozen=True):
-    """What was read of a text.
+    """The objects of a text, with their nodes for line numbers, up to the first document that cannot be read, and why it cannot.
 
-    Args:
-        objects: those before the first document that cannot be read, Lists taken apart, each with its node for line numbers.
-        broken: why that document cannot be read; None when all could be.
+    Lists are taken apart.
     """
 
     objects: tuple[tuple[yaml.Node, Any], ...]

@@ -21,11 +21,7 @@ _SAME = (
 
 
 def rollout_of(deployment: Manifest, migration: Migration, *, strategy: Manifest | None = None) -> Manifest:
-    """The Rollout of a Deployment's pods.
-
-    Args:
-        strategy: instead of a canary by the ratio of pods with the Deployment's own limits.
-    """
+    """The Rollout of a Deployment's pods, with a canary by the ratio of pods within the Deployment's own limits by default."""
     spec = mapping(deployment.get("spec"))
     if strategy is None:
         own_strategy = mapping(spec.get("strategy"))

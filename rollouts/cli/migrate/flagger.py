@@ -43,11 +43,9 @@ _HAS_NO_EQUAL = {
 def migrate_canary(
     canary: Manifest, migration: Migration, deployments: Mapping[str, Manifest], templates: Mapping[str, Manifest]
 ) -> str | None:
-    """Adds what the Canary is here. Returns the Rollout's name; None when there is no pod template for it.
+    """Adds what the Canary is here, with Deployments and MetricTemplates of the same files, by name.
 
-    Args:
-        deployments: those of the same files, by name.
-        templates: the MetricTemplates of the same files, by name.
+    Returns: the Rollout's name; None when there is no pod template for it.
     """
     spec = mapping(canary.get("spec"))
     target = mapping(spec.get("targetRef"))

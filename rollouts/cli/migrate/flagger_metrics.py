@@ -27,12 +27,7 @@ _VARIABLE = re.compile(r"\{\{\s*(namespace|name|target|service|ingress|route|int
 
 @dataclass(kw_only=True)
 class Judging:
-    """The metrics of one Canary.
-
-    Args:
-        router: ours.
-        templates: the MetricTemplates of the same files, by name.
-    """
+    """The metrics of one Canary, with our router and the MetricTemplates of the same files, by name."""
 
     canary: Manifest
     analysis: Mapping[str, Any]

@@ -64,11 +64,7 @@ def migrated(manifests: Iterable[Manifest]) -> Migration:
 
 
 def _migrate_argo(manifest: Manifest, migration: Migration, deployments: Mapping[str, Manifest]) -> None:
-    """Adds what an object of Argo Rollouts is here.
-
-    Args:
-        deployments: those of the same files, by name, for `workloadRef`.
-    """
+    """Adds what an object of Argo Rollouts is here; its `workloadRef` may name one of the Deployments of the same files."""
     kind = _KINDS.get(str(manifest.get("kind")))
     if kind is None:
         migration.note(Told.LEFT_OUT, manifest, "", "has no equal here (docs/argo-compatibility.md)")
@@ -113,11 +109,7 @@ def _migrate_service(service: Manifest, migration: Migration) -> None:
 
 
 def _migrate_autoscaler(autoscaler: Manifest, migration: Migration, targets: Mapping[tuple[str, str], str]) -> None:
-    """Adds the HorizontalPodAutoscaler with the Rollout as its target, if its target is migrated.
-
-    Args:
-        targets: names of Rollouts by kind and name of what they take the place of.
-    """
+    """Adds the HorizontalPodAutoscaler with the Rollout as its target, if its target is migrated."""
     spec = dict(mapping(autoscaler.get("spec")))
     target = mapping(spec.get("scaleTargetRef"))
     name = targets.get((str(target.get("kind")), str(target.get("name"))))

@@ -33,12 +33,7 @@ class Told(StrEnum):
 
 
 class Note(Struct, frozen=True):
-    """One thing to know.
-
-    Args:
-        subject: `Deployment cart`.
-        path: in the object that came in; "" for all of it.
-    """
+    """One thing to know about a subject such as `Deployment cart`, at a path in it; "" is for all of it."""
 
     told: Told
     subject: str

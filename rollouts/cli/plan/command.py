@@ -54,7 +54,6 @@ async def plan(
     Args:
         source: name of the file, for problems.
         proxy_mode: the controller's `--proxy-mode`; None to detect it as the controller does.
-        output: `json`, `yaml`, `wide`, or None.
 
     Raises: what `Client` raises.
     """
@@ -96,15 +95,7 @@ async def plan_of(
     facts: ClusterFacts,
     known: Mapping[str, Provider],
 ) -> PlanReport:
-    """The plan of one Rollout, once it is as `rollout` says.
-
-    Args:
-        reader: of the cluster, and of the files beside it.
-        services: of files.
-        known: the traffic providers.
-
-    Raises: what `Client` raises; SpecInvalid.
-    """
+    """The plan of one Rollout, once it is as `rollout` says, with Services of files. Raises: as `Client` does; SpecInvalid."""
     session = reader.session
     namespace = rollout["metadata"].get("namespace") or session.namespace
     key = Key(namespace, rollout["metadata"].get("name") or "")

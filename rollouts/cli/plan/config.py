@@ -85,11 +85,7 @@ class PlannedConfig(Struct, frozen=True, kw_only=True, rename={"state": "change"
 
 @dataclass(slots=True)
 class SourceReader:
-    """Reads each source once.
-
-    Args:
-        manifests: the objects in the file.
-    """
+    """Reads each source once, and those in the file."""
 
     session: Session
     manifests: tuple[Manifest, ...] = ()
@@ -133,10 +129,7 @@ class SourceReader:
 async def read_sources(
     reader: SourceReader, refs: Iterable[ConfigRef], *, namespace: str, running: tuple[ConfigUse, ...]
 ) -> tuple[PlannedSource, ...]:
-    """Reads the sources that a template names.
-
-    Args:
-        running: what the current revision has.
+    """Reads the sources that a template names; `running` is what the current revision has.
 
     Raises: what `Client` raises. What may not be read is not an error.
     """
@@ -147,12 +140,7 @@ async def read_sources(
 def planned_config(
     sources: Iterable[PlannedSource], uses: Iterable[ConfigUse], running: Iterable[ConfigUse]
 ) -> tuple[PlannedConfig, ...]:
-    """What happens to each source of the planned revision.
-
-    Args:
-        uses: what the planned revision has.
-        running: what the current revision has.
-    """
+    """What happens to each source of the planned revision, which has `uses`; the current one has `running`."""
     keys = {(source.ref.kind, source.ref.name): source.keys for source in sources}
     before = {(use.kind, use.source): use.content for use in running}
     planned = []
@@ -180,11 +168,7 @@ def as_unchanged(use: ConfigUse | None) -> SourceKnown:
 
 
 def as_it_is(kind: ConfigKind, manifest: Manifest, *, key: bytes = b"") -> Source:
-    """A source with this content, which changed long ago: whatever belongs to it is there.
-
-    Args:
-        key: of the hash, see `SourceReader.hash_key`.
-    """
+    """A source with this content, which changed long ago: whatever belongs to it is there. The key is that of the hash."""
     metadata: Mapping[str, object] = manifest.get("metadata") or {}
     annotations = metadata.get("annotations")
     if isinstance(annotations, Mapping) and is_left_alone(annotations):

@@ -31,11 +31,9 @@ _STYLES = {Severity.UNSAFE: "bold red", Severity.WARNING: "yellow", Severity.NOT
 
 
 def draw_plan(report: PlanReport, *, wide: bool, lines: bool) -> RenderableType:
-    """One Rollout's plan.
+    """One Rollout's plan, with lines in its table for a terminal.
 
-    Args:
-        wide: adds the highest number of pods and the lowest number of available pods.
-        lines: draws lines in the table, for a terminal.
+    The wide one has the highest number of pods and the lowest number of available pods.
     """
     replicas = count_of(report.replicas, "replica")
     head = Text.assemble((plain(report.name), "bold"), f"  {plain(report.namespace)}  {report.strategy}  {replicas}")

@@ -27,12 +27,9 @@ SourceId: TypeAlias = tuple[ConfigKind, str]
 
 
 class ConfigImpact(Struct, frozen=True, kw_only=True, rename={"keys": "changedKeys"}):
-    """A ConfigMap or Secret in the file, and what applying it does.
+    """A ConfigMap or Secret in the file, and the names of the Rollouts that begin an update because of it.
 
-    Args:
-        exists: it is in the cluster; None when that may not be read.
-        keys: that the file changes; None when that is not known.
-        starts: names of the Rollouts that begin an update because of it.
+    What may not be read is None: whether it is in the cluster, and which keys the file changes.
     """
 
     kind: ConfigKind = ConfigKind.CONFIG_MAP
@@ -61,9 +58,6 @@ async def read_impacts(
     """Reads what the sources in the file change, and which Rollouts, in the file or in the cluster, they start.
 
     Of Secrets only those are read that a Rollout versions.
-
-    Args:
-        rollouts: those in the file.
 
     Raises: what `Client` raises. Without the right to list, only the Rollouts of the file are known.
     """

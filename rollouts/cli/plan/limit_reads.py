@@ -29,10 +29,7 @@ _ENDED = ("Succeeded", "Failed")
 
 
 async def read_limits(session: Session, key: Key, manifests: Iterable[Manifest]) -> NamespaceLimits:
-    """What limits the pods of one Rollout.
-
-    Args:
-        manifests: the objects in the file; an autoscaler there counts as it will be.
+    """What limits the pods of one Rollout; an autoscaler among the objects in the file counts as it will be.
 
     Raises: what `Client` raises, other than for a kind that may not be listed or is not there.
     """

@@ -35,13 +35,7 @@ class LimitKind(StrEnum):
 
 
 class NamespaceLimits(Struct, frozen=True):
-    """What limits the pods of a Rollout.
-
-    Args:
-        autoscalers: those whose target is the Rollout.
-        limit_ranges: by name, as the API server lists them.
-        unread: kinds that may not be read, or that the server does not have.
-    """
+    """What limits the pods of a Rollout; `unread` are kinds that may not be read, or that the server does not have."""
 
     autoscalers: tuple[AutoscalerSeen, ...] = ()
     quotas: tuple[Quota, ...] = ()
@@ -51,12 +45,7 @@ class NamespaceLimits(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class PresentPods:
-    """Pods of the Rollout that a quota counts now.
-
-    Args:
-        spec: of each of them.
-        ended: they have ended and are not deleted yet.
-    """
+    """Pods of the Rollout that a quota counts now. Those that have `ended` are not deleted yet."""
 
     spec: Mapping[str, Any] = field(hash=False)
     count: int = 1
@@ -86,13 +75,7 @@ class Excess(Struct, frozen=True, kw_only=True):
 
 
 class LimitsReport(Struct, frozen=True):
-    """What the plan tells about limits.
-
-    Args:
-        by_stage: for each stage what it outgrows.
-        refusals: why no pod of the new revision would be created at all.
-        notes: what an autoscaler changes beforehand, and what could not be checked.
-    """
+    """What each stage outgrows, why no new pod would be created at all, and what could not be checked."""
 
     by_stage: tuple[tuple[Excess, ...], ...] = ()
     refusals: tuple[str, ...] = ()
@@ -100,13 +83,7 @@ class LimitsReport(Struct, frozen=True):
 
 
 class PodSpecs(Struct, frozen=True, kw_only=True):
-    """The pods of the update as the API server creates them.
-
-    Args:
-        new: spec of a pod of the template that is planned.
-        by_revision: specs of other revisions.
-        present: what runs now.
-    """
+    """The pods of the update as the API server creates them: new ones, those of other revisions, and what runs now."""
 
     new: Mapping[str, Any]
     by_revision: Mapping[str, Mapping[str, Any]]
@@ -129,8 +106,7 @@ def limits_report(
 
     Args:
         growths: of each stage, from the rehearsal.
-        replicas: `spec.replicas` of the plan.
-        adds_pods: the pods of the new revision serve on top of these.
+        adds_pods: the pods of the new revision serve on top of `spec.replicas`.
     """
     refused = [
         f"LimitRange {limit_range['metadata']['name']} refuses the new pods: {why}"
@@ -238,12 +214,7 @@ def _over_quota(room: _Room, resource: str, growth: GrownSizes) -> Excess | None
 
 
 def told(names: str, excess: Excess, *, several: bool) -> str:
-    """A limit that steps outgrow, as one line: `step 3 needs 14 pods; quota team allows 12: 2 pods would wait`.
-
-    Args:
-        names: of the steps.
-        several: whether there are more than one.
-    """
+    """A limit that steps outgrow, as one line: `step 3 needs 14 pods; quota team allows 12: 2 pods would wait`."""
     pods = count_of(excess.pods, "pod")
     match excess.kind:
         case LimitKind.AUTOSCALER:

@@ -55,15 +55,10 @@ _STRUCTS: Mapping[Kind, type[Any]] = {
 
 
 class Live(Struct, frozen=True, kw_only=True):
-    """One Rollout and what belongs to it, as the API server gave them.
+    """One Rollout, None when it does not exist, and what belongs to it, as the API server gave them.
 
-    Args:
-        rollout: None when it does not exist.
-        services: every Service of the namespace.
-        slices: of the managed Services; empty when they may not be read.
-        pods: empty when they may not be read.
-        routes: None when they have not been read.
-        sources: what the template names of ConfigMaps and Secrets; () leaves its references as they are.
+    Services are those of the namespace, slices those of managed Services; slices and pods that may not be read are empty. Without
+    sources of its template its references stay as they are.
     """
 
     rollout: Manifest | None
@@ -207,8 +202,7 @@ def _with_gateways(seen: Snapshot, routes: Routes) -> Snapshot:
 def with_service(seen: Snapshot, name: ServiceRef, service: Manifest | None) -> Snapshot:
     """The Snapshot with a Service of the strategy as it will be: its selector is the file's.
 
-    Args:
-        service: None for a Service that does not exist; the model gives it the template's labels as its selector.
+    A Service that does not exist gets the template's labels as its selector.
     """
     labels = seen.rollout.spec.template_labels
     selector = labels if service is None else (service.get("spec") or {}).get("selector") or {}

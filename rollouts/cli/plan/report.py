@@ -158,8 +158,7 @@ def report_of(
         rollout: as it would be after the file was applied.
         seen: the Snapshot that the controller would take then.
         from_file: Services of the same namespace in the same file.
-        templates: those of its analyses; None when they may not be read.
-        limits: what limits its pods.
+        templates: None when they may not be read.
     """
     spec = seen.rollout.spec
     services = _merged(live.services, from_file)

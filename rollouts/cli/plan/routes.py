@@ -25,14 +25,7 @@ from rollouts.traffic.codec import Provider
 
 
 class Routes(Struct, frozen=True):
-    """The routes, and what is needed to read them.
-
-    Args:
-        kinds: the versions of the route kinds that the server has.
-        answers: the content of each route.
-        from_file: the routes in the file, which no gateway has seen yet.
-        providers: the traffic providers, by name.
-    """
+    """The routes by their names, and what is needed to read them; no gateway has seen those in the file yet."""
 
     kinds: RouteKinds
     answers: Mapping[RouteName, RouteAnswer] = field(default_factory=dict)
@@ -67,11 +60,7 @@ async def read_routes(
     manifests: Iterable[Manifest],
     known: Mapping[str, Provider],
 ) -> Routes:
-    """Reads the routes that the spec's routers name.
-
-    Args:
-        manifests: the objects in the file.
-        known: the traffic providers, by name.
+    """Reads the routes that the spec's routers name, in the file before those in the cluster.
 
     Raises: what `Client` raises. For a route that may not be read, the answer says so.
     """

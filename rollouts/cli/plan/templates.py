@@ -43,11 +43,7 @@ async def read_templates(
 
 
 def analysis_findings(rollout: Manifest, spec: RolloutSpec, templates: TemplatesByName | None) -> Iterator[Finding]:
-    """What keeps an analysis from beginning: a template that is missing or wrong, an argument without a value.
-
-    Args:
-        rollout: as it would be after the file was applied.
-    """
+    """What keeps an analysis of the applied Rollout from beginning: a template missing or wrong, an argument without a value."""
     if templates is None:
         what = "nobody knows whether its templates are right: you may not read AnalysisTemplates or ClusterAnalysisTemplates"
         yield Finding(Rule.ANALYSIS_INVALID, Severity.NOTE, "spec.strategy", what, "get the right to read them")

@@ -63,11 +63,7 @@ _MESSAGES = {CRASH_LOOP: "back-off restarting failed container", "ImagePullBackO
 
 @dataclass(slots=True)
 class _Process:
-    """The process of a pod's first container; times are loop seconds, inf for what does not come.
-
-    Args:
-        crashes: in a row.
-    """
+    """The process of a pod's first container; times are loop seconds, inf for what does not come. Crashes are those in a row."""
 
     began_s: float
     ready_at_s: float = math.inf

@@ -36,13 +36,7 @@ class MissingError(Exception):
 
 
 class PodConfiguration(Struct, frozen=True):
-    """What the containers of one pod read now.
-
-    Args:
-        variables: by name.
-        volumes: by name: the content of each file.
-        sub_paths: by mount path: the content of the file.
-    """
+    """What the containers of one pod read now: variables, volumes with the content of each file, subPaths by mount path."""
 
     variables: dict[str, str] = field(default_factory=dict)
     volumes: dict[str, dict[str, str]] = field(default_factory=dict)

@@ -13,10 +13,9 @@ _VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "updat
 
 
 def document(registry: Registry, path: str, aggregated: Iterable[tuple[str, str]] = ()) -> Manifest:
-    """The discovery document at a path. Raises: Refused (404).
+    """The discovery document at a path, with groups that other servers answer, which list their types themselves.
 
-    Args:
-        aggregated: groups and versions that other servers answer; they list their types themselves.
+    Raises: Refused (404).
     """
     steps = path.strip("/").split("/")
     match steps:

@@ -114,12 +114,7 @@ class Aggregation:
 
 
 class SimServer:
-    """An API server without a network.
-
-    Args:
-        seed: decides uids and generated names.
-        crds: CustomResourceDefinition manifests that are served from the start.
-    """
+    """An API server without a network; it serves the types of `crds` from the start. A seed decides uids and generated names."""
 
     def __init__(self, *, clock: ports.Clock, seed: int = 0, crds: Iterable[Manifest] = ()) -> None:
         self.history = ObjectHistory()

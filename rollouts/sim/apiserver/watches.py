@@ -20,13 +20,7 @@ INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
 class WatchFilter(Struct, frozen=True):
-    """The changes that a watch shows.
-
-    Args:
-        namespace: None for all namespaces.
-        selects_all: whether there is no selector.
-        metadata_only: whether it shows PartialObjectMetadata instead of whole objects.
-    """
+    """The changes that a watch shows; without a namespace those of all, as PartialObjectMetadata if `metadata_only`."""
 
     resource: Resource
     namespace: str | None
@@ -180,11 +174,7 @@ class SimWatch:
 
 
 class RefusedWatch:
-    """A refused watch: the `Status` object, in one line.
-
-    Args:
-        indented: in several lines, as the real server answers who asks for metadata only.
-    """
+    """A refused watch: the `Status` object, in one line; indented as the real server answers who asks for metadata only."""
 
     def __init__(self, refused: Refused, *, indented: bool = False) -> None:
         self.status = refused.code

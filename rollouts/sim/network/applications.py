@@ -33,12 +33,7 @@ OK, FAILED = 200, 500
 
 
 class Behaviour(Struct, frozen=True, kw_only=True):
-    """How a version answers.
-
-    Args:
-        error_ratio: share of requests that fail, 0 to 1.
-        latency_s: shortest and longest time that a request takes; None for what its client says.
-    """
+    """How a version answers: the share of requests that fail, and how long one takes; None for what its client says."""
 
     error_ratio: float = 0.0
     latency_s: tuple[float, float] | None = None
@@ -102,9 +97,7 @@ class Applications:
     ) -> None:
         """Makes pods behave so from now on, those that run and those to come; a later call comes before an earlier one.
 
-        Args:
-            image: of a container, whole; "" for any.
-            revision: the value of the revision label; "" for any.
+        An image is that of a container, whole; "" is for any image, or any revision.
         """
         self._rules.append(_Rule(behaviour, image, revision, dict(labels or {})))
         for instance in self._instances.values():

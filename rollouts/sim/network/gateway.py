@@ -205,11 +205,7 @@ class Proxy:
 
 
 class Gateway(Actor):
-    """One gateway of one class. It creates both objects if they do not exist.
-
-    Args:
-        gateway: name of the Gateway and of its class.
-    """
+    """One gateway of one class. It creates both objects, which have its name, if they do not exist."""
 
     def __init__(self, world: World, *, namespace: str, gateway: str, settings: GatewaySettings = ENVOY) -> None:
         super().__init__(world, lag_s=settings.status_lag_s)

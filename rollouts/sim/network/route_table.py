@@ -51,13 +51,7 @@ class Backend(Struct, frozen=True):
 
 @dataclass
 class ProxyRule:
-    """One rule of one route, as one proxy carries it out.
-
-    Args:
-        backends: in the order of the manifest; no weight is negative.
-        matches: as in the manifest.
-        number: its index in the route's list.
-    """
+    """One rule of one route, as one proxy carries it out; backends and matches are as in the manifest, no weight negative."""
 
     route: ServiceKey
     backends: tuple[Backend, ...]
@@ -134,11 +128,7 @@ class _Entry(Struct, frozen=True):
 
 
 class RouteTable:
-    """The rules of one proxy.
-
-    Args:
-        routes: HTTPRoute and GRPCRoute manifests as the API server has them, defaults filled in.
-    """
+    """The rules of one proxy, from HTTPRoutes and GRPCRoutes as the API server has them, with defaults."""
 
     def __init__(self, routes: Iterable[Manifest]) -> None:
         self._entries: list[_Entry] = []

@@ -25,13 +25,9 @@ NO_REVISION = ""
 
 
 class Tally(Struct, frozen=True):
-    """Counts of requests.
+    """Counts of requests by the revision of their pod, which is "" when there was no endpoint.
 
-    Args:
-        sent: requests by the revision of their pod; the revision is "" when there was no endpoint.
-        lost: lost requests, in the same way.
-        failed: answers with a status of 500 and above, in the same way: the application's, not the network's.
-        by_second: sent and lost by loop second, then by revision.
+    Answers that failed have a status of 500 and above: the application's, not the network's. Seconds are those of the loop.
     """
 
     sent: Counter[str] = field(default_factory=Counter)
@@ -120,12 +116,7 @@ class PacedClients:
 
 
 class ClientTraffic(PacedClients):
-    """Clients of one Service.
-
-    Args:
-        proxy: how the kube-proxies work.
-        connections: how clients use connections; default: one connection for each request.
-    """
+    """Clients of one Service, through kube-proxies that work as `proxy` says."""
 
     def __init__(
         self,

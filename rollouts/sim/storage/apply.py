@@ -37,9 +37,7 @@ class Owner:
     """One entry of `managedFields`.
 
     Args:
-        operation: `Apply` or `Update`.
         subresource: `status`, `scale`, or empty.
-        api_version: the version in which the fields were written.
         time: RFC 3339 time of the last write of its manager that set a field, or of its last apply that changed anything.
     """
 

@@ -32,13 +32,7 @@ DELETED = "DELETED"
 
 
 class Stored:
-    """One version of one object.
-
-    Args:
-        manifest: the object without `managedFields`; callers must not change it; `kind` and `apiVersion` come first.
-        owners: its `managedFields`.
-        version: its resourceVersion.
-    """
+    """One version of one object; its manifest, without `managedFields`, begins with `kind` and `apiVersion` and never changes."""
 
     __slots__ = ("_lines", "_metadata_only", "_raw", "manifest", "owners", "version")
 
@@ -76,29 +70,23 @@ class Stored:
 
     @property
     def metadata(self) -> Any:
-        """`manifest["metadata"]`."""
+        """Of the manifest."""
         return self.manifest["metadata"]
 
     @property
     def key(self) -> ObjectKey:
-        """The object's namespace and name."""
+        """Namespace and name."""
         metadata = self.manifest["metadata"]
         return metadata.get("namespace", ""), metadata["name"]
 
     @property
     def labels(self) -> dict[str, str]:
-        """The object's labels."""
+        """{} for none."""
         return self.manifest["metadata"].get("labels") or {}
 
 
 class CommittedWrite(Struct, frozen=True):
-    """One committed write.
-
-    Args:
-        event: ADDED, MODIFIED or DELETED.
-        new: the new version; for a deletion the last version, with the deletion's resourceVersion.
-        old: the version before; None for ADDED.
-    """
+    """One committed write. For a deletion `new` is the last version, with the deletion's resourceVersion."""
 
     kind: Kind
     event: str

@@ -15,13 +15,7 @@ from rollouts.objects import Kind, Manifest
 
 
 class Refused(Exception):
-    """The API server refuses a request with a `Status` object.
-
-    Args:
-        code: HTTP status.
-        reason: CamelCase, as in the real server's `Status.reason`.
-        details: `Status.details`, or None.
-    """
+    """The API server refuses a request with a `Status` object, whose code, reason and details these are."""
 
     def __init__(self, code: int, reason: str, message: str, details: Manifest | None = None) -> None:
         super().__init__(message)
@@ -47,13 +41,7 @@ class Refused(Exception):
 
 
 class Cause(Struct, frozen=True):
-    """One reason why an object is invalid.
-
-    Args:
-        field: dotted path, `spec.replicas`.
-        reason: `FieldValueRequired`, `FieldValueInvalid`, `FieldValueTypeInvalid`, `FieldValueNotSupported`, ….
-        message: the text after the path in the real server's message.
-    """
+    """One reason why an object is invalid: a dotted path, `FieldValueRequired` or the like, and the message after the path."""
 
     field: str
     reason: str

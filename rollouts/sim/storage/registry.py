@@ -51,12 +51,9 @@ class Resource(Struct, frozen=True):
     """One served type.
 
     Args:
-        shape: how server-side apply merges its objects.
-        scale: the fields of its scale subresource, if it has one.
-        has_generation: whether the server counts changes of its spec.
-        schema: schema of a custom resource; None for built-in types.
+        schema: of a custom resource; None for built-in types.
         selectable: the field selectors that it supports.
-        categories: categories in which kubectl lists it, such as `all`.
+        categories: in which kubectl lists it, such as `all`.
         needs_version_to_update: whether a PUT without resourceVersion is refused.
     """
 

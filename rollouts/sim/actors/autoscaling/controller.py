@@ -67,11 +67,7 @@ class TargetSelectors:
             del self._rank[key]
 
     def that_select(self, namespace: str, pods: Iterable[Mapping[str, str]]) -> list[ObjectKey]:
-        """The autoscalers of a namespace whose targets select one of the pods, in the order in which they came.
-
-        Args:
-            pods: their labels.
-        """
+        """The autoscalers of a namespace whose targets select a pod with some of these labels, in the order they came in."""
         selecting: set[ObjectKey] = set()
         for labels in pods:
             for required in (None, *labels.items()):

@@ -35,11 +35,7 @@ _UNSERVED = {
 
 
 class StatusCondition(Struct, frozen=True):
-    """A condition that a look sets.
-
-    Args:
-        status: whether it is True.
-    """
+    """A condition that a look sets; `status` says whether it is True."""
 
     kind: str
     status: bool
@@ -71,12 +67,7 @@ class AutoscalerLook(Struct, frozen=True):
 
 
 class ScalingDecision(Struct, frozen=True):
-    """What follows from a look.
-
-    Args:
-        desired: None when it could not be worked out: then the status keeps what it says.
-        metrics: `status.currentMetrics`; None for none.
-    """
+    """What follows from a look. Without a size that could be worked out the status keeps what it says."""
 
     desired: int | None
     conditions: tuple[StatusCondition, ...]

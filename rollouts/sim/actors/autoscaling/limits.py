@@ -18,23 +18,14 @@ _LEAST_LIMIT, _LIMIT_FACTOR = 4, 2
 
 
 class TimedCount(Struct, frozen=True):
-    """A recommended size, or by how many pods the size was changed.
-
-    Args:
-        at_s: seconds since 1970.
-    """
+    """A recommended size, or by how many pods the size was changed, and when, in seconds since 1970."""
 
     count: int
     at_s: float
 
 
 class AutoscalerMemory(Struct, frozen=True):
-    """What the controller remembers of one autoscaler. It forgets it when it restarts.
-
-    Args:
-        recommendations: sizes that metrics asked for; an old one is replaced by a new one.
-        added, removed: scalings, in pods.
-    """
+    """What the controller remembers of one autoscaler, until it restarts: sizes that metrics asked for, and scalings in pods."""
 
     recommendations: tuple[TimedCount, ...] = ()
     added: tuple[TimedCount, ...] = ()

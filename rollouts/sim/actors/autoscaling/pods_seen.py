@@ -79,10 +79,9 @@ def pod_usage(item: Manifest) -> PodUsage:
 
 
 def samples_of(usages: Iterable[PodUsage], resource: str, container: str | None) -> dict[str, UsageSample]:
-    """The usage of each pod by its name. A pod without a figure is not there, nor one with a container without a figure.
+    """The usage of each pod by its name, of one container or of all together.
 
-    Args:
-        container: None for all of a pod's containers together.
+    A pod without a figure is not there, nor one with a container without a figure.
     """
     samples = {}
     for pod in usages:

@@ -23,12 +23,7 @@ class NoProposal(Struct, frozen=True):
 
 
 class Proposal(Struct, frozen=True):
-    """What a metric asks for.
-
-    Args:
-        average_milli: usage of a pod, on average, of those that count.
-        utilization_percent: None for a target that is an average.
-    """
+    """What a metric asks for, with the usage of a pod on average. Only a target of a utilization has a percentage."""
 
     replicas: int
     average_milli: int
@@ -36,12 +31,7 @@ class Proposal(Struct, frozen=True):
 
 
 class PodsMeasured(Struct, frozen=True):
-    """What is known of the target's pods at one moment.
-
-    Args:
-        current: size that the target asks for now.
-        now_s: seconds since 1970.
-    """
+    """What is known at one moment of the pods of a target that asks for `current` pods."""
 
     pods: Sequence[ScaledPod]
     current: int
@@ -57,11 +47,7 @@ class PodsMeasured(Struct, frozen=True):
 
 
 class _Scale(Struct, frozen=True):
-    """How usage compares with the target.
-
-    Args:
-        requests: of each pod, in thousandths; None where the target is an average.
-    """
+    """How usage compares with the target. Where that is an average there are no requests, which are in thousandths."""
 
     target: ResourceTarget
     requests: Mapping[str, int] | None
@@ -89,11 +75,7 @@ class _Scale(Struct, frozen=True):
 def proposal_of(
     target: ResourceTarget, samples: Mapping[str, UsageSample], measured: PodsMeasured
 ) -> Proposal | NoProposal:
-    """The size that a metric asks for.
-
-    Args:
-        samples: by names of pods.
-    """
+    """The size that a metric asks for; samples are by names of pods."""
     if not measured.pods:
         return NoProposal("no pods returned by selector while calculating replica count")
     ready, unready, missing, ignored = _grouped(target.resource, samples, measured)

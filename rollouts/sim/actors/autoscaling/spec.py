@@ -35,13 +35,9 @@ DEFAULT_FLAGS = AutoscalerFlags()
 
 
 class ResourceTarget(Struct, frozen=True):
-    """A metric of type Resource or ContainerResource.
+    """A metric of type Resource or ContainerResource: of one container, or of all containers of a pod together.
 
-    Args:
-        resource: `cpu` or `memory`.
-        container: None for all containers of a pod together.
-        average_milli: target of the average, in thousandths of a core or byte; None for a utilization.
-        utilization_percent: target in percent of what is requested; None for an average.
+    The target is an average in thousandths of a core or byte, or a utilization in percent of what is requested.
     """
 
     resource: str

@@ -32,11 +32,7 @@ QueryValue: TypeAlias = float | Vector
 
 
 class Evaluator(Struct, frozen=True):
-    """Evaluates at one time.
-
-    Args:
-        at_ms: milliseconds since 1970.
-    """
+    """Evaluates at one time, in milliseconds since 1970."""
 
     store: SampleStore
     at_ms: int

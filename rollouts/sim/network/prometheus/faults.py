@@ -117,13 +117,7 @@ class FaultWindow(Struct, frozen=True):
 
 @dataclass
 class PrometheusFaults:
-    """What goes wrong, and when.
-
-    Args:
-        windows: by time; of several at one time the last counts.
-        by_question: by the number of the question, from 0; it comes before the windows.
-        now_s: the loop's time.
-    """
+    """What goes wrong, and when: by the number of the question, from 0, else by time, where of several the last counts."""
 
     now_s: Callable[[], float]
     windows: list[FaultWindow] = field(default_factory=list)

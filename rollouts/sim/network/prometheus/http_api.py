@@ -27,11 +27,7 @@ _STATUS = {"bad_data": 400, "execution": 422, "not_found": 404}
 
 
 class ApiAnswer(Struct, frozen=True):
-    """An answer before it is text.
-
-    Args:
-        status: of HTTP.
-    """
+    """An answer before it is text, with the status of HTTP."""
 
     status: int
     body: Mapping[str, Any]

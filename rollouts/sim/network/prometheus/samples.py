@@ -30,12 +30,7 @@ def labels_of(name: str = "", **labels: str) -> Labels:
 
 
 class Matcher(Struct, frozen=True):
-    """One condition of a selector.
-
-    Args:
-        sign: `=`, `!=`, `=~` or `!~`.
-        value: a text, or a regular expression that must match all of a label's value.
-    """
+    """One condition of a selector. A regular expression, of `=~` and `!~`, must match all of a label's value."""
 
     name: str
     sign: str

@@ -52,14 +52,7 @@ _UP: _SeriesKey = ("up",)
 
 @dataclass(slots=True)
 class _Target:
-    """A pod behind a Service.
-
-    Args:
-        uid: the pod's.
-        labels: what every one of its series gets.
-        series: all that it has ever shown, by name and values of labels.
-        shown: the keys of its last scrape.
-    """
+    """A pod behind a Service: labels that all its series get, all that it has ever shown, the keys of its last scrape."""
 
     uid: str
     labels: dict[str, str]
@@ -72,12 +65,9 @@ _Place: TypeAlias = tuple[str, str, str]  # namespace, Service, pod
 
 
 class Scraper:
-    """Scrapes until it is stopped.
+    """Scrapes until it is stopped, each target at a moment that the seed decides.
 
-    Args:
-        applications: they know whether a pod can be reached, and what it has counted.
-        seed: decides the moments of the scrapes.
-        stopped: whether it keeps nothing of what it scrapes now, as with a full disk.
+    While `stopped` says so it keeps nothing of what it scrapes, as with a full disk.
     """
 
     def __init__(

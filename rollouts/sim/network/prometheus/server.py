@@ -20,14 +20,7 @@ EVERY_15_S = ScrapeSettings()
 
 
 class SimPrometheus:
-    """One server.
-
-    Args:
-        url: where it is asked.
-        settings: how it scrapes.
-        seed: decides the moments of the scrapes.
-        faults: by the number of the question, from 0; `faults.begin` makes others.
-    """
+    """One server, asked at `url`; faults are by the number of the question, from 0, and `faults.begin` makes others."""
 
     def __init__(
         self,

@@ -19,11 +19,7 @@ class ValueType(StrEnum):
 
 
 class QueryRefused(Exception):
-    """The query cannot be answered.
-
-    Args:
-        kind: `errorType` of the answer: `bad_data` for a query that is none, `execution` for one that fails on its data.
-    """
+    """The query cannot be answered: it is none (`bad_data`), or it fails on its data (`execution`)."""
 
     def __init__(self, why: str, *, kind: str = "bad_data") -> None:
         super().__init__(why)
@@ -37,11 +33,7 @@ class QueryNumber(Struct, frozen=True):
 
 
 class Selector(Struct, frozen=True):
-    """Series by their labels.
-
-    Args:
-        range_ms: None for one sample of each.
-    """
+    """Series by their labels; without a range one sample of each."""
 
     matchers: tuple[Matcher, ...]
     range_ms: int | None = None
@@ -56,11 +48,7 @@ class QueryCall(Struct, frozen=True):
 
 
 class Aggregate(Struct, frozen=True):
-    """`sum by (le) (...)` and its kin.
-
-    Args:
-        without: the labels are those that go, not those that stay.
-    """
+    """`sum by (le) (...)` and its kin; with `without` the labels are those that go."""
 
     operator: str
     inner: QueryNode

@@ -17,7 +17,7 @@ from rollouts.core.analysis.source import JobMetric
 from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.core.model.frozen import replace
 from rollouts.manifests.ownership import PREFIX
-from rollouts.objects import ANALYSIS_RUN, JOB, Manifest
+from rollouts.objects import ANALYSIS_RUN, JOB, Manifest, mapping
 
 RUN_UID = f"{PREFIX}analysis-run-uid"
 RUN = f"{PREFIX}analysis-run"
@@ -72,8 +72,8 @@ def job_problem(metric: JobMetric, *, service_account: str) -> str:
     Whoever writes templates must not get what the account of Jobs is there to keep from them, nor other people's pods.
     """
     spec = metric.spec
-    template = _object(spec.get("template"))
-    pod = _object(template.get("spec"))
+    template = mapping(spec.get("template"))
+    pod = mapping(template.get("spec"))
     if not pod:
         return "job.spec.template.spec is missing"
     for name in ("serviceAccountName", "serviceAccount"):
@@ -81,12 +81,12 @@ def job_problem(metric: JobMetric, *, service_account: str) -> str:
             return f"job.spec.template.spec.{name}: Jobs of metrics run as {service_account}; leave it out"
     if spec.get("manualSelector") or spec.get("selector"):
         return "job.spec.selector and manualSelector: leave them out, the API server makes the selector"
-    rules = _object(spec.get("successPolicy")).get("rules")
+    rules = mapping(spec.get("successPolicy")).get("rules")
     if not isinstance(rules, list):
         return ""
     if len(rules) > RULES_MAX:
         return f"job.spec.successPolicy.rules: at most {RULES_MAX}"
-    for index, rule in enumerate(map(_object, rules)):
+    for index, rule in enumerate(map(mapping, rules)):
         given = rule.get("succeededIndexes")
         if isinstance(given, str) and len(given) > INDEXES_MAX_CHARACTERS:
             where = f"job.spec.successPolicy.rules[{index}].succeededIndexes"
@@ -97,15 +97,15 @@ def job_problem(metric: JobMetric, *, service_account: str) -> str:
 def job_manifest(of: MeasuringJob, metric: JobMetric) -> Manifest:
     """The Job; `job_problem` has found nothing wrong with the metric."""
     spec: Manifest = dict(metric.spec)
-    template = dict(_object(spec.get("template")))
-    pod = {name: part for name, part in _object(template.get("spec")).items() if name != "serviceAccount"}
+    template = dict(mapping(spec.get("template")))
+    pod = {name: part for name, part in mapping(template.get("spec")).items() if name != "serviceAccount"}
     pod = {"restartPolicy": "Never", **pod, "serviceAccountName": of.service_account}
     template["spec"] = pod
     spec["template"] = template
     ttl_s = spec.get("ttlSecondsAfterFinished")
     if isinstance(ttl_s, int) and ttl_s < KEPT_MIN_S:
         spec["ttlSecondsAfterFinished"] = KEPT_MIN_S
-    labels, annotations = (_object(metric.metadata.get(name)) for name in ("labels", "annotations"))
+    labels, annotations = (mapping(metric.metadata.get(name)) for name in ("labels", "annotations"))
     return {
         "apiVersion": JOB.api_version,
         "kind": JOB.kind,
@@ -130,9 +130,9 @@ def job_manifest(of: MeasuringJob, metric: JobMetric) -> Manifest:
 
 def is_made_for(job: Manifest, uid: str) -> bool:
     """Whether the AnalysisRun of that uid controls the Job."""
-    owners = _object(job.get("metadata")).get("ownerReferences")
+    owners = mapping(job.get("metadata")).get("ownerReferences")
     return any(
-        _object(owner).get("controller") is True and _object(owner).get("uid") == uid
+        mapping(owner).get("controller") is True and mapping(owner).get("uid") == uid
         for owner in (owners if isinstance(owners, list) else ())
     )
 
@@ -143,7 +143,7 @@ def job_verdict(job: Manifest, metric: JobMetric) -> JobVerdict:
     A failure comes before a success policy, as in Kubernetes. A policy that the API server does not know is held here, by the
     indexes that have succeeded.
     """
-    status = _object(job.get("status"))
+    status = mapping(job.get("status"))
     conditions = _true_conditions(status)
     for kind in ("Failed", "FailureTarget"):
         if kind in conditions:
@@ -171,7 +171,7 @@ def success_policy_holds(policy: Mapping[str, Any], completed: str) -> bool:
         completed = completed[: INDEXES_MAX_CHARACTERS + 1].rpartition(",")[0]
     done = _indexes(completed)
     rules = policy.get("rules")
-    for rule in map(_object, rules if isinstance(rules, list) else ()):
+    for rule in map(mapping, rules if isinstance(rules, list) else ()):
         given, count = rule.get("succeededIndexes"), rule.get("succeededCount")
         wanted = _indexes(given) if isinstance(given, str) else done
         needed = count if isinstance(count, int) else wanted.bit_count() if isinstance(given, str) else 0
@@ -193,17 +193,13 @@ def _indexes(text: str) -> int:
     return bits
 
 
-def _true_conditions(status: Manifest) -> dict[str, str]:
+def _true_conditions(status: Mapping[str, Any]) -> dict[str, str]:
     """The conditions that hold, with their reasons, which are words of the Job controller; anything else is not repeated."""
     reasons = {}
     conditions = status.get("conditions")
-    for condition in map(_object, conditions if isinstance(conditions, list) else ()):
+    for condition in map(mapping, conditions if isinstance(conditions, list) else ()):
         if condition.get("status") == "True":
             reason = condition.get("reason")
             fit = isinstance(reason, str) and _WORD.fullmatch(reason)
             reasons[str(condition.get("type"))] = str(reason) if fit else "without a reason"
     return reasons
-
-
-def _object(value: object) -> Manifest:
-    return value if isinstance(value, dict) else {}

@@ -6,13 +6,12 @@ import asyncio
 import random
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self, TypeVar
 
 import msgspec
 
 from rollouts import ports
 from rollouts.objects import Kind, Manifest
-from rollouts.sim.actors.autoscaler import Autoscaler, ScaleAt
 from rollouts.sim.actors.autoscaling.controller import HorizontalPodAutoscalerController
 from rollouts.sim.actors.autoscaling.spec import DEFAULT_FLAGS, AutoscalerFlags
 from rollouts.sim.actors.endpointslices import EndpointSliceController
@@ -30,7 +29,14 @@ from rollouts.sim.network.gateway_clients import GatewayClients
 from rollouts.sim.network.prometheus.server import SimMetricEndpoints, SimPrometheus
 from rollouts.sim.network.resource_metrics import SimMetricsServer
 from rollouts.sim.network.traffic import ClientTraffic
-from rollouts.sim.storage.history import Stored
+
+
+class _Part(Protocol):
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+
+
+_PartT = TypeVar("_PartT", bound=_Part)
 
 
 class SimulatedCluster:
@@ -40,7 +46,6 @@ class SimulatedCluster:
         seed: decides names, uids, nodes, start-up times and the clients' choices.
         clock: for timestamps; None for the loop's time. Pass `SystemClock` for real time.
         slice_lag_s: time from a pod's change to its EndpointSlice.
-        autoscaling: what the scripted autoscaler does, and when.
         kube_proxy: mode of kube-proxy, as its ConfigMap names it; empty for a cluster without that ConfigMap.
     """
 
@@ -52,7 +57,6 @@ class SimulatedCluster:
         crds: Iterable[Manifest] = (),
         kubelet: KubeletSettings | None = None,
         slice_lag_s: float = 0.02,
-        autoscaling: tuple[ScaleAt, ...] = (),
         kube_proxy: str = "iptables",
     ) -> None:
         loop = asyncio.get_running_loop()
@@ -70,9 +74,9 @@ class SimulatedCluster:
             EndpointSliceController(self.world, lag_s=slice_lag_s),
             JobController(self.world),
             GarbageCollector(self.world),
-            Autoscaler(self.world, autoscaling),
         )
-        self._traffic: list[ClientTraffic | GatewayClients | SimPrometheus | SimMetricsServer] = []
+        self._parts: list[_Part] = []
+        """What was started later."""
         self._seed = seed
         self._kube_proxy = kube_proxy
 
@@ -94,10 +98,8 @@ class SimulatedCluster:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for traffic in self._traffic:
-            traffic.stop()
-        for actor in self._actors:
-            actor.stop()
+        for part in (*self._parts, *self._actors):
+            part.stop()
         await self.api.aclose()
 
     def apply(self, manifest: Manifest, *, manager: str = "user") -> Manifest:
@@ -128,58 +130,39 @@ class SimulatedCluster:
         """A kind's objects as they are now; callers must not change them."""
         return [stored.manifest for stored in self.api.history.select(kind, namespace)]
 
-    def clients(self, *, namespace: str, service: str, rate_per_s: float, **options: Any) -> ClientTraffic:
+    def clients(self, **options: Any) -> ClientTraffic:
         """Starts clients of a Service; the options are those of `ClientTraffic`."""
-        traffic = ClientTraffic(
-            self.world,
-            self.applications,
-            namespace=namespace,
-            service=service,
-            rate_per_s=rate_per_s,
-            **options,
-        )
-        traffic.start()
-        self._traffic.append(traffic)
-        return traffic
+        return self._started(ClientTraffic(self.world, self.applications, **options))
 
     def autoscalers(self, flags: AutoscalerFlags = DEFAULT_FLAGS) -> HorizontalPodAutoscalerController:
         """Starts the controller of HorizontalPodAutoscalers. Without it nobody acts on them, and tests can write their status."""
-        controller = HorizontalPodAutoscalerController(self.world, flags)
-        controller.start()
-        self._actors += (controller,)
-        return controller
+        return self._started(HorizontalPodAutoscalerController(self.world, flags))
 
     def gateway(self, *, namespace: str, name: str, settings: GatewaySettings = ENVOY) -> Gateway:
         """Starts a gateway, with a GatewayClass and a Gateway of that name; needs the CRDs of `sim/network/gateway_types.py`.
 
         Raises: KeyError without them.
         """
-        gateway = Gateway(self.world, namespace=namespace, gateway=name, settings=settings)
-        gateway.start()
-        self._actors += (gateway,)
-        return gateway
+        return self._started(Gateway(self.world, namespace=namespace, gateway=name, settings=settings))
 
-    def gateway_clients(self, gateway: Gateway, *, rate_per_s: float, **options: Any) -> GatewayClients:
+    def gateway_clients(self, gateway: Gateway, **options: Any) -> GatewayClients:
         """Starts clients of a gateway; the options are those of `GatewayClients`."""
-        clients = GatewayClients(self.world, self.applications, gateway, rate_per_s=rate_per_s, **options)
-        clients.start()
-        self._traffic.append(clients)
-        return clients
+        return self._started(GatewayClients(self.world, self.applications, gateway, **options))
 
     def prometheus(self, **options: Any) -> SimPrometheus:
         """Starts a Prometheus that scrapes the pods behind all Services; the options are those of `SimPrometheus`."""
         server = SimPrometheus(self.world, self.applications, **{"seed": self._seed + 3, **options})
-        server.start()
         self.metrics.servers.append(server)
-        self._traffic.append(server)
-        return server
+        return self._started(server)
 
     def metrics_server(self) -> SimMetricsServer:
         """Starts a metrics-server. Without it the group metrics.k8s.io is not found."""
-        server = SimMetricsServer(self.world, self.consumptions)
-        server.start()
-        self._traffic.append(server)
-        return server
+        return self._started(SimMetricsServer(self.world, self.consumptions))
+
+    def _started(self, part: _PartT) -> _PartT:
+        part.start()
+        self._parts.append(part)
+        return part
 
     async def until(
         self, holds: Callable[[Manifest | None], bool], *, kind: Kind, namespace: str, name: str, deadline_s: float
@@ -193,8 +176,7 @@ class SimulatedCluster:
         try:
             async with asyncio.timeout(deadline_s):
                 while True:
-                    stored: Stored | None = self.api.history.get(kind, namespace, name)
-                    manifest = stored.manifest if stored else None
+                    manifest = self.get(kind, namespace, name)
                     if holds(manifest):
                         return manifest
                     changed.clear()

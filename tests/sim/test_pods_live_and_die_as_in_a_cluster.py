@@ -8,7 +8,6 @@ import pytest
 
 from rollouts.objects import ENDPOINT_SLICE, POD, REPLICA_SET
 from rollouts.ports import MERGE_PATCH, Request
-from rollouts.sim.actors.autoscaler import ScaleAt
 from rollouts.sim.actors.kubelet import KubeletSettings
 from rollouts.sim.cluster import SimulatedCluster
 from tests.sim.manifests import replica_set, service, stored
@@ -146,19 +145,6 @@ async def test_a_deleted_namespace_takes_everything_with_it(cluster: SimulatedCl
 
     assert (*cluster.list(POD, "shop"), *cluster.list(REPLICA_SET, "shop")) == ()
     assert answer.status == 404
-
-
-async def test_the_autoscaler_follows_its_script() -> None:
-    """HPA changes come in the middle of a rollout."""
-    script = tuple(ScaleAt(at_s, REPLICA_SET, "default", "web", n) for at_s, n in ((10, 4), (20, 2)))
-    async with SimulatedCluster(autoscaling=script) as cluster:
-        cluster.apply(replica_set("web", replicas=1))
-        seen = []
-        for _ in range(3):
-            await asyncio.sleep(9)
-            seen.append(stored(cluster, REPLICA_SET, "web")["status"]["replicas"])
-
-    assert seen == [1, 4, 2]
 
 
 async def test_a_replica_set_that_is_at_rest_writes_nothing(cluster: SimulatedCluster) -> None:

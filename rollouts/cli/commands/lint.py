@@ -35,7 +35,7 @@ from rollouts.cli.commands.lint_fields import autoscaler_problems, falling_weigh
 from rollouts.cli.commands.lint_output import LintReport, Remark
 from rollouts.cli.kubernetes.metadata import metadata_problems
 from rollouts.cli.kubernetes.objects import job_problems, object_problems
-from rollouts.cli.kubernetes.parts import entries, is_a, mapping
+from rollouts.cli.kubernetes.parts import entries, is_a
 from rollouts.cli.kubernetes.pods import template_problems as pod_problems
 from rollouts.cli.kubernetes.pods import unique
 from rollouts.cli.kubernetes.schema import Problem
@@ -67,6 +67,7 @@ from rollouts.objects import (
     Key,
     Kind,
     Manifest,
+    mapping,
 )
 from rollouts.traffic.codec import Context, Objects, Provider, Target
 from rollouts.traffic.registry import installed, registry

@@ -7,10 +7,10 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from rollouts.cli.kubernetes.parts import entries, mapping
+from rollouts.cli.kubernetes.parts import entries
 from rollouts.cli.kubernetes.schema import Problem
 from rollouts.core.model.rollout import Canary, Strategy
-from rollouts.objects import AUTOSCALER, ROLLOUT, Manifest
+from rollouts.objects import AUTOSCALER, ROLLOUT, Manifest, mapping
 
 KEDA_GROUP, SCALED_OBJECT = "keda.sh", "ScaledObject"
 """Source: https://keda.sh/docs/latest/reference/scaledobject-spec/."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from rollouts.cli.kubernetes.parts import entries, mapping
+from rollouts.cli.kubernetes.parts import entries
 from rollouts.cli.kubernetes.schema import Problem
 from rollouts.cli.view.config import content_of
 from rollouts.core.advice.findings import Finding, Rule, Severity
@@ -16,7 +16,7 @@ from rollouts.core.config.references import ConfigPlace, places
 from rollouts.core.model.config import ConfigKind
 from rollouts.core.model.rollout import RolloutSpec
 from rollouts.manifests.ownership import CONFIG_COPY, CONFIG_COPY_VALUE, is_left_alone
-from rollouts.objects import Manifest
+from rollouts.objects import Manifest, mapping
 
 _ROOT = "spec.template"
 _COPY = re.compile(r"(.+)-[b-df-hj-np-tv-xz2456789]{10}")  # see core/model/revision.py: no vowels and no look-alikes

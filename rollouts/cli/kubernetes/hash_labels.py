@@ -11,8 +11,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from rollouts.cli.kubernetes.parts import entries, mapping
-from rollouts.objects import Manifest
+from rollouts.cli.kubernetes.parts import entries
+from rollouts.objects import Manifest, mapping
 
 LABELS = ("pod-template-hash", "rollouts-pod-template-hash")
 """The label of a Deployment's pods, and that of Argo Rollouts' pods."""

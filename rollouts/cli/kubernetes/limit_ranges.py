@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
-from rollouts.cli.kubernetes.parts import entries, mapping
+from rollouts.cli.kubernetes.parts import entries
 from rollouts.cli.kubernetes.requests import (
     Amounts,
     ResourceSide,
@@ -19,7 +19,7 @@ from rollouts.cli.kubernetes.requests import (
     resources_of,
     together,
 )
-from rollouts.objects import Manifest
+from rollouts.objects import Manifest, mapping
 
 
 def defaults_of(limit_ranges: Iterable[Manifest]) -> Mapping[ResourceSide, Mapping[str, Any]]:

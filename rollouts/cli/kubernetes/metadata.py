@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from rollouts.cli.kubernetes.parts import mapping
 from rollouts.cli.kubernetes.pods import unique
 from rollouts.cli.kubernetes.schema import Problem, field_problems
 from rollouts.core.model.grammar import is_label_key, is_label_value, is_object_name
+from rollouts.objects import mapping
 
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _NAME_RULE = (

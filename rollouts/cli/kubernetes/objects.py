@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rollouts.cli.kubernetes.parts import entries, label_problem, mapping, number, port_problem, repeated
+from rollouts.cli.kubernetes.parts import entries, label_problem, number, port_problem, repeated
 from rollouts.cli.kubernetes.pods import rules, unique
 from rollouts.cli.kubernetes.schema import JOB_SPEC, Problem, field_problems, kinds
+from rollouts.objects import mapping
 
 _KEY = re.compile(r"(?!\.\.)(?!\.$)[-._a-zA-Z0-9]{1,253}")
 _ENCRYPTED = "sops"  # a tool's own field: what it has encrypted is no base64 yet

@@ -19,11 +19,6 @@ def is_a(manifest: Mapping[str, Any], kind: Kind) -> bool:
     return (manifest.get("apiVersion"), manifest.get("kind")) == (kind.api_version, kind.kind)
 
 
-def mapping(value: object) -> Mapping[str, Any]:
-    """The object; an empty one for anything else."""
-    return value if isinstance(value, dict) else {}
-
-
 def entries(value: object) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """The objects of a list with their indexes; none for anything else."""
     for index, each in enumerate(value if isinstance(value, list) else ()):

@@ -9,17 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rollouts.cli.kubernetes.parts import (
-    entries,
-    label_problem,
-    mapping,
-    number,
-    port_name_problem,
-    port_problem,
-    repeated,
-)
+from rollouts.cli.kubernetes.parts import entries, label_problem, number, port_name_problem, port_problem, repeated
 from rollouts.cli.kubernetes.schema import POD_TEMPLATE, Problem, field_problems, nearest, quantity
 from rollouts.core.model.grammar import is_label_key, is_label_value
+from rollouts.objects import mapping
 
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _PROBE_HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")

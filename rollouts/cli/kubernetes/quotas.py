@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from rollouts.cli.kubernetes.parts import entries, mapping
+from rollouts.cli.kubernetes.parts import entries
 from rollouts.cli.kubernetes.requests import (
     Amounts,
     amounts,
@@ -21,7 +21,7 @@ from rollouts.cli.kubernetes.requests import (
     states_resources,
     together,
 )
-from rollouts.objects import Manifest
+from rollouts.objects import Manifest, mapping
 
 COUNT = "count/pods"
 """Counts pods that have ended too, as long as they are not deleted."""

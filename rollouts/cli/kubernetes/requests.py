@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
-from rollouts.cli.kubernetes.parts import entries, mapping
+from rollouts.cli.kubernetes.parts import entries
 from rollouts.cli.kubernetes.schema import quantity
+from rollouts.objects import mapping
 from rollouts.sim.storage.quantities import binary_text, decimal_text
 
 Amounts: TypeAlias = Mapping[str, Fraction]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from rollouts.cli.kubernetes.parts import mapping
 from rollouts.cli.migrate.outcome import Migration, Told, metadata_of
-from rollouts.objects import ROLLOUT, Manifest
+from rollouts.objects import ROLLOUT, Manifest, mapping
 
 STEPS: tuple[Manifest, ...] = ({"setWeight": 25}, {"pause": {}}, {"setWeight": 50}, {"pause": {"duration": "1m"}})
 """A first canary: a quarter, a person, the half, a minute."""

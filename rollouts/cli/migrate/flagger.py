@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rollouts.cli.kubernetes.parts import entries, mapping
+from rollouts.cli.kubernetes.parts import entries
 from rollouts.cli.migrate.deployment import leaves, rollout_of
 from rollouts.cli.migrate.flagger_metrics import USUAL_INTERVAL, Judging
 from rollouts.cli.migrate.outcome import Migration, Told, name_of, whole
 from rollouts.metrics.quantities import go_duration_s
-from rollouts.objects import Manifest
+from rollouts.objects import Manifest, mapping
 
 GROUP = "flagger.app/"
 _ROUTERS: Mapping[str, str] = {

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rollouts.cli.kubernetes.parts import entries, mapping
+from rollouts.cli.kubernetes.parts import entries
 from rollouts.cli.migrate.outcome import Migration, Told, metadata_of, name_of, whole
-from rollouts.objects import ANALYSIS_TEMPLATE, Manifest
+from rollouts.objects import ANALYSIS_TEMPLATE, Manifest, mapping
 
 USUAL_INTERVAL = "1m"
 _BUILT_IN = {"request-success-rate": "success-rate", "request-duration": "latency"}

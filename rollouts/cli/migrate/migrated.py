@@ -9,13 +9,12 @@ from collections.abc import Iterable, Mapping
 from copy import deepcopy
 
 from rollouts.cli.kubernetes.hash_labels import hash_uses
-from rollouts.cli.kubernetes.parts import mapping
 from rollouts.cli.migrate.deployment import leaves, migrate_deployment
 from rollouts.cli.migrate.flagger import GROUP as FLAGGER
 from rollouts.cli.migrate.flagger import migrate_canary
 from rollouts.cli.migrate.outcome import Migration, Told, metadata_of, name_of
 from rollouts.core.model.revision import REVISION_LABEL
-from rollouts.objects import ANALYSIS_RUN, ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, ROLLOUT, Manifest
+from rollouts.objects import ANALYSIS_RUN, ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, ROLLOUT, Manifest, mapping
 
 _ARGO = "argoproj.io/"
 _SELECTOR_KEY = "rollouts-pod-template-hash"

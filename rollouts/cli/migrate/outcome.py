@@ -7,8 +7,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from rollouts.cli.kubernetes.parts import mapping
-from rollouts.objects import Manifest
+from rollouts.objects import Manifest, mapping
 
 SERVERS_OWN = frozenset(
     {"creationTimestamp", "generation", "managedFields", "ownerReferences", "resourceVersion", "selfLink", "uid"}

@@ -12,7 +12,7 @@ from typing import Any
 
 from rollouts.api.times import parse_time
 from rollouts.cli.kubernetes.limit_ranges import defaults_of
-from rollouts.cli.kubernetes.parts import entries, is_a, mapping
+from rollouts.cli.kubernetes.parts import entries, is_a
 from rollouts.cli.kubernetes.quotas import quota_of
 from rollouts.cli.kubernetes.requests import as_created
 from rollouts.cli.plan.limits import NamespaceLimits, PodSpecs, PresentPods
@@ -23,7 +23,7 @@ from rollouts.cli.view.session import Session
 from rollouts.core.model.autoscaling import AutoscalerSeen
 from rollouts.errors import ApiForbidden, ApiNotFound
 from rollouts.metrics.autoscalers import listed_autoscalers
-from rollouts.objects import AUTOSCALER, LIMIT_RANGE, RESOURCE_QUOTA, ROLLOUT, Key, Kind, Manifest
+from rollouts.objects import AUTOSCALER, LIMIT_RANGE, RESOURCE_QUOTA, ROLLOUT, Key, Kind, Manifest, mapping
 
 _ENDED = ("Succeeded", "Failed")
 

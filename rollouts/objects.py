@@ -105,6 +105,11 @@ class Kind(Struct, frozen=True):
         """`apiVersion` as in manifests: `apps/v1`, `v1`."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
+    @property
+    def head(self) -> dict[str, str]:
+        """The `apiVersion` and `kind` of its objects."""
+        return {"apiVersion": self.api_version, "kind": self.kind}
+
     def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
         """URL path of the collection, of one object, or of its subresource; percent-encoded, so no name leads to another path.
 

@@ -107,8 +107,7 @@ def job_manifest(of: MeasuringJob, metric: JobMetric) -> Manifest:
         spec["ttlSecondsAfterFinished"] = KEPT_MIN_S
     labels, annotations = (mapping(metric.metadata.get(name)) for name in ("labels", "annotations"))
     return {
-        "apiVersion": JOB.api_version,
-        "kind": JOB.kind,
+        **JOB.head,
         "metadata": {
             "name": of.name,
             "namespace": of.namespace,
@@ -116,8 +115,7 @@ def job_manifest(of: MeasuringJob, metric: JobMetric) -> Manifest:
             "annotations": {**annotations, RUN: of.run, METRIC: of.metric},
             "ownerReferences": [
                 {
-                    "apiVersion": ANALYSIS_RUN.api_version,
-                    "kind": ANALYSIS_RUN.kind,
+                    **ANALYSIS_RUN.head,
                     "name": of.run,
                     "uid": of.uid,
                     "controller": True,

@@ -18,8 +18,7 @@ def analysis_run(rollout: Rollout, intent: CreateAnalysisRun) -> Manifest:
     """The whole AnalysisRun, without a status. Of two labels with one key, that of `analysisRunMetadata` loses."""
     ours = {NAME: name_label(rollout.name), REVISION: intent.revision, **gate_labels(intent.gate)}
     return {
-        "apiVersion": ANALYSIS_RUN.api_version,
-        "kind": ANALYSIS_RUN.kind,
+        **ANALYSIS_RUN.head,
         "metadata": {
             "name": intent.name,
             "namespace": rollout.namespace,

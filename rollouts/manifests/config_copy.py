@@ -85,11 +85,10 @@ def config_copy(
         "annotations": {CONFIG_SOURCE: use.source, CONTENT: use.content},
     }
     if owner is not None:
-        replica_set = {"apiVersion": REPLICA_SET.api_version, "kind": REPLICA_SET.kind}
-        metadata["ownerReferences"] = [{**replica_set, "name": owner.name, "uid": owner.uid, "controller": True}]
+        metadata["ownerReferences"] = [{**REPLICA_SET.head, "name": owner.name, "uid": owner.uid, "controller": True}]
     elif not rollout.spec.config_versioning.retain:
         metadata["ownerReferences"] = [owner_reference(rollout)]
-    made: Manifest = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "immutable": True}
+    made: Manifest = {**kind.head, "metadata": metadata, "immutable": True}
     match use.kind:
         case ConfigKind.CONFIG_MAP:
             content = {"data": dict(data), "binaryData": dict(binary_data)}
@@ -103,8 +102,7 @@ def config_copy(
 def config_copy_probe(namespace: str, name: str, *, rollout: str) -> Manifest:
     """A Secret without data, for a dry run that says whether one of that name is there; labelled as a copy for admission."""
     return {
-        "apiVersion": SECRET.api_version,
-        "kind": SECRET.kind,
+        **SECRET.head,
         "metadata": {
             "name": name,
             "namespace": namespace,
@@ -118,8 +116,7 @@ def config_copy_probe(namespace: str, name: str, *, rollout: str) -> Manifest:
 def config_key(namespace: str, key: bytes) -> Manifest:
     """The Secret with the key of a namespace. It has no owner: the Rollouts of the namespace share it."""
     return {
-        "apiVersion": SECRET.api_version,
-        "kind": SECRET.kind,
+        **SECRET.head,
         "metadata": {"name": CONFIG_KEY_NAME, "namespace": namespace},
         "immutable": True,
         "type": "Opaque",

@@ -45,8 +45,7 @@ def event(
         note = note.encode()[: _NOTE_MAX_BYTES - len("…".encode())].decode(errors="ignore") + "…"
     moment = _EPOCH + timedelta(microseconds=round(at_s * 1_000_000))
     return {
-        "apiVersion": EVENT.api_version,
-        "kind": EVENT.kind,
+        **EVENT.head,
         "metadata": {"name": name, "namespace": regarding.namespace},
         "eventTime": moment.isoformat(timespec="microseconds").replace("+00:00", "Z"),
         "type": "Warning" if notice.warning else "Normal",
@@ -56,8 +55,7 @@ def event(
         "reportingController": CONTROLLER,
         "reportingInstance": instance[:_INSTANCE_MAX],
         "regarding": {
-            "apiVersion": kind.api_version,
-            "kind": kind.kind,
+            **kind.head,
             "namespace": regarding.namespace,
             "name": regarding.name,
             "uid": regarding.uid,

@@ -30,8 +30,9 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Any
 
+import msgspec
+from msgspec import Struct
 from msgspec.structs import asdict
 
 from rollouts.core.model.config import ConfigKind, ConfigUse
@@ -39,7 +40,7 @@ from rollouts.core.model.pod_exit import Injection, injection_fields, read_injec
 from rollouts.core.model.revision import REVISION_LABEL, short_hash
 from rollouts.core.model.rollout import PodMetadata, Rollout
 from rollouts.core.model.status import AbortNote
-from rollouts.objects import ROLLOUT, Manifest, name_problem
+from rollouts.objects import ROLLOUT, Manifest, mapping, name_problem
 
 FIELD_MANAGER = "rollouts"
 PREFIX = "rollouts.dev/"
@@ -81,8 +82,7 @@ LABEL_VALUE_MAX = 63  # characters
 def owner_reference(rollout: Rollout) -> Manifest:
     """The owner reference that makes the Rollout the controller of an object, which is deleted with the Rollout."""
     return {
-        "apiVersion": ROLLOUT.api_version,
-        "kind": ROLLOUT.kind,
+        **ROLLOUT.head,
         "name": rollout.name,
         "uid": rollout.uid,
         "controller": True,
@@ -124,14 +124,9 @@ def pod_metadata_text(metadata: PodMetadata) -> str | None:
 
 def pod_metadata_of(annotations: Mapping[str, str]) -> PodMetadata:
     """The role metadata that a ReplicaSet's annotations note; what cannot be read counts as none."""
-    text = annotations.get(EPHEMERAL_METADATA)
-    if not text:
-        return PodMetadata()
     try:
-        noted = json.loads(text)
+        noted = mapping(json.loads(annotations.get(EPHEMERAL_METADATA) or "{}"))
     except (ValueError, RecursionError):
-        return PodMetadata()
-    if not isinstance(noted, dict):
         return PodMetadata()
     return PodMetadata(labels=_strings(noted.get("labels")), annotations=_strings(noted.get("annotations")))
 
@@ -148,8 +143,7 @@ def injection_text(injection: Injection) -> str:
 
 def injection_of(annotations: Mapping[str, str]) -> Injection | None:
     """What was added to a ReplicaSet's template, from its annotations; None for nothing, and when unreadable."""
-    text = annotations.get(PRE_STOP)
-    return _injection_noted(text) if text else None
+    return _injection_noted(annotations.get(PRE_STOP, ""))
 
 
 @lru_cache(maxsize=1024)  # every pass reads it, and few differ
@@ -167,8 +161,7 @@ def abort_note_text(note: AbortNote) -> str:
 
 def abort_note_of(annotations: Mapping[str, str]) -> AbortNote | None:
     """The abort that a ReplicaSet grew for; None for none, and when unreadable."""
-    text = annotations.get(ABORT_ACCEPTED)
-    return _abort_noted(text) if text else None
+    return _abort_noted(annotations.get(ABORT_ACCEPTED, ""))
 
 
 @lru_cache(maxsize=1024)
@@ -189,6 +182,18 @@ def _abort_noted(text: str) -> AbortNote | None:
         return None
 
 
+class _NotedUse(Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """A use as `rollouts.dev/config` has it."""
+
+    kind: ConfigKind
+    source: str
+    hash: str
+    copy: str
+    uid: str
+    resource_version: str
+    made: object = False
+
+
 def is_left_alone(annotations: Mapping[str, object]) -> bool:
     """Whether the annotations of a ConfigMap or Secret say that references to it stay: `off`, or `Off` as in a spec."""
     return str(annotations.get(CONFIG_VERSIONING)).lower() == CONFIG_VERSIONING_OFF
@@ -197,58 +202,36 @@ def is_left_alone(annotations: Mapping[str, object]) -> bool:
 def config_note_text(uses: Iterable[ConfigUse]) -> str:
     """Value of `rollouts.dev/config`: what a ReplicaSet's revision has of each source of its configuration."""
     noted = [
-        {
-            "kind": use.kind.value,
-            "source": use.source,
-            "hash": use.content,
-            "copy": use.copy,
-            "uid": use.uid,
-            "resourceVersion": use.resource_version,
-        }
-        | ({"made": True} if use.made else {})
-        for use in uses
+        _NotedUse(use.kind, use.source, use.content, use.copy, use.uid, use.resource_version, use.made) for use in uses
     ]
-    return json.dumps(noted, separators=(",", ":"), ensure_ascii=False)
+    return msgspec.json.encode(noted).decode()
 
 
 def config_note_of(annotations: Mapping[str, str]) -> tuple[ConfigUse, ...] | None:
     """The uses that a ReplicaSet's annotations note; None for no note, and when any of it is unreadable."""
-    text = annotations.get(CONFIG_NOTE)
-    return _config_noted(text) if text else None
+    return _config_noted(annotations.get(CONFIG_NOTE, ""))
 
 
 @lru_cache(maxsize=1024)
 def _config_noted(text: str) -> tuple[ConfigUse, ...] | None:
     try:
-        noted = json.loads(text)
+        noted = msgspec.json.decode(text, type=list[_NotedUse])
     except (ValueError, RecursionError):
         return None
-    uses = tuple(map(_config_use, noted)) if isinstance(noted, list) else (None,)
-    return tuple(use for use in uses if use is not None) if None not in uses else None
-
-
-def _config_use(noted: object) -> ConfigUse | None:
-    match noted:
-        case {
-            "kind": "ConfigMap" | "Secret" as kind,
-            "source": str(source),
-            "hash": str(content),
-            "copy": str(copy),
-            "uid": str(uid),
-            "resourceVersion": str(resource_version),
-            **more,
-        } if not name_problem(source) and not (copy and name_problem(copy)):
-            return ConfigUse(
-                kind=ConfigKind(kind),
-                source=source,
-                content=content,
-                copy=copy,
-                uid=uid,
-                resource_version=resource_version,
-                made=more.get("made") is True,
-            )
-        case _:
-            return None
+    if any(name_problem(use.source) or (use.copy and name_problem(use.copy)) for use in noted):
+        return None
+    return tuple(
+        ConfigUse(
+            kind=use.kind,
+            source=use.source,
+            content=use.hash,
+            copy=use.copy,
+            uid=use.uid,
+            resource_version=use.resource_version,
+            made=use.made is True,
+        )
+        for use in noted
+    )
 
 
 def revision_number_of(annotations: Mapping[str, str]) -> int:
@@ -263,7 +246,5 @@ def restart_surge_of(annotations: Mapping[str, str]) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 
-def _strings(value: Any) -> Mapping[str, str]:
-    if not isinstance(value, dict):
-        return {}
-    return {key: item for key, item in value.items() if isinstance(item, str)}
+def _strings(value: object) -> Mapping[str, str]:
+    return {key: item for key, item in mapping(value).items() if isinstance(item, str)}

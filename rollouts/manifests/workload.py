@@ -48,8 +48,7 @@ def replica_set(rollout: Rollout, intent: CreateReplicaSet) -> Manifest:
     if intent.config:
         annotations[CONFIG_NOTE] = config_note_text(intent.config)
     return {
-        "apiVersion": REPLICA_SET.api_version,
-        "kind": REPLICA_SET.kind,
+        **REPLICA_SET.head,
         "metadata": {
             "name": replica_set_name(rollout=rollout.name, revision=intent.revision),
             "namespace": rollout.namespace,

@@ -66,8 +66,7 @@ def success_rate(namespace: str) -> Manifest:
         "provider": {"prometheus": {"query": f"{good} / {every}"}},
     }
     return {
-        "apiVersion": ANALYSIS_TEMPLATE.api_version,
-        "kind": ANALYSIS_TEMPLATE.kind,
+        **ANALYSIS_TEMPLATE.head,
         "metadata": {"name": SUCCESS_RATE, "namespace": namespace},
         "spec": {"args": [{"name": "service"}], "metrics": [metric]},
     }
@@ -78,8 +77,7 @@ def http_route(namespace: str, gateway: str) -> Manifest:
     weights = ((CANARY_APP, 100), (f"{CANARY_APP}-canary", 0))
     backends = [{"name": name, "port": 80, "weight": weight} for name, weight in weights]
     return {
-        "apiVersion": HTTP_ROUTE.api_version,
-        "kind": HTTP_ROUTE.kind,
+        **HTTP_ROUTE.head,
         "metadata": {"name": CANARY_APP, "namespace": namespace},
         "spec": {"parentRefs": [{"name": gateway}], "rules": [{"backendRefs": backends}]},
     }
@@ -126,8 +124,7 @@ def rollout(namespace: str, name: str, strategy: Manifest) -> Manifest:
     }
     pod = {"terminationGracePeriodSeconds": 10, "containers": [container]}
     return {
-        "apiVersion": ROLLOUT.api_version,
-        "kind": ROLLOUT.kind,
+        **ROLLOUT.head,
         "metadata": {"name": name, "namespace": namespace},
         "spec": {
             "replicas": REPLICAS,

@@ -313,8 +313,7 @@ async def _is_served(session: Session, followed: Followed) -> bool:
     """Whether a controller in the cluster handles a Rollout in our namespace."""
     probe = {"app": "probe"}
     manifest: dict[str, Any] = {
-        "apiVersion": ROLLOUT.api_version,
-        "kind": ROLLOUT.kind,
+        **ROLLOUT.head,
         "metadata": {"name": "probe"},
         "spec": {
             "replicas": 0,

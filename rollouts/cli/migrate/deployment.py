@@ -34,8 +34,7 @@ def rollout_of(deployment: Manifest, migration: Migration, *, strategy: Manifest
         strategy = {"canary": {**kept_limits, "steps": [dict(step) for step in STEPS]}}
     kept = {key: spec[key] for key in _SAME if spec.get(key) is not None}
     return {
-        "apiVersion": ROLLOUT.api_version,
-        "kind": ROLLOUT.kind,
+        **ROLLOUT.head,
         "metadata": metadata_of(deployment),
         "spec": {**kept, "strategy": strategy},
     }

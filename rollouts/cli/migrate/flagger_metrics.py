@@ -113,5 +113,4 @@ class Judging:
             **({"successCondition": " && ".join(bounds)} if bounds else {}),
             "provider": {"prometheus": measured},
         }
-        head = {"apiVersion": ANALYSIS_TEMPLATE.api_version, "kind": ANALYSIS_TEMPLATE.kind}
-        return {**head, "metadata": metadata_of(template), "spec": {"metrics": [rules]}}
+        return {**ANALYSIS_TEMPLATE.head, "metadata": metadata_of(template), "spec": {"metrics": [rules]}}

@@ -87,8 +87,7 @@ def _migrate_argo(manifest: Manifest, migration: Migration, deployments: Mapping
     labels = {key: value for key, value in mapping(metadata.pop("labels", None)).items() if key != _INSTANCE}
     migration.objects.append(
         {
-            "apiVersion": kind.api_version,
-            "kind": kind.kind,
+            **kind.head,
             "metadata": {**metadata, **({"labels": labels} if labels else {})},
             "spec": spec,
         }
@@ -114,7 +113,7 @@ def _migrate_autoscaler(autoscaler: Manifest, migration: Migration, targets: Map
     name = targets.get((str(target.get("kind")), str(target.get("name"))))
     if name is None:
         return
-    spec["scaleTargetRef"] = {"apiVersion": ROLLOUT.api_version, "kind": ROLLOUT.kind, "name": name}
+    spec["scaleTargetRef"] = {**ROLLOUT.head, "name": name}
     head = {
         "apiVersion": autoscaler.get("apiVersion"),
         "kind": autoscaler.get("kind"),

@@ -52,8 +52,7 @@ def seconds(text: str) -> float:
 def owner_reference(kind: Kind, owner: Stored) -> Manifest:
     """The entry of `ownerReferences` by which a controller marks what it makes for an object."""
     return {
-        "apiVersion": kind.api_version,
-        "kind": kind.kind,
+        **kind.head,
         "name": owner.metadata["name"],
         "uid": owner.metadata["uid"],
         "controller": True,

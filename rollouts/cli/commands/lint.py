@@ -33,8 +33,7 @@ from rollouts.cli.commands.lint_autoscalers import FileAutoscalers, autoscalers_
 from rollouts.cli.commands.lint_config import FileConfigs, config_findings, config_problems, configs_of
 from rollouts.cli.commands.lint_fields import autoscaler_problems, falling_weights, hash_label_remarks, mend, stranger
 from rollouts.cli.commands.lint_output import LintReport, Remark
-from rollouts.cli.kubernetes.metadata import metadata_problems
-from rollouts.cli.kubernetes.objects import job_problems, object_problems
+from rollouts.cli.kubernetes.objects import job_problems, metadata_problems, object_problems
 from rollouts.cli.kubernetes.parts import entries, is_a
 from rollouts.cli.kubernetes.pods import template_problems as pod_problems
 from rollouts.cli.kubernetes.pods import unique

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from rollouts.objects import ANALYSIS_TEMPLATE, ROLLOUT, Kind, Manifest
+from rollouts.objects import ANALYSIS_TEMPLATE, ROLLOUT, Manifest
+from rollouts.sim.network.gateway_types import HTTP_ROUTE
 
-HTTP_ROUTE = Kind("gateway.networking.k8s.io", "v1", "HTTPRoute", "httproutes")
 CANARY_APP = "shop"
 BLUE_GREEN_APP = "pay"
 REPLICAS = 4

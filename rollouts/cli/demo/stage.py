@@ -14,7 +14,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
 
@@ -22,7 +21,7 @@ from rollouts.api.schema import crd_manifests
 from rollouts.bounded.here import Here
 from rollouts.cli.commands.doctor_reads import CRD
 from rollouts.cli.commands.get import seen_in
-from rollouts.cli.demo.manifests import HTTP_ROUTE
+from rollouts.cli.demo.manifests import rollout
 from rollouts.cli.view.follow import Collection, Followed, following
 from rollouts.cli.view.objects import RolloutObjects, status_of, view_of
 from rollouts.cli.view.session import Options, Session, open_session, session_on
@@ -38,7 +37,6 @@ from rollouts.objects import (
     ROLLOUT,
     SERVICE,
     Key,
-    Kind,
     Manifest,
 )
 from rollouts.ports import JSON_PATCH, ApiServer, Clock, Request, Response, WatchStream
@@ -49,12 +47,12 @@ from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.network.data_planes import SimDataPlanes
 from rollouts.sim.network.gateway import Gateway, GatewaySettings
 from rollouts.sim.network.gateway_clients import GatewayClients
-from rollouts.sim.network.gateway_types import gateway_crds
+from rollouts.sim.network.gateway_types import HTTP_ROUTE, gateway_crds
 from rollouts.sim.network.prometheus.scraping import ScrapeSettings
 from rollouts.sim.network.traffic import ClientTraffic
+from rollouts.sim.storage.registry import NAMESPACE
 from rollouts.telemetry import set_up_logging
 
-NAMESPACE = Kind("", "v1", "Namespace", "namespaces", namespaced=False)
 REQUESTS_PER_S = 50.0
 ALREADY_RUNNING_S = 4.0  # a controller in the cluster answers within this time
 _CLOSE_S = 15.0
@@ -311,21 +309,12 @@ async def _controller(
 
 async def _is_served(session: Session, followed: Followed) -> bool:
     """Whether a controller in the cluster handles a Rollout in our namespace."""
-    probe = {"app": "probe"}
-    manifest: dict[str, Any] = {
-        **ROLLOUT.head,
-        "metadata": {"name": "probe"},
-        "spec": {
-            "replicas": 0,
-            "selector": {"matchLabels": probe},
-            "strategy": {"canary": {}},
-            "template": {"metadata": {"labels": probe}, "spec": {"containers": [{"name": "probe", "image": "probe"}]}},
-        },
-    }
+    manifest = rollout(session.namespace, "probe", {"canary": {}})
+    manifest["spec"]["replicas"] = 0
     await session.client.create(ROLLOUT, session.namespace, manifest)
     try:
         async with asyncio.timeout(ALREADY_RUNNING_S):
-            while not any(status_of(rollout).observed_generation for rollout in followed.all(ROLLOUT)):
+            while not any(status_of(seen).observed_generation for seen in followed.all(ROLLOUT)):
                 followed.changed.clear()
                 await followed.changed.wait()
         return True

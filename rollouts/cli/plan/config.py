@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from rollouts.cli.kubernetes.parts import is_a
 from rollouts.cli.view.config import ConfigValues, content_of, hash_of, key_changes, key_in
 from rollouts.cli.view.session import Session
 from rollouts.cluster.decoding import manifest_from
@@ -96,12 +97,7 @@ class SourceReader:
         for manifest in self.manifests:
             metadata = manifest.get("metadata") or {}
             where = metadata.get("namespace") or self.session.namespace
-            if (manifest.get("apiVersion"), manifest.get("kind"), metadata.get("name"), where) == (
-                "v1",
-                kind,
-                name,
-                namespace,
-            ):
+            if is_a(manifest, kind_of(kind)) and (metadata.get("name"), where) == (name, namespace):
                 return manifest
         return None
 

@@ -8,6 +8,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from rollouts.api.spec.parse import parse_spec
+from rollouts.cli.kubernetes.parts import is_a
 from rollouts.cli.plan.config import NotReadable, ObjectRead, SourceReader, as_it_is, as_unchanged
 from rollouts.cli.plan.live import Live, snapshot_of, with_file
 from rollouts.cli.view.config import content_of, key_changes, uses_of
@@ -19,6 +20,7 @@ from rollouts.core.model.config import ConfigKind, Source
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.rollout import RolloutSpec
 from rollouts.errors import ApiForbidden, RolloutsError, SpecInvalid
+from rollouts.manifests.config_copy import kind_of
 from rollouts.manifests.ownership import NAME
 from rollouts.objects import REPLICA_SET, ROLLOUT, Kind, Manifest
 
@@ -99,10 +101,8 @@ async def _impacts_in(
 def source_of(manifest: Manifest) -> SourceId | None:
     """Kind and name of a ConfigMap or Secret with a name; None for another object."""
     name = (manifest.get("metadata") or {}).get("name")
-    for kind in ConfigKind:
-        if (manifest.get("apiVersion"), manifest.get("kind")) == ("v1", kind.value) and name:
-            return kind, str(name)
-    return None
+    kind = next((kind for kind in ConfigKind if is_a(manifest, kind_of(kind))), None)
+    return (kind, str(name)) if kind is not None and name else None
 
 
 async def _rollouts_of(reader: SourceReader, in_file: Iterable[Manifest], namespace: str) -> list[_Named]:

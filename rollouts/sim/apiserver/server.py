@@ -19,7 +19,6 @@ from msgspec import Struct
 
 from rollouts import ports
 from rollouts.objects import POD, Manifest
-from rollouts.sim.apiserver import discovery
 from rollouts.sim.apiserver.listing import Listings, watch_filter
 from rollouts.sim.apiserver.subresources import evict, patch_scale, put_scale, scale_of
 from rollouts.sim.apiserver.verbs import DeleteOptions, Verbs, WriteOptions
@@ -43,6 +42,9 @@ FIRST_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 _MEDIA_TYPES = frozenset(("application/json", "application/*", "*/*", ""))
 _SERVED = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
 _SUCCESS: Manifest = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+
+VERSION = {"major": "1", "minor": "36", "gitVersion": "v1.36.1+simulated", "platform": "simulated"}
+_VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
 
 
 class Form(Enum):
@@ -174,7 +176,7 @@ class SimServer:
             if len(request.body) > BODY_MAX_BYTES:
                 raise too_large(BODY_MAX_BYTES)
             if target is None:
-                document = discovery.document(self.registry, request.path, self.aggregation.versions)
+                document = _document(self.registry, request.path, self.aggregation.versions)
                 response = ports.Response(200, msgspec.json.encode(document))
             else:
                 response = self._dispatch(request, target, form)
@@ -409,3 +411,79 @@ def _delete_options(query: Mapping[str, str], body: bytes) -> DeleteOptions:
         grace_s=None if grace is None else int(grace),
         dry_run="dryRun" in query or bool(given.get("dryRun")),
     )
+
+
+def _document(registry: Registry, path: str, aggregated: Iterable[tuple[str, str]] = ()) -> Manifest:
+    """The discovery document at a path, with groups that other servers answer, which list their types themselves.
+
+    Raises: Refused (404).
+    """
+    steps = path.strip("/").split("/")
+    match steps:
+        case ["version"]:
+            return dict(VERSION)
+        case ["healthz" | "livez" | "readyz"]:
+            return {"status": "ok"}
+        case ["api"]:
+            return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
+        case ["api", "v1"]:
+            return _resources(registry, "", "v1")
+        case ["apis"]:
+            return {"kind": "APIGroupList", "apiVersion": "v1", "groups": _groups(registry, aggregated)}
+        case ["apis", group]:
+            for listed in _groups(registry, aggregated):
+                if listed["name"] == group:
+                    return {"kind": "APIGroup", "apiVersion": "v1", **listed}
+            raise NoSuchPath
+        case ["apis", group, version]:
+            return _resources(registry, group, version)
+        case _:
+            raise NoSuchPath
+
+
+def _groups(registry: Registry, aggregated: Iterable[tuple[str, str]]) -> list[Manifest]:
+    versions: dict[str, list[str]] = {}
+    kinds = ((resource.kind.group, resource.kind.version) for resource in registry.all())
+    for group, version in (*kinds, *aggregated):
+        if group and version not in versions.setdefault(group, []):
+            versions[group].append(version)
+    groups = []
+    for name, names in sorted(versions.items()):
+        served = [{"groupVersion": f"{name}/{version}", "version": version} for version in names]
+        groups.append({"name": name, "versions": served, "preferredVersion": served[0]})
+    return groups
+
+
+def _resources(registry: Registry, group: str, version: str) -> Manifest:
+    served = [item for item in registry.all() if (item.kind.group, item.kind.version) == (group, version)]
+    if not served:
+        raise NoSuchPath
+    group_version = f"{group}/{version}" if group else version
+    types = [part for resource in served for part in _types(resource)]
+    return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": types}
+
+
+def _types(resource: Resource) -> list[Manifest]:
+    kind = resource.kind
+    whole: Manifest = {
+        "name": kind.plural,
+        "singularName": kind.kind.lower(),
+        "namespaced": kind.namespaced,
+        "kind": kind.kind,
+        "verbs": _VERBS,
+    }
+    if resource.short_names:
+        whole["shortNames"] = list(resource.short_names)
+    if resource.categories:
+        whole["categories"] = list(resource.categories)
+    types = [whole]
+    part = {"singularName": "", "namespaced": kind.namespaced, "kind": kind.kind, "verbs": ["get", "patch", "update"]}
+    if resource.has_status:
+        types.append({**part, "name": f"{kind.plural}/status"})
+    if resource.scale:
+        scale = {"group": "autoscaling", "version": "v1", "kind": "Scale"}
+        types.append({**part, **scale, "name": f"{kind.plural}/scale"})
+    if kind == POD:
+        eviction = {"group": "policy", "version": "v1", "kind": "Eviction", "verbs": ["create"]}
+        types.append({**part, **eviction, "name": "pods/eviction"})
+    return types

@@ -39,15 +39,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _PIECE = re.compile(r"(\d+)(ms|[smhdwy])")
-_UNIT_MS = {
-    "ms": 1,
-    "s": 1_000,
-    "m": 60_000,
-    "h": 3_600_000,
-    "d": 86_400_000,
-    "w": 604_800_000,
-    "y": 31_536_000_000,
-}
+_UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000, "y": 31_536_000_000}
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", '"': '"', "'": "'"}
 _LEVELS: tuple[frozenset[str], ...] = (
@@ -126,30 +118,38 @@ class _Parser:
         while self._peek() in _LEVELS[level]:
             sign = self._next()
             bool_there = sign in COMPARISONS and self._takes("bool")
-            labels, on = self._matching()
+            labels, on = self._labels_after("on", "ignoring")
+            if self._peek() in ("group_left", "group_right"):
+                raise QueryRefused(f"parse error: {self._peek()} is not understood here")
             right = self.expression(level + 1)
             left = _checked(
                 QueryBinary(sign, left, right, keeps=sign in COMPARISONS and not bool_there, labels=labels, on=on)
             )
         return left
 
-    def _matching(self) -> tuple[tuple[str, ...] | None, bool]:
-        if self._peek() not in ("on", "ignoring"):
+    def _labels_after(self, *words: str) -> tuple[tuple[str, ...] | None, bool]:
+        """The labels after one of these words, and whether it is the first of them; None without either."""
+        if self._peek() not in words:
             return None, False
-        on = self._next() == "on"
-        labels = self._label_list()
-        if self._peek() in ("group_left", "group_right"):
-            raise QueryRefused(f"parse error: {self._peek()} is not understood here")
-        return labels, on
+        is_first = self._next() == words[0]
+        self._expect("(")
+        labels: list[str] = []
+        while self._peek() != ")":
+            if labels:
+                self._expect(",")
+            if self._token()[0] != "word":
+                raise self._unexpected()
+            labels.append(self._next())
+        self._next()
+        return tuple(labels), is_first
 
     def _unary(self) -> QueryNode:
         if self._peek() in ("-", "+"):
             negative = self._next() == "-"
             inner = self.expression(len(_LEVELS))
             if type_of(inner) is ValueType.MATRIX:
-                raise QueryRefused(
-                    "parse error: unary expression only allowed on expressions of type scalar or instant vector"
-                )
+                where = "on expressions of type scalar or instant vector"
+                raise QueryRefused(f"parse error: unary expression only allowed {where}")
             return Negated(inner) if negative else inner
         base = self._postfix()
         if self._peek() != "^":
@@ -209,22 +209,16 @@ class _Parser:
         return self._selector(name)
 
     def _aggregate(self, operator: str) -> QueryNode:
-        labels, without = self._grouping()
+        labels, without = self._labels_after("without", "by")
         self._expect("(")
         inner = self.expression(0)
         self._expect(")")
         if labels is None:
-            labels, without = self._grouping()
+            labels, without = self._labels_after("without", "by")
         if type_of(inner) is not ValueType.VECTOR:
             wanted = f"expected type instant vector in aggregation expression, got {type_of(inner)}"
             raise QueryRefused(f"parse error: {wanted}")
         return Aggregate(operator, inner, labels or (), without)
-
-    def _grouping(self) -> tuple[tuple[str, ...] | None, bool]:
-        if self._peek() not in ("by", "without"):
-            return None, False
-        without = self._next() == "without"
-        return self._label_list(), without
 
     def _call(self, name: str) -> QueryNode:
         if name not in FUNCTIONS:
@@ -276,18 +270,6 @@ class _Parser:
         except re.error as error:
             raise QueryRefused(f"parse error: error parsing regexp: {error}") from error
         return matcher
-
-    def _label_list(self) -> tuple[str, ...]:
-        self._expect("(")
-        labels: list[str] = []
-        while self._peek() != ")":
-            if labels:
-                self._expect(",")
-            if self._token()[0] != "word":
-                raise self._unexpected()
-            labels.append(self._next())
-        self._next()
-        return tuple(labels)
 
     def _duration(self) -> int:
         kind, text = self._token()

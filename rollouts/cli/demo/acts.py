@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 
 from msgspec import Struct
 from rich.console import Console
@@ -35,6 +35,7 @@ from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.status import Phase
 from rollouts.manifests.ownership import REVISION
+from rollouts.objects import Manifest
 from rollouts.sim.network.applications import Behaviour
 
 Say = Callable[[str], None]
@@ -65,7 +66,9 @@ async def install(stage: DemoStage, say: Say) -> tuple[int, str]:
     await stage.install(blue_green_app(stage.namespace))
     for app in (BLUE_GREEN_APP, CANARY_APP):
         seen = await stage.until(app, _is_healthy, deadline_s=20, what=f"{app} is Healthy")
-        await stage.until(app, lambda seen: _ready_pods(seen) == REPLICAS, deadline_s=10, what=f"{app} has its pods")
+        await stage.until(
+            app, lambda seen: _ready_pods(seen.replica_sets) == REPLICAS, deadline_s=10, what=f"{app} has its pods"
+        )
         _promise(_serving_images(seen) == {FIRST}, f"{app} runs {_serving_images(seen)} instead of {FIRST}")
     await asyncio.sleep(_STEADY_S / 2)  # the slices show the last pods, then the clients come
     for app in (CANARY_APP, BLUE_GREEN_APP):
@@ -85,13 +88,9 @@ async def canary(stage: DemoStage, say: Say) -> tuple[int, str]:
     seen = await stage.until(CANARY_APP, _waits_for_promotion, deadline_s=20, what="the canary waits to be promoted")
     status = status_of(seen.rollout)
     _promise(status.weight_percent == 25, f"the canary's weight is {status.weight_percent} % instead of 25 %")
-    pods = {
-        revision_of(replica_set): (replica_set.get("status") or {}).get("readyReplicas", 0)
-        for replica_set in seen.replica_sets
-    }
-    _promise(
-        pods.get(status.current_revision) == 1, f"the canary has {pods.get(status.current_revision)} pods instead of 1"
-    )
+    own = [replica_set for replica_set in seen.replica_sets if revision_of(replica_set) == status.current_revision]
+    pods = _ready_pods(own)
+    _promise(pods == 1, f"the canary has {pods} pods instead of 1")
     await asyncio.sleep(_MEASURED_S)  # requests on 25 %
     promise_share(stage, status.current_revision, 25)
     say(f"promote: rollouts.dev/promote={status.current_revision}@{status.step_index}")
@@ -113,9 +112,7 @@ async def abort(stage: DemoStage, say: Say) -> tuple[int, str]:
     def crashes(seen: RolloutObjects) -> bool:
         status = status_of(seen.rollout)
         waits = status.waiting_for is not None and status.waiting_for.reason == Reason.PODS_NOT_AVAILABLE
-        return waits and any(
-            revision_of(pod) == status.current_revision and bool(pod_line(pod).problem) for pod in seen.pods
-        )
+        return waits and any(pod_line(pod).problem for pod in _pods_of(seen, status.current_revision))
 
     seen = await stage.until(CANARY_APP, crashes, deadline_s=20, what="the bad pod is seen to fail")
     bad = status_of(seen.rollout).current_revision
@@ -125,7 +122,7 @@ async def abort(stage: DemoStage, say: Say) -> tuple[int, str]:
 
     def is_back(seen: RolloutObjects) -> bool:
         status = status_of(seen.rollout)
-        return status.phase == Phase.ABORTED and _ready_pods(seen) == REPLICAS and not _pods_of(seen, bad)
+        return status.phase == Phase.ABORTED and _ready_pods(seen.replica_sets) == REPLICAS and not _pods_of(seen, bad)
 
     seen = await stage.until(
         CANARY_APP, is_back, deadline_s=20, what="the stable revision has all its pods and the bad one none"
@@ -190,10 +187,8 @@ async def blue_green(stage: DemoStage, say: Say) -> tuple[int, str]:
         BLUE_GREEN_APP, _waits_for_promotion, deadline_s=20, what="the preview waits to be promoted"
     )
     new = status_of(seen.rollout).current_revision
-    _promise(
-        selector_of(stage, BLUE_GREEN_APP).get(REVISION) == before,
-        "the active Service moved before the promotion",
-    )
+    unmoved = selector_of(stage, BLUE_GREEN_APP).get(REVISION) == before
+    _promise(unmoved, "the active Service moved before the promotion")
     preview = selector_of(stage, f"{BLUE_GREEN_APP}-preview").get(REVISION)
     _promise(preview == new, f"the preview Service selects {preview} instead of {new}")
     await asyncio.sleep(_STEADY_S)
@@ -262,22 +257,20 @@ class _Measurements:
 
         def told(seen: RolloutObjects) -> bool:
             for key, metric, measurement in _measurements(seen):
-                if key not in self._known:
-                    self._known.add(key)
-                    self._tell(metric, measurement)
+                if key in self._known:
+                    continue
+                self._known.add(key)
+                self.phases.add(measurement.phase)
+                if measurement.number is not None:
+                    self.last_number = measurement.number
+                value = measurement.rounded or "nothing"
+                text = f"measured: {metric.name} {value}, condition {metric.condition}: {measurement.phase}"
+                if text != self._last_said or measurement.phase.bad:
+                    self._last_said = text
+                    self._say(text)
             return holds(seen)
 
         return told
-
-    def _tell(self, metric: MetricLine, measurement: MeasurementLine) -> None:
-        self.phases.add(measurement.phase)
-        if measurement.number is not None:
-            self.last_number = measurement.number
-        value = measurement.rounded or "nothing"
-        text = f"measured: {metric.name} {value}, condition {metric.condition}: {measurement.phase}"
-        if text != self._last_said or measurement.phase.bad:
-            self._last_said = text
-            self._say(text)
 
 
 def _measurements(seen: RolloutObjects) -> Iterator[tuple[tuple[str, str, float], MetricLine, MeasurementLine]]:
@@ -300,17 +293,17 @@ def _waits_for_promotion(seen: RolloutObjects) -> bool:
     return wait is not None and wait.reason == Reason.PROMOTION_NEEDED
 
 
-def _ready_pods(seen: RolloutObjects) -> int:
-    return sum((replica_set.get("status") or {}).get("readyReplicas", 0) for replica_set in seen.replica_sets)
+def _ready_pods(replica_sets: Iterable[Manifest]) -> int:
+    return sum((replica_set.get("status") or {}).get("readyReplicas", 0) for replica_set in replica_sets)
 
 
 def _has_only_current(seen: RolloutObjects) -> bool:
     """Whether all pods are ready and of the current revision."""
     current = status_of(seen.rollout).current_revision
-    return len(seen.pods) == len(_pods_of(seen, current)) == REPLICAS == _ready_pods(seen)
+    return len(seen.pods) == len(_pods_of(seen, current)) == REPLICAS == _ready_pods(seen.replica_sets)
 
 
-def _pods_of(seen: RolloutObjects, revision: str) -> list[object]:
+def _pods_of(seen: RolloutObjects, revision: str) -> list[Manifest]:
     return [pod for pod in seen.pods if revision_of(pod) == revision]
 
 
@@ -319,6 +312,6 @@ def _serving_images(seen: RolloutObjects) -> set[str]:
     return {
         image.removeprefix(f"{IMAGE}:")
         for replica_set in seen.replica_sets
-        if (replica_set.get("status") or {}).get("readyReplicas", 0)
+        if _ready_pods([replica_set])
         for image in images_of(replica_set)
     }

@@ -67,7 +67,11 @@ async def demo(
     try:
         with unwrapped():
             async with opened as stage, screen.showing(stage):
-                _introduce(screen, stage, serve)
+                screen.say(_introduction(stage))
+                if serve is not None:
+                    screen.say(
+                        f"look into the cluster with: kubectl --kubeconfig {serve} get rollouts,pods,endpointslices"
+                    )
                 for act in acts:
                     rows.append(await _play(act, stage, screen))
                     if rows[-1].problem:
@@ -82,16 +86,13 @@ async def demo(
     return _verdict(rows, problem, console=console, counted=cluster is None)
 
 
-def _introduce(screen: _Screen, stage: DemoStage, serve: Path | None) -> None:
-    if stage.sim is None:
-        who = "the controller in the cluster" if stage.controller is None else "a controller in this process"
-        screen.say(f"namespace {stage.namespace} of the current cluster, with {who}; no client requests are sent there")
-    else:
-        screen.say(
+def _introduction(stage: DemoStage) -> str:
+    if stage.sim is not None:
+        return (
             f"a simulated cluster in real time, with the real controller; {REQUESTS_PER_S:g} requests/s go to each app"
         )
-    if serve is not None:
-        screen.say(f"look into the cluster with: kubectl --kubeconfig {serve} get rollouts,pods,endpointslices")
+    who = "the controller in the cluster" if stage.controller is None else "a controller in this process"
+    return f"namespace {stage.namespace} of the current cluster, with {who}; no client requests are sent there"
 
 
 async def _play(act: Act, stage: DemoStage, screen: _Screen) -> ActRow:
@@ -139,12 +140,10 @@ def _tell_next(console: Console) -> None:
 
 def _verdict(rows: list[ActRow], problem: str, *, console: Console, counted: bool) -> Exit:
     print_drawn(console, act_table(rows, width=console.width if console.is_terminal else None))
-    problems = [f"{row.title}: {row.problem}" for row in rows if row.problem]
-    if problem:
-        problems.append(problem)
+    problems = [f"{row.title}: {row.problem}" for row in rows if row.problem] + ([problem] if problem else [])
+    for told in problems:
+        print_line(console, f"NOT as promised: {told}", style="bold red")
     if problems:
-        for each in problems:
-            print_line(console, f"NOT as promised: {each}", style="bold red")
         return Exit.BAD
     lost = "no request was lost" if counted else "requests were not counted on a real cluster"
     console.print(f"Every outcome was as promised; {lost}.", style="bold green", highlight=False)
@@ -220,7 +219,11 @@ class _Screen:
             return
         view, now_s = view_of(seen), stage.session.clock.now_s()
         if self._live is not None:
-            head, ascii_only = self._head(stage), self._console.options.ascii_only
+            clients = Text("")
+            if stage.sim is not None:
+                clients = clients_line(stage.watched, stage.shares(stage.watched), stage.sent)
+            ascii_only, took_s = self._console.options.ascii_only, _loop_s() - self._began_s
+            head = draw_head(self.act, took_s=took_s, said=self._said, clients=clients, ascii_only=ascii_only)
             left = self._console.height - len(self._console.render_lines(head, pad=False))
             tree = fitting(view, self._console, lines=left, now_s=now_s, ascii_only=ascii_only)
             self._live.update(Group(head, tree), refresh=True)
@@ -237,15 +240,3 @@ class _Screen:
     def _line(self, text: str) -> None:
         took_s = _loop_s() - self._began_s
         print_line(self._console, f"{took_s:5.1f}s  {text}")
-
-    def _head(self, stage: DemoStage) -> RenderableType:
-        clients = (
-            clients_line(stage.watched, stage.shares(stage.watched), stage.sent) if stage.sim is not None else Text("")
-        )
-        return draw_head(
-            self.act,
-            took_s=_loop_s() - self._began_s,
-            said=self._said,
-            clients=clients,
-            ascii_only=self._console.options.ascii_only,
-        )

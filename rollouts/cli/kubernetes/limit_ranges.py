@@ -24,16 +24,14 @@ from rollouts.objects import Manifest, mapping
 
 def defaults_of(limit_ranges: Iterable[Manifest]) -> Mapping[ResourceSide, Mapping[str, Any]]:
     """What containers get that state nothing. Of several objects the first counts; Kubernetes does not say which."""
-    limits: dict[str, Any] = {}
-    requests: dict[str, Any] = {}
+    defaults: dict[ResourceSide, dict[str, Any]] = {"limits": {}, "requests": {}}
     for limit_range in limit_ranges:
-        own_limits: dict[str, Any] = {}
-        own_requests: dict[str, Any] = {}
+        own: dict[ResourceSide, dict[str, Any]] = {"limits": {}, "requests": {}}
         for item in _items(limit_range, "Container"):
-            own_limits |= mapping(item.get("default"))
-            own_requests |= mapping(item.get("defaultRequest"))
-        limits, requests = {**own_limits, **limits}, {**own_requests, **requests}
-    return {"limits": limits, "requests": requests}
+            own["limits"] |= mapping(item.get("default"))
+            own["requests"] |= mapping(item.get("defaultRequest"))
+        defaults = {side: {**own[side], **defaults[side]} for side in defaults}
+    return defaults
 
 
 def refusals(pod: Mapping[str, Any], limit_range: Manifest) -> Iterator[str]:
@@ -57,21 +55,18 @@ def _items(limit_range: Manifest, of: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _refused(item: Mapping[str, Any], who: str, requests: Amounts, limits: Amounts) -> Iterator[str]:
-    stated = (("request", requests), ("limit", limits))
-    for name, least in amounts(item.get("min")).items():
-        if name not in requests:
-            yield f"{who} has no {name} request, and {amount_text(name, least)} is the least"
-        for what, each in stated:
-            if name in each and each[name] < least:
-                yield f"{who} has a {name} {what} of {amount_text(name, each[name])}, and {amount_text(name, least)} is the least"
-    for name, most in amounts(item.get("max")).items():
-        if name not in limits:
-            yield f"{who} has no {name} limit, and {amount_text(name, most)} is the most"
-        for what, each in stated:
-            if name in each and each[name] > most:
-                yield f"{who} has a {name} {what} of {amount_text(name, each[name])}, and {amount_text(name, most)} is the most"
+    stated = {"request": requests, "limit": limits}
+    bounds = [("min", "request", "least", name, bound) for name, bound in amounts(item.get("min")).items()]
+    bounds += [("max", "limit", "most", name, bound) for name, bound in amounts(item.get("max")).items()]
+    for side, needed, word, name, bound in bounds:
+        rule = f"{amount_text(name, bound)} is the {word}"
+        if name not in stated[needed]:
+            yield f"{who} has no {name} {needed}, and {rule}"
+        for what, given in stated.items():
+            if name in given and (given[name] < bound if side == "min" else given[name] > bound):
+                yield f"{who} has a {name} {what} of {amount_text(name, given[name])}, and {rule}"
     for name, ratio in amounts(item.get("maxLimitRequestRatio")).items():
-        request, limit = (each.get(name, Fraction(0)) for each in (requests, limits))
+        request, limit = (given.get(name, Fraction(0)) for given in (requests, limits))
         if not request or not limit:
             yield f"{who} needs a {name} request and a {name} limit, both above 0"
         elif limit / request > ratio:

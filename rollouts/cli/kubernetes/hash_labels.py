@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from rollouts.cli.kubernetes.parts import entries
+from rollouts.cli.kubernetes.parts import entries_at
 from rollouts.objects import Manifest, mapping
 
 LABELS = ("pod-template-hash", "rollouts-pod-template-hash")
@@ -56,20 +56,20 @@ def hash_uses(template: Manifest, path: str) -> Iterator[HashUse]:
 def _uses(spec: Mapping[str, Any], path: str) -> Iterator[HashUse]:
     for kind in ("podAffinity", "podAntiAffinity"):
         affinity, where = mapping(mapping(spec.get("affinity")).get(kind)), f"{path}.affinity.{kind}"
-        for at, term in _entries(affinity, _REQUIRED, where):
+        for at, term in entries_at(affinity, _REQUIRED, where):
             yield from _uses_in_term(term, at)
-        for at, weighted in _entries(affinity, _PREFERRED, where):
+        for at, weighted in entries_at(affinity, _PREFERRED, where):
             yield from _uses_in_term(mapping(weighted.get("podAffinityTerm")), f"{at}.podAffinityTerm")
-    for at, constraint in _entries(spec, "topologySpreadConstraints", path):
+    for at, constraint in entries_at(spec, "topologySpreadConstraints", path):
         yield from _uses_in_term(constraint, at)
     for kind in _CONTAINERS:
-        for at, container in _entries(spec, kind, path):
-            for variable, each in _entries(container, "env", at):
+        for at, container in entries_at(spec, kind, path):
+            for variable, each in entries_at(container, "env", at):
                 yield from _uses_in_field(mapping(each.get("valueFrom")), f"{variable}.valueFrom")
-    for at, volume in _entries(spec, "volumes", path):
+    for at, volume in entries_at(spec, "volumes", path):
         yield from _uses_in_files(mapping(volume.get("downwardAPI")), f"{at}.downwardAPI")
         projected = mapping(volume.get("projected"))
-        for source, each in _entries(projected, "sources", f"{at}.projected"):
+        for source, each in entries_at(projected, "sources", f"{at}.projected"):
             yield from _uses_in_files(mapping(each.get("downwardAPI")), f"{source}.downwardAPI")
 
 
@@ -84,7 +84,7 @@ def _uses_in_term(term: Mapping[str, Any], path: str) -> Iterator[HashUse]:
     labels = mapping(selector.get("matchLabels"))
     for key in (each for each in LABELS if each in labels):
         yield HashUse(f'{where}.matchLabels["{key}"]', key, labels, key, key, has_value=True)
-    for at, expression in _entries(selector, "matchExpressions", where):
+    for at, expression in entries_at(selector, "matchExpressions", where):
         if (key := expression.get("key")) in LABELS:
             yield HashUse(
                 f"{at}.key",
@@ -97,7 +97,7 @@ def _uses_in_term(term: Mapping[str, Any], path: str) -> Iterator[HashUse]:
 
 
 def _uses_in_files(source: Mapping[str, Any], path: str) -> Iterator[HashUse]:
-    for at, item in _entries(source, "items", path):
+    for at, item in entries_at(source, "items", path):
         yield from _uses_in_field(item, at)
 
 
@@ -107,9 +107,3 @@ def _uses_in_field(value: Mapping[str, Any], path: str) -> Iterator[HashUse]:
     for label in LABELS:
         if named in (f"metadata.labels['{label}']", f'metadata.labels["{label}"]'):
             yield HashUse(f"{path}.fieldRef.fieldPath", label, field, "fieldPath", named)
-
-
-def _entries(holder: Mapping[str, Any], name: str, path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The objects of a list, each with its path; none if it is no list."""
-    for index, entry in entries(holder.get(name)):
-        yield f"{path}.{name}[{index}]", entry

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rollouts.cli.kubernetes.parts import entries, label_problem, number, port_problem, repeated
+from rollouts.cli.kubernetes.parts import entries_at, label_problem, number, port_problem, repeated
 from rollouts.cli.kubernetes.pods import rules, unique
 from rollouts.cli.kubernetes.schema import JOB_SPEC, Problem, field_problems, kinds
 from rollouts.core.model.grammar import is_label_key, is_label_value, is_object_name
@@ -56,26 +56,23 @@ def job_problems(spec: object, path: str) -> Iterator[Problem]:
     found += rules(template, f"{path}.template")
     pod = mapping(mapping(template).get("spec"))
     if pod.get("restartPolicy") == "Always":
-        found.append(
-            (f"{path}.template.spec.restartPolicy", "must be Never or OnFailure in a Job; remove it for Never")
-        )
+        why = "must be Never or OnFailure in a Job; remove it for Never"
+        found.append((f"{path}.template.spec.restartPolicy", why))
     yield from unique(found)
 
 
 def _service_problems(spec: Mapping[str, Any]) -> Iterator[Problem]:
-    ports = list(entries(spec.get("ports")))
+    ports = list(entries_at(spec, "ports", "spec"))
     if not ports and spec.get("type") != "ExternalName" and spec.get("clusterIP") != "None":
         yield "spec.ports", "is required: at least one port"
-    for index, port in ports:
-        path = f"spec.ports[{index}]"
+    for path, port in ports:
         yield from port_problem(number(port.get("port")), f"{path}.port")
         yield from port_problem(port.get("targetPort"), f"{path}.targetPort")
         yield from label_problem(port.get("name"), f"{path}.name")
         if len(ports) > 1 and not port.get("name"):
             yield f"{path}.name", "is required where a Service has several ports"
-    yield from repeated((f"spec.ports[{index}].name", port.get("name")) for index, port in ports)
-    listening = ((f"spec.ports[{i}].port", (each.get("port"), each.get("protocol") or "TCP")) for i, each in ports)
-    yield from repeated(listening)
+    yield from repeated((f"{path}.name", port.get("name")) for path, port in ports)
+    yield from repeated((f"{path}.port", (port.get("port"), port.get("protocol") or "TCP")) for path, port in ports)
 
 
 def _autoscaler_problems(spec: Mapping[str, Any]) -> Iterator[Problem]:
@@ -86,8 +83,8 @@ def _autoscaler_problems(spec: Mapping[str, Any]) -> Iterator[Problem]:
         yield "spec.minReplicas", f"is {least}, more than maxReplicas {most}; change one of them"
     if least is not None and least < 0:
         yield "spec.minReplicas", f"must be 0 or more, not {least}"
-    for index, metric in entries(spec.get("metrics")):
-        path, field = f"spec.metrics[{index}]", _METRIC_FIELDS.get(str(metric.get("type")))
+    for path, metric in entries_at(spec, "metrics", "spec"):
+        field = _METRIC_FIELDS.get(str(metric.get("type")))
         if field is None:
             yield f"{path}.type", f"must be one of {', '.join(_METRIC_FIELDS)}, not {metric.get('type')!r}"
         elif not isinstance(metric.get(field), dict):

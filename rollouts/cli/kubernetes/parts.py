@@ -26,6 +26,12 @@ def entries(value: object) -> Iterator[tuple[int, Mapping[str, Any]]]:
             yield index, each
 
 
+def entries_at(holder: Mapping[str, Any], name: str, path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The objects of a list in an object, each with its path; none if it is no list."""
+    for index, entry in entries(holder.get(name)):
+        yield f"{path}.{name}[{index}]", entry
+
+
 def number(value: object) -> int | float | None:
     """The number; None for anything else."""
     return None if isinstance(value, bool) or not isinstance(value, int | float) else value

@@ -9,7 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rollouts.cli.kubernetes.parts import entries, label_problem, number, port_name_problem, port_problem, repeated
+from rollouts.cli.kubernetes.parts import (
+    entries,
+    entries_at,
+    label_problem,
+    number,
+    port_name_problem,
+    port_problem,
+    repeated,
+)
 from rollouts.cli.kubernetes.schema import POD_TEMPLATE, Problem, field_problems, nearest, quantity
 from rollouts.core.model.grammar import is_label_key, is_label_value
 from rollouts.objects import mapping
@@ -40,8 +48,7 @@ def rules(template: object, path: str) -> Iterator[Problem]:
     volumes = {volume.get("name") for _, volume in entries(pod.get("volumes"))}
     grace_s = number(pod.get("terminationGracePeriodSeconds"))
     for field in ("initContainers", "containers"):
-        for index, container in entries(pod.get(field)):
-            at = f"{here}.{field}[{index}]"
+        for at, container in entries_at(pod, field, here):
             yield from _container_problems(container, at, volumes, 30 if grace_s is None else max(grace_s, 0))
             if field == "initContainers" and container.get("restartPolicy") != "Always":
                 for name in ("lifecycle", *_PROBES):
@@ -59,7 +66,7 @@ def rules(template: object, path: str) -> Iterator[Problem]:
 
 def _container_problems(container: Mapping[str, Any], at: str, volumes: set[Any], grace_s: float) -> Iterator[Problem]:
     yield from label_problem(container.get("name"), f"{at}.name")
-    ports = [(f"{at}.ports[{index}]", port) for index, port in entries(container.get("ports"))]
+    ports = list(entries_at(container, "ports", at))
     for path, port in ports:
         yield from port_problem(port.get("containerPort"), f"{path}.containerPort")
         if port.get("hostPort") != 0:
@@ -68,7 +75,7 @@ def _container_problems(container: Mapping[str, Any], at: str, volumes: set[Any]
             yield from port_name_problem(port["name"], f"{path}.name")
     yield from repeated((f"{path}.name", port.get("name")) for path, port in ports)
     yield from _env_problems(container, at)
-    yield from _mount_problems(container, f"{at}.volumeMounts", volumes)
+    yield from _mount_problems(container, at, volumes)
     yield from _resource_problems(mapping(container.get("resources")), f"{at}.resources")
     for name in _PROBES:
         if isinstance(container.get(name), dict):
@@ -80,15 +87,13 @@ def _container_problems(container: Mapping[str, Any], at: str, volumes: set[Any]
     security = mapping(container.get("securityContext"))
     yield from _user_problems(security, f"{at}.securityContext")
     if security.get("privileged") is True and security.get("allowPrivilegeEscalation") is False:
-        yield (
-            f"{at}.securityContext.allowPrivilegeEscalation",
-            "cannot be false with privileged: true; remove one of them",
-        )
+        why = "cannot be false with privileged: true; remove one of them"
+        yield f"{at}.securityContext.allowPrivilegeEscalation", why
 
 
 def _env_problems(container: Mapping[str, Any], at: str) -> Iterator[Problem]:
-    for index, variable in entries(container.get("env")):
-        path, source = f"{at}.env[{index}]", variable.get("valueFrom")
+    for path, variable in entries_at(container, "env", at):
+        source = variable.get("valueFrom")
         if "=" in str(variable.get("name")):
             yield f"{path}.name", "must have no '='; write the value into value"
         if isinstance(source, dict):
@@ -96,29 +101,26 @@ def _env_problems(container: Mapping[str, Any], at: str) -> Iterator[Problem]:
                 yield f"{path}.valueFrom", "cannot stand beside value; remove one of them"
             given = [name for name, part in source.items() if part is not None]
             if len(given) != 1:
-                told = " and ".join(given) or "none"
-                yield (
-                    f"{path}.valueFrom",
-                    f"needs one of fieldRef, resourceFieldRef, configMapKeyRef and secretKeyRef, not {told}",
-                )
-    for index, source in entries(container.get("envFrom")):
-        if len([name for name in ("configMapRef", "secretRef") if source.get(name) is not None]) != 1:
-            yield f"{at}.envFrom[{index}]", "needs either configMapRef or secretRef"
+                wanted = "one of fieldRef, resourceFieldRef, configMapKeyRef and secretKeyRef"
+                yield f"{path}.valueFrom", f"needs {wanted}, not {' and '.join(given) or 'none'}"
+    for path, source in entries_at(container, "envFrom", at):
+        if (source.get("configMapRef") is None) == (source.get("secretRef") is None):
+            yield path, "needs either configMapRef or secretRef"
 
 
-def _mount_problems(container: Mapping[str, Any], path: str, volumes: set[Any]) -> Iterator[Problem]:
-    for index, mount in entries(container.get("volumeMounts")):
+def _mount_problems(container: Mapping[str, Any], at: str, volumes: set[Any]) -> Iterator[Problem]:
+    mounts = list(entries_at(container, "volumeMounts", at))
+    for path, mount in mounts:
         name = mount.get("name")
         if isinstance(name, str) and name not in volumes:
             near = nearest(name, [volume for volume in volumes if isinstance(volume, str)])
-            yield f"{path}[{index}].name", f"no volume of the pod is named {name!r}; add it to volumes{near}"
+            yield f"{path}.name", f"no volume of the pod is named {name!r}; add it to volumes{near}"
         below = str(mount.get("subPath") or "")
         if below.startswith("/") or ".." in below.split("/"):
-            yield f"{path}[{index}].subPath", "must be a path inside the volume, without / in front and without .."
+            yield f"{path}.subPath", "must be a path inside the volume, without / in front and without .."
         if mount.get("subPath") and mount.get("subPathExpr"):
-            yield f"{path}[{index}].subPathExpr", "cannot stand beside subPath; remove one of them"
-    mounts = entries(container.get("volumeMounts"))
-    yield from repeated((f"{path}[{index}].mountPath", mount.get("mountPath")) for index, mount in mounts)
+            yield f"{path}.subPathExpr", "cannot stand beside subPath; remove one of them"
+    yield from repeated((f"{path}.mountPath", mount.get("mountPath")) for path, mount in mounts)
 
 
 def _resource_problems(resources: Mapping[str, Any], path: str) -> Iterator[Problem]:
@@ -133,8 +135,8 @@ def _resource_problems(resources: Mapping[str, Any], path: str) -> Iterator[Prob
             elif field == "requests" and amount is not None:
                 limit = quantity(limits.get(name))
                 if limit is not None and amount > limit:
-                    told = f"is {value}, more than its limit {limits[name]}; raise the limit, or request less"
-                    yield f"{path}.{field}.{name}", told
+                    why = f"is {value}, more than its limit {limits[name]}; raise the limit, or request less"
+                    yield f"{path}.{field}.{name}", why
 
 
 def _probe_problems(probe: Mapping[str, Any], path: str, name: str, grace_s: float) -> Iterator[Problem]:
@@ -169,8 +171,8 @@ def _handler_problems(
 
 
 def _volume_problems(pod: Mapping[str, Any], here: str) -> Iterator[Problem]:
-    for index, volume in entries(pod.get("volumes")):
-        path = f"{here}.volumes[{index}]"
+    volumes = list(entries_at(pod, "volumes", here))
+    for path, volume in volumes:
         yield from label_problem(volume.get("name"), f"{path}.name")
         given = [name for name, part in volume.items() if name != "name" and part is not None]
         if len(given) > 1:
@@ -179,20 +181,18 @@ def _volume_problems(pod: Mapping[str, Any], here: str) -> Iterator[Problem]:
             yield f"{path}.secret.secretName", "is required"
         if isinstance(volume.get("configMap"), dict) and not volume["configMap"].get("name"):
             yield f"{path}.configMap.name", "is required"
-    yield from repeated(
-        (f"{here}.volumes[{index}].name", each.get("name")) for index, each in entries(pod.get("volumes"))
-    )
+    yield from repeated((f"{path}.name", volume.get("name")) for path, volume in volumes)
 
 
 def _host_port_problems(pod: Mapping[str, Any], here: str) -> Iterator[Problem]:
     found: list[tuple[str, object]] = []
-    for at, container in entries(pod.get("containers")):
-        for index, port in entries(container.get("ports")):
-            path, host = f"{here}.containers[{at}].ports[{index}].hostPort", port.get("hostPort")
+    for at, container in entries_at(pod, "containers", here):
+        for path, port in entries_at(container, "ports", at):
+            host = port.get("hostPort")
             if host:
-                found.append((path, (host, port.get("protocol") or "TCP", port.get("hostIP") or "")))
+                found.append((f"{path}.hostPort", (host, port.get("protocol") or "TCP", port.get("hostIP") or "")))
             if pod.get("hostNetwork") is True and host not in (None, 0, port.get("containerPort")):
-                yield path, "must be the same as containerPort with hostNetwork: true; remove it"
+                yield f"{path}.hostPort", "must be the same as containerPort with hostNetwork: true; remove it"
     yield from repeated(iter(found))
 
 
@@ -200,27 +200,23 @@ def _placement_problems(pod: Mapping[str, Any], here: str) -> Iterator[Problem]:
     for key, value in mapping(pod.get("nodeSelector")).items():
         if not is_label_key(str(key)) or (isinstance(value, str) and not is_label_value(value)):
             yield f"{here}.nodeSelector.{key}", "is no label that a node can have; correct the key or the value"
-    for index, toleration in entries(pod.get("tolerations")):
-        path = f"{here}.tolerations[{index}]"
+    for path, toleration in entries_at(pod, "tolerations", here):
         if toleration.get("operator") == "Exists" and toleration.get("value"):
             yield f"{path}.value", "must be empty with operator Exists; remove it, or write operator: Equal"
         if not toleration.get("key") and toleration.get("operator", "Equal") == "Equal":
             yield f"{path}.operator", "must be Exists where no key is given; write operator: Exists, or a key"
         if toleration.get("tolerationSeconds") is not None and toleration.get("effect") != "NoExecute":
             yield f"{path}.effect", "must be NoExecute with tolerationSeconds"
-    for index, constraint in entries(pod.get("topologySpreadConstraints")):
+    for path, constraint in entries_at(pod, "topologySpreadConstraints", here):
         if (number(constraint.get("maxSkew")) or 1) < 1 or constraint.get("maxSkew") == 0:
-            yield (
-                f"{here}.topologySpreadConstraints[{index}].maxSkew",
-                f"must be 1 or more, not {constraint['maxSkew']}",
-            )
+            yield f"{path}.maxSkew", f"must be 1 or more, not {constraint['maxSkew']}"
     affinity = mapping(pod.get("affinity"))
     for name in ("nodeAffinity", "podAffinity", "podAntiAffinity"):
-        field = "preferredDuringSchedulingIgnoredDuringExecution"
-        for index, each in entries(mapping(affinity.get(name)).get(field)):
-            weight = number(each.get("weight"))
+        own, where = mapping(affinity.get(name)), f"{here}.affinity.{name}"
+        for path, preference in entries_at(own, "preferredDuringSchedulingIgnoredDuringExecution", where):
+            weight = number(preference.get("weight"))
             if weight is not None and not 1 <= weight <= 100:
-                yield f"{here}.affinity.{name}.{field}[{index}].weight", f"must be 1 to 100, not {weight}"
+                yield f"{path}.weight", f"must be 1 to 100, not {weight}"
 
 
 def _user_problems(security: Mapping[str, Any], path: str) -> Iterator[Problem]:

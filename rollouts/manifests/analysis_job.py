@@ -113,14 +113,7 @@ def job_manifest(of: MeasuringJob, metric: JobMetric) -> Manifest:
             "namespace": of.namespace,
             "labels": {**labels, RUN_UID: of.uid},
             "annotations": {**annotations, RUN: of.run, METRIC: of.metric},
-            "ownerReferences": [
-                {
-                    **ANALYSIS_RUN.head,
-                    "name": of.run,
-                    "uid": of.uid,
-                    "controller": True,
-                }
-            ],
+            "ownerReferences": [{**ANALYSIS_RUN.head, "name": of.run, "uid": of.uid, "controller": True}],
         },
         "spec": spec,
     }

@@ -182,12 +182,14 @@ def _abort_noted(text: str) -> AbortNote | None:
         return None
 
 
-class _NotedUse(Struct, frozen=True, omit_defaults=True, rename="camel"):
-    """A use as `rollouts.dev/config` has it."""
+class _NotedUse(
+    Struct, frozen=True, omit_defaults=True, rename={"content": "hash", "resource_version": "resourceVersion"}
+):
+    """A `ConfigUse` as `rollouts.dev/config` has it."""
 
     kind: ConfigKind
     source: str
-    hash: str
+    content: str
     copy: str
     uid: str
     resource_version: str
@@ -201,10 +203,7 @@ def is_left_alone(annotations: Mapping[str, object]) -> bool:
 
 def config_note_text(uses: Iterable[ConfigUse]) -> str:
     """Value of `rollouts.dev/config`: what a ReplicaSet's revision has of each source of its configuration."""
-    noted = [
-        _NotedUse(use.kind, use.source, use.content, use.copy, use.uid, use.resource_version, use.made) for use in uses
-    ]
-    return msgspec.json.encode(noted).decode()
+    return msgspec.json.encode([_NotedUse(**asdict(use)) for use in uses]).decode()
 
 
 def config_note_of(annotations: Mapping[str, str]) -> tuple[ConfigUse, ...] | None:
@@ -220,18 +219,7 @@ def _config_noted(text: str) -> tuple[ConfigUse, ...] | None:
         return None
     if any(name_problem(use.source) or (use.copy and name_problem(use.copy)) for use in noted):
         return None
-    return tuple(
-        ConfigUse(
-            kind=use.kind,
-            source=use.source,
-            content=use.hash,
-            copy=use.copy,
-            uid=use.uid,
-            resource_version=use.resource_version,
-            made=use.made is True,
-        )
-        for use in noted
-    )
+    return tuple(ConfigUse(**asdict(use) | {"made": use.made is True}) for use in noted)
 
 
 def revision_number_of(annotations: Mapping[str, str]) -> int:

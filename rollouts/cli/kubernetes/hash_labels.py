@@ -86,14 +86,8 @@ def _uses_in_term(term: Mapping[str, Any], path: str) -> Iterator[HashUse]:
         yield HashUse(f'{where}.matchLabels["{key}"]', key, labels, key, key, has_value=True)
     for at, expression in entries_at(selector, "matchExpressions", where):
         if (key := expression.get("key")) in LABELS:
-            yield HashUse(
-                f"{at}.key",
-                key,
-                expression,
-                "key",
-                key,
-                has_value=expression.get("operator") not in _PRESENCE,
-            )
+            has_value = expression.get("operator") not in _PRESENCE
+            yield HashUse(f"{at}.key", key, expression, "key", key, has_value=has_value)
 
 
 def _uses_in_files(source: Mapping[str, Any], path: str) -> Iterator[HashUse]:

@@ -33,11 +33,7 @@ def rollout_of(deployment: Manifest, migration: Migration, *, strategy: Manifest
         migration.note(Told.CHANGED, deployment, "spec.strategy", steps)
         strategy = {"canary": {**kept_limits, "steps": [dict(step) for step in STEPS]}}
     kept = {key: spec[key] for key in _SAME if spec.get(key) is not None}
-    return {
-        **ROLLOUT.head,
-        "metadata": metadata_of(deployment),
-        "spec": {**kept, "strategy": strategy},
-    }
+    return {**ROLLOUT.head, "metadata": metadata_of(deployment), "spec": {**kept, "strategy": strategy}}
 
 
 def migrate_deployment(deployment: Manifest, migration: Migration) -> None:

@@ -86,11 +86,7 @@ def _migrate_argo(manifest: Manifest, migration: Migration, deployments: Mapping
     metadata = metadata_of(manifest)
     labels = {key: value for key, value in mapping(metadata.pop("labels", None)).items() if key != _INSTANCE}
     migration.objects.append(
-        {
-            **kind.head,
-            "metadata": {**metadata, **({"labels": labels} if labels else {})},
-            "spec": spec,
-        }
+        {**kind.head, "metadata": {**metadata, **({"labels": labels} if labels else {})}, "spec": spec}
     )
 
 

@@ -81,10 +81,8 @@ def _facts(report: PlanReport) -> Iterator[tuple[str, str]]:
     if not report.exists:
         yield "Revision", f"{report.revision}, the first: the Rollout is not in the cluster yet, all pods start at once"
     elif report.target != report.revision:
-        yield (
-            "Revision",
-            f"{report.revision}, not rolled out: the rollback to {report.target} holds until the template changes",
-        )
+        holds = f"the rollback to {report.target} holds until the template changes"
+        yield "Revision", f"{report.revision}, not rolled out: {holds}"
     elif report.revision == report.current:
         stable = "stable" if report.current == report.stable else f"being rolled out; {report.stable} is stable"
         yield "Revision", f"{report.revision}, {stable}: the file does not change the pods"
@@ -110,20 +108,20 @@ def _facts(report: PlanReport) -> Iterator[tuple[str, str]]:
 
 def config_lines(config: tuple[PlannedConfig, ...]) -> Iterator[str]:
     """What happens to each ConfigMap and Secret; those that stay the same are counted."""
-    for each in config:
-        made = f" -> copy {each.copy}" if each.copy else ""
-        match each.state:
+    for source in config:
+        made = f" -> copy {source.copy}" if source.copy else ""
+        match source.state:
             case ConfigState.CHANGED:
-                yield f"{each.kind} {each.name} changed{_keys(each.keys)}{made}"
+                yield f"{source.kind} {source.name} changed{_keys(source.keys)}{made}"
             case ConfigState.NEW:
-                yield f"{each.kind} {each.name}{made or ', read as it is'}"
+                yield f"{source.kind} {source.name}{made or ', read as it is'}"
             case ConfigState.ABSENT:
-                yield f"{each.kind} {each.name}: absent, which its references allow"
+                yield f"{source.kind} {source.name}: absent, which its references allow"
             case ConfigState.SAME:
                 pass
             case never:
                 assert_never(never)
-    if same := [str(each.kind) for each in config if each.state is ConfigState.SAME]:
+    if same := [str(source.kind) for source in config if source.state is ConfigState.SAME]:
         yield f"unchanged: {' and '.join(count_of(same.count(kind), kind) for kind in dict.fromkeys(same))}"
 
 
@@ -136,11 +134,8 @@ def impact_lines(impact: ConfigImpact) -> Iterator[str]:
         yield f"{head}  new"
     else:
         yield f"{head}  {'changed' if impact.keys else 'unchanged'}{_keys(impact.keys or None)}"
-    yield (
-        f"  starts {count_of(len(impact.starts), 'update')}: {', '.join(impact.starts)}"
-        if impact.starts
-        else ("  starts no update")
-    )
+    starts = f"{count_of(len(impact.starts), 'update')}: {', '.join(impact.starts)}" if impact.starts else "no update"
+    yield f"  starts {starts}"
 
 
 def _keys(keys: tuple[str, ...] | None) -> str:
@@ -179,10 +174,8 @@ class _Steps:
         if any(step.pods.others for step in steps):
             yield Column("OTHER"), [str(step.pods.others) for step in steps]
         if any(step.share_percent is not None for step in steps):
-            yield (
-                Column("SHARE", rank=1),
-                [(f"{step.share_percent} %" if step.share_percent is not None else "-") for step in steps],
-            )
+            shares = [f"{step.share_percent} %" if step.share_percent is not None else "-" for step in steps]
+            yield Column("SHARE", rank=1), shares
         if self._wide:
             yield Column("MOST"), [f"{step.most_pods}" for step in steps]
             yield Column("AVAILABLE"), [f">= {step.least_available}" for step in steps]

@@ -215,16 +215,13 @@ def report_of(
 
 def _merged(live: tuple[Manifest, ...], from_file: tuple[Manifest, ...]) -> dict[str, Manifest]:
     """Services by name as they would be after the file was applied: fields that are not in the file stay."""
-    services = {each["metadata"]["name"]: each for each in live}
+    services = {service["metadata"]["name"]: service for service in live}
     for service in from_file:
         name = service["metadata"]["name"]
         before = services.get(name, {})
         spec = {**(before.get("spec") or {}), **(service.get("spec") or {})}
-        services[name] = {
-            **service,
-            "metadata": {**(before.get("metadata") or {}), **service["metadata"]},
-            "spec": spec,
-        }
+        metadata = {**(before.get("metadata") or {}), **service["metadata"]}
+        services[name] = {**service, "metadata": metadata, "spec": spec}
     return services
 
 
@@ -245,9 +242,8 @@ def _missing_or_unknown(
             yield Found(about, Finding(Rule.CONFIG_MISSING, Severity.UNSAFE, where, what, fix))
         if not source.readable:
             what = f"you may not read {source.ref}, so the plan takes it as unchanged, and its part of the revision is a guess"
-            yield Found(
-                about, Finding(Rule.CONFIG_UNKNOWN, Severity.NOTE, where, what, "plan with the right to get it")
-            )
+            fix = "plan with the right to get it"
+            yield Found(about, Finding(Rule.CONFIG_UNKNOWN, Severity.NOTE, where, what, fix))
         if source.locked:
             what = "it is immutable in the cluster, and the file changes it: the API server refuses that"
             fix = "give the new content a new name, as Kustomize's configMapGenerator does, or delete the old one first"
@@ -256,32 +252,22 @@ def _missing_or_unknown(
 
 def _cluster_findings(seen: Snapshot, rehearsal: Rehearsal) -> Iterator[Finding]:
     if seen.proxy.mode is ProxyMode.UNKNOWN:
-        yield Finding(
-            Rule.PROXY_MODE_UNKNOWN,
-            Severity.WARNING,
-            "spec.drain",
-            f"the proxy mode of the nodes is unknown, so the waits are those of the slowest mode: {seen.proxy.known_by}",
-            "set the mode for the controller (--proxy-mode; in the chart: proxyMode) and for this command (--proxy-mode)",
+        what = (
+            f"the proxy mode of the nodes is unknown, so the waits are those of the slowest mode: {seen.proxy.known_by}"
         )
+        fix = "set the mode for the controller (--proxy-mode; in the chart: proxyMode) and for this command (--proxy-mode)"
+        yield Finding(Rule.PROXY_MODE_UNKNOWN, Severity.WARNING, "spec.drain", what, fix)
     if seen.rollout.spec.drain.mode is not DrainMode.OFF:
         yield from proxy_findings(seen.proxy)
     updated = [stage for stage in rehearsal.stages if stage.kind is not StageKind.FIRST]
     if updated and seen.rollout.spec.replicas and not min(stage.least_available for stage in updated):
-        yield Finding(
-            Rule.NO_CAPACITY,
-            Severity.UNSAFE,
-            "spec.strategy",
-            "at one moment of the update no pod is available, so every request fails",
-            "use maxSurge: 1 with maxUnavailable: 0, or more replicas",
-        )
+        what = "at one moment of the update no pod is available, so every request fails"
+        fix = "use maxSurge: 1 with maxUnavailable: 0, or more replicas"
+        yield Finding(Rule.NO_CAPACITY, Severity.UNSAFE, "spec.strategy", what, fix)
     if rehearsal.stuck is not None:
-        yield Finding(
-            Rule.STUCK,
-            Severity.UNSAFE,
-            "spec",
-            f"the update does not go on by itself: {rehearsal.stuck.message}",
-            _REMEDIES.get(rehearsal.stuck.reason, rehearsal.stuck.reason.meaning),
-        )
+        what = f"the update does not go on by itself: {rehearsal.stuck.message}"
+        fix = _REMEDIES.get(rehearsal.stuck.reason, rehearsal.stuck.reason.meaning)
+        yield Finding(Rule.STUCK, Severity.UNSAFE, "spec", what, fix)
 
 
 _REMEDIES = {
@@ -299,16 +285,9 @@ def _service_findings_of(
         for finding in service_findings(services[name], relation=relation):
             yield Found(f"Service {name}", finding)
     if not related:
-        yield Found(
-            rollout,
-            Finding(
-                Rule.NO_SERVICE,
-                Severity.NOTE,
-                "spec.template.metadata.labels",
-                "no Service in the namespace or the file selects these pods, so it is unknown who sends them requests",
-                "nothing to do when the pods take work from a queue; otherwise create a Service that selects them",
-            ),
-        )
+        what = "no Service in the namespace or the file selects these pods, so it is unknown who sends them requests"
+        fix = "nothing to do when the pods take work from a queue; otherwise create a Service that selects them"
+        yield Found(rollout, Finding(Rule.NO_SERVICE, Severity.NOTE, "spec.template.metadata.labels", what, fix))
 
 
 def _step(

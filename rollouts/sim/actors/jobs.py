@@ -201,9 +201,7 @@ class JobController(Actor):
         status["terminating"] = len(seen.terminating)
         status["uncountedTerminatedPods"] = {}
         if status != job.manifest.get("status"):
-            resource = self.world.resource(JOB)
-            stored = self.world.verbs.update(resource, job, {**job.manifest, "status": status}, self.options, "status")
-            self._forget_in_time(stored)
+            self._forget_in_time(self.write_status(JOB, job, status))
 
     def _forget_in_time(self, job: Stored) -> None:
         """Deletes a Job that has ended after its time to live."""

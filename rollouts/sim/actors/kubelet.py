@@ -298,6 +298,4 @@ class Kubelets(Actor):
             "startTime": (pod.manifest.get("status") or {}).get("startTime", now),
             "containerStatuses": containers,
         }
-        self.world.verbs.update(
-            self.world.resource(POD), pod, {**pod.manifest, "status": status}, self.options, "status"
-        )
+        self.write_status(POD, pod, status)

@@ -131,9 +131,7 @@ class ReplicaSetController(Actor):
         before = stored.manifest.get("status") or {}
         if before.get("conditions"):
             status["conditions"] = before["conditions"]
-        if status != before:
-            resource = self.world.resource(REPLICA_SET)
-            self.world.verbs.update(resource, stored, {**stored.manifest, "status": status}, self.options, "status")
+        self.write_status(REPLICA_SET, stored, status)
         later = [due for due in due_in_s if due > 0]
         if later:
             self.mark(stored.key, min(later) + 0.001)

@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from rollouts.objects import Kind
+from rollouts.objects import Kind, Manifest
 from rollouts.sim.apiserver.server import SimServer
 from rollouts.sim.apiserver.verbs import Verbs, WriteOptions
-from rollouts.sim.storage.history import CommittedWrite, ObjectHistory, ObjectKey
+from rollouts.sim.storage.history import CommittedWrite, ObjectHistory, ObjectKey, Stored
 from rollouts.sim.storage.registry import Resource
 
 
@@ -84,6 +84,13 @@ class Actor:
             for stored in list(self.world.history.select(listed)):
                 listener(CommittedWrite(listed, "ADDED", stored, None))
         self._unlisten.append(self.world.history.listen(kind, listener))
+
+    def write_status(self, kind: Kind, stored: Stored, status: Manifest) -> Stored:
+        """Writes the status, unless it says so already; returns the object with it."""
+        if status == stored.manifest.get("status"):
+            return stored
+        manifest = {**stored.manifest, "status": status}
+        return self.world.verbs.update(self.world.resource(kind), stored, manifest, self.options, "status")
 
     def mark(self, key: ObjectKey, after_s: float | None = None) -> None:
         """Looks at a key in `after_s` seconds (None: the actor's lag), or earlier if it is due earlier already."""

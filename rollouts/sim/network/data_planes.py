@@ -51,13 +51,8 @@ class SimDataPlanes:
         problems = [
             f"proxy {proxy.number} of {name} {why}" for name, proxy in proxies if (why := _problem(proxy, question))
         ]
-        return LiveSeen(
-            at_s=self._clock.now_s(),
-            resource_version=question.resource_version,
-            live=not problems,
-            by=VerifiedBy.CONFIG,
-            message="; ".join(problems),
-        )
+        at_s, version, message = self._clock.now_s(), question.resource_version, "; ".join(problems)
+        return LiveSeen(at_s=at_s, resource_version=version, live=not problems, by=VerifiedBy.CONFIG, message=message)
 
     async def drained(self, question: DrainQuestion, *, deadline_s: float) -> DrainSeen:
         """The requests that proxies still wait for; unknown when a proxy does not answer. Cancellation: safe."""
@@ -137,11 +132,8 @@ def request_that(match: RequestMatch) -> WebRequest | None:
     texts += [text for text in (match.method, match.path) if text is not None]
     if any(text.kind is MatchKind.REGEX for text in texts):
         return None
-    options: dict[str, Any] = {}
-    if match.method is not None:
-        options["method"] = match.method.value
-    if match.path is not None:
-        options["path"] = match.path.value
+    given = {"method": match.method, "path": match.path}
+    options: dict[str, Any] = {name: text.value for name, text in given.items() if text is not None}
     headers = [(header.name.lower(), header.value.value) for header in match.headers]
     if match.cookies:
         headers.append(("cookie", "; ".join(f"{cookie.name}={cookie.value.value}" for cookie in match.cookies)))

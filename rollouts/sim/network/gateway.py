@@ -246,7 +246,7 @@ class Gateway(Actor):
             status: Manifest = {"conditions": [self._condition("Accepted", stored)]}
             if self.settings.features is not None:
                 status["supportedFeatures"] = [{"name": feature} for feature in sorted(self.settings.features)]
-            self._update_status(GATEWAY_CLASS, stored, status)
+            self.write_status(GATEWAY_CLASS, stored, status)
         if self.world.history.get(GATEWAY, namespace, name) is None:
             listener = {"name": "web", "port": 80, "protocol": "HTTP"}
             spec = {"gatewayClassName": name, "listeners": [listener]}
@@ -254,7 +254,7 @@ class Gateway(Actor):
                 self.world.resource(GATEWAY), namespace, {"metadata": {"name": name}, "spec": spec}, self.options
             )
             conditions = [self._condition("Accepted", stored), self._condition("Programmed", stored)]
-            self._update_status(GATEWAY, stored, {"conditions": conditions})
+            self.write_status(GATEWAY, stored, {"conditions": conditions})
 
     def _on_service(self, change: CommittedWrite) -> None:
         exists = change.event != DELETED
@@ -345,7 +345,7 @@ class Gateway(Actor):
             for parent in stored.manifest["spec"]["parentRefs"]
             if self._names_us(parent, stored.manifest)
         ]
-        self._update_status(kind, stored, {"parents": parents})
+        self.write_status(kind, stored, {"parents": parents})
 
     def _condition(self, name: str, stored: Stored) -> Manifest:
         return {
@@ -356,12 +356,6 @@ class Gateway(Actor):
             "observedGeneration": stored.metadata["generation"],
             "lastTransitionTime": self.world.verbs.now(),
         }
-
-    def _update_status(self, kind: Kind, stored: Stored, status: Manifest) -> None:
-        if stored.manifest.get("status") != status:
-            self.world.verbs.update(
-                self.world.resource(kind), stored, {**stored.manifest, "status": status}, self.options, "status"
-            )
 
 
 def _kept(condition: Manifest, before: Iterable[Manifest]) -> Manifest:

@@ -97,10 +97,7 @@ class HorizontalPodAutoscalerController(Actor):
         if stored is None:
             return
         self.mark(key)
-        status = self._status(stored)
-        if status != stored.manifest.get("status"):
-            manifest = {**stored.manifest, "status": status}
-            self.world.verbs.update(self.world.resource(AUTOSCALER), stored, manifest, self.options, "status")
+        self.write_status(AUTOSCALER, stored, self._status(stored))
 
     def _on_autoscaler(self, change: CommittedWrite) -> None:
         if change.event == DELETED:

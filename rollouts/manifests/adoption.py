@@ -33,15 +33,9 @@ def not_ours(name: str, labels: Mapping[str, str], selector_json: bytes, *, roll
 
 def adoption_patch(rollout: Rollout, *, uid: str, resource_version: str, has_owners: bool) -> list[dict[str, Any]]:
     """The JSON Patch that makes the Rollout the controller of an object; it conflicts with another uid or another version."""
-    owner = owner_reference(rollout)
-    place = "/metadata/ownerReferences"
-    return [
-        {"op": "replace", "path": "/metadata/uid", "value": uid},
-        {"op": "replace", "path": "/metadata/resourceVersion", "value": resource_version},
-        {"op": "add", "path": f"{place}/-", "value": owner}
-        if has_owners
-        else {"op": "add", "path": place, "value": [owner]},
-    ]
+    owner, place = owner_reference(rollout), "/metadata/ownerReferences"
+    last, first = {"op": "add", "path": f"{place}/-", "value": owner}, {"op": "add", "path": place, "value": [owner]}
+    return [*_guards(uid, resource_version), last if has_owners else first]
 
 
 def release_patch(rollout: Rollout, *, uid: str, resource_version: str, owner_index: int) -> list[dict[str, Any]]:
@@ -51,8 +45,14 @@ def release_patch(rollout: Rollout, *, uid: str, resource_version: str, owner_in
     """
     place = f"/metadata/ownerReferences/{owner_index}"
     return [
-        {"op": "replace", "path": "/metadata/uid", "value": uid},
-        {"op": "replace", "path": "/metadata/resourceVersion", "value": resource_version},
+        *_guards(uid, resource_version),
         {"op": "test", "path": f"{place}/uid", "value": rollout.uid},
         {"op": "remove", "path": place},
+    ]
+
+
+def _guards(uid: str, resource_version: str) -> list[dict[str, Any]]:
+    return [
+        {"op": "replace", "path": "/metadata/uid", "value": uid},
+        {"op": "replace", "path": "/metadata/resourceVersion", "value": resource_version},
     ]

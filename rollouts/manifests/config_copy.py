@@ -9,7 +9,6 @@ import base64
 import binascii
 import copy
 from collections.abc import Iterable, Mapping
-from typing import assert_never
 
 from rollouts.core.config.references import places
 from rollouts.core.model.config import ConfigKind, ConfigUse
@@ -36,13 +35,7 @@ CONFIG_KEY_BYTES = 32
 
 def kind_of(kind: ConfigKind) -> Kind:
     """The resource type of sources and copies of that kind."""
-    match kind:
-        case ConfigKind.CONFIG_MAP:
-            return CONFIG_MAP
-        case ConfigKind.SECRET:
-            return SECRET
-        case _:
-            assert_never(kind)
+    return CONFIG_MAP if kind is ConfigKind.CONFIG_MAP else SECRET
 
 
 def rewritten(template: Manifest, uses: Iterable[ConfigUse]) -> Manifest:
@@ -89,14 +82,10 @@ def config_copy(
     elif not rollout.spec.config_versioning.retain:
         metadata["ownerReferences"] = [owner_reference(rollout)]
     made: Manifest = {**kind.head, "metadata": metadata, "immutable": True}
-    match use.kind:
-        case ConfigKind.CONFIG_MAP:
-            content = {"data": dict(data), "binaryData": dict(binary_data)}
-            return made | {field: entries for field, entries in content.items() if entries}
-        case ConfigKind.SECRET:
-            return made | {"type": secret_type, "data": dict(binary_data)}
-        case _:
-            assert_never(use.kind)
+    if use.kind is ConfigKind.SECRET:
+        return made | {"type": secret_type, "data": dict(binary_data)}
+    content = {"data": dict(data), "binaryData": dict(binary_data)}
+    return made | {field: entries for field, entries in content.items() if entries}
 
 
 def config_copy_probe(namespace: str, name: str, *, rollout: str) -> Manifest:

@@ -14,36 +14,26 @@ from rollouts.objects import Manifest
 
 def switch_service(intent: SwitchService, *, rollout: str) -> Manifest:
     """Makes the Service select the intent's revision and marks it as managed by the Rollout named `rollout`."""
-    return _patch(
-        uid=intent.uid,
-        resource_version=intent.resource_version,
-        managed=MANAGED_VALUE,
-        managed_by=rollout,
-        revision=intent.revision,
-    )
+    return _patch(intent.uid, intent.resource_version, rollout=rollout, revision=intent.revision)
 
 
 def mark_service(*, uid: str, resource_version: str, rollout: str) -> Manifest:
     """Marks a Service whose pods are told apart by subsets as managed by `rollout`; it selects every revision."""
-    return _patch(uid=uid, resource_version=resource_version, managed=MANAGED_VALUE, managed_by=rollout, revision=None)
+    return _patch(uid, resource_version, rollout=rollout, revision=None)
 
 
 def release_service(intent: ReleaseService) -> Manifest:
     """Removes our key, label and annotation; the Service then selects what its owner wrote."""
-    return _patch(
-        uid=intent.uid, resource_version=intent.resource_version, managed=None, managed_by=None, revision=None
-    )
+    return _patch(intent.uid, intent.resource_version, rollout=None, revision=None)
 
 
-def _patch(
-    *, uid: str, resource_version: str, managed: str | None, managed_by: str | None, revision: str | None
-) -> Manifest:
+def _patch(uid: str, resource_version: str, *, rollout: str | None, revision: str | None) -> Manifest:
     return {
         "metadata": {
             "uid": uid,
             "resourceVersion": resource_version,
-            "labels": {MANAGED: managed},
-            "annotations": {MANAGED_BY: managed_by},
+            "labels": {MANAGED: None if rollout is None else MANAGED_VALUE},
+            "annotations": {MANAGED_BY: rollout},
         },
         "spec": {"selector": {REVISION: revision}},
     }

@@ -325,13 +325,9 @@ async def _is_served(session: Session, followed: Followed) -> bool:
 
 
 def _everything(namespace: str) -> tuple[Collection, ...]:
-    return (
-        Collection(kind=ROLLOUT, namespace=namespace),
-        Collection(kind=REPLICA_SET, namespace=namespace),
-        Collection(kind=POD, namespace=namespace),
-        Collection(kind=SERVICE, namespace=namespace),
-        Collection(kind=EVENT, namespace=namespace, optional=True),
-        Collection(kind=ANALYSIS_RUN, namespace=namespace, optional=True),
+    return tuple(
+        Collection(kind=kind, namespace=namespace, optional=kind in (EVENT, ANALYSIS_RUN))
+        for kind in (ROLLOUT, REPLICA_SET, POD, SERVICE, EVENT, ANALYSIS_RUN)
     )
 
 

@@ -112,11 +112,9 @@ _SIDES: tuple[ResourceSide, ...] = ("requests", "limits")
 def _requesting_together(pod: dict[str, Any]) -> dict[str, Any]:
     """A pod with limits of its own requests what its containers do, else its limits."""
     limits = mapping(mapping(pod.get("resources")).get("limits"))
-    if not limits:
-        return pod
     requested = together({**pod, "resources": {}}, "requests", overhead=False)
     own = {name: amount_text(name, amount) for name, amount in requested.items() if name in ("cpu", "memory")}
-    return _with_resources(pod, requests={**limits, **own})
+    return _with_resources(pod, requests={**limits, **own}) if limits else pod
 
 
 def _with_resources(owner: Mapping[str, Any], **missing: Mapping[str, Any]) -> dict[str, Any]:
@@ -128,14 +126,11 @@ def _with_resources(owner: Mapping[str, Any], **missing: Mapping[str, Any]) -> d
 
 def _sum(lists: Iterable[Amounts]) -> dict[str, Fraction]:
     total: dict[str, Fraction] = {}
-    for each in lists:
-        for name, amount in each.items():
+    for amounts_of_one in lists:
+        for name, amount in amounts_of_one.items():
             total[name] = total.get(name, _NOTHING) + amount
     return total
 
 
 def _larger(one: Amounts, other: Amounts) -> dict[str, Fraction]:
-    return {
-        name: max(each for each in (one.get(name), other.get(name)) if each is not None)
-        for name in (*one, *(name for name in other if name not in one))
-    }
+    return {**one, **{name: max(amount, one.get(name, amount)) for name, amount in other.items()}}

@@ -44,9 +44,5 @@ def migrate_deployment(deployment: Manifest, migration: Migration) -> None:
 
 def leaves(deployment: Manifest, migration: Migration) -> None:
     """Says how the Deployment goes once the Rollout serves."""
-    migration.note(
-        Told.TO_DO,
-        deployment,
-        "",
-        "delete it when the Rollout is Healthy; until then both serve behind the same Service (docs/migrating.md)",
-    )
+    how = "delete it when the Rollout is Healthy; until then both serve behind the same Service (docs/migrating.md)"
+    migration.note(Told.TO_DO, deployment, "", how)

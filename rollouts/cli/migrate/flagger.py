@@ -17,15 +17,9 @@ from rollouts.metrics.quantities import go_duration_s
 from rollouts.objects import ANALYSIS_TEMPLATE, Manifest, mapping
 
 GROUP = "flagger.app/"
-_ROUTERS: Mapping[str, str] = {
-    "gatewayapi": "gatewayAPI",
-    "istio": "istio",
-    "nginx": "nginx",
-    "contour": "contour",
-    "traefik": "traefik",
-    "apisix": "apisix",
-    "gloo": "gloo",
-    "skipper": "skipper",
+_ROUTERS = {
+    router.lower(): router
+    for router in ("gatewayAPI", "istio", "nginx", "contour", "traefik", "apisix", "gloo", "skipper")
 }
 """By the word of `spec.provider` before its version."""
 
@@ -98,9 +92,8 @@ def _strategy(
 ) -> Manifest:
     analysis = mapping(spec.get("analysis") or spec.get("canaryAnalysis"))
     router = _router(canary, spec, migration)
-    judged = _Judging(
-        canary=canary, analysis=analysis, router=router, migration=migration, templates=templates
-    ).analysis_of()
+    metrics = _Judging(canary=canary, analysis=analysis, router=router, migration=migration, templates=templates)
+    judged = metrics.analysis_of()
     interval = str(analysis.get("interval") or _USUAL_INTERVAL)
     if router is None or (analysis.get("iterations") and not analysis.get("match")):
         blue_green: Manifest = {"activeService": apex, "previewService": f"{apex}-canary"}
@@ -151,23 +144,18 @@ def _routes(canary: Manifest, spec: Mapping[str, Any], router: str, apex: str, m
     """The route's name; Flagger made the route itself, so somebody has to bring it along now."""
     made = f"Flagger made the route {apex}; put it into Git, with the backends {apex} and {apex}-canary (docs/traffic-routers.md)"
     migration.note(Told.TO_DO, canary, "spec.service", made)
-    match router:
-        case "gatewayAPI":
-            return {"httpRoutes": [{"name": apex}]}
-        case "istio":
-            return {"virtualService": {"name": apex}}
-        case "nginx":
-            return {"stableIngress": str(mapping(spec.get("ingressRef")).get("name") or apex)}
-        case "contour":
-            return {"httpProxies": [{"name": apex}]}
-        case "traefik":
-            return {"weightedTraefikServiceName": apex}
-        case "apisix":
-            return {"route": {"name": str(mapping(spec.get("routeRef")).get("name") or apex)}}
-        case "gloo":
-            return {"routeTables": [{"name": apex}]}
-        case _:
-            return {"ingress": str(mapping(spec.get("ingressRef")).get("name") or apex)}
+    ingress = str(mapping(spec.get("ingressRef")).get("name") or apex)
+    by_router: dict[str, Manifest] = {
+        "gatewayAPI": {"httpRoutes": [{"name": apex}]},
+        "istio": {"virtualService": {"name": apex}},
+        "nginx": {"stableIngress": ingress},
+        "contour": {"httpProxies": [{"name": apex}]},
+        "traefik": {"weightedTraefikServiceName": apex},
+        "apisix": {"route": {"name": str(mapping(spec.get("routeRef")).get("name") or apex)}},
+        "gloo": {"routeTables": [{"name": apex}]},
+        "skipper": {"ingress": ingress},
+    }
+    return by_router[router]
 
 
 def _weight_steps(analysis: Mapping[str, Any], interval: str) -> list[Manifest]:
@@ -209,9 +197,8 @@ def _services(spec: Mapping[str, Any], apex: str, rollout: Manifest) -> list[Man
     """What Flagger made of `spec.service`, without its Service of the primary."""
     service = mapping(spec.get("service"))
     port: Manifest = {"port": service.get("port", 80)}
-    for key, value in (("name", service.get("portName")), ("targetPort", service.get("targetPort"))):
-        if value is not None:
-            port[key] = value
+    named = {"name": service.get("portName"), "targetPort": service.get("targetPort")}
+    port |= {key: value for key, value in named.items() if value is not None}
     if service.get("appProtocol"):
         port["appProtocol"] = service["appProtocol"]
     selector = mapping(mapping(rollout["spec"].get("selector")).get("matchLabels"))

@@ -110,12 +110,8 @@ def _migrate_autoscaler(autoscaler: Manifest, migration: Migration, targets: Map
     if name is None:
         return
     spec["scaleTargetRef"] = {**ROLLOUT.head, "name": name}
-    head = {
-        "apiVersion": autoscaler.get("apiVersion"),
-        "kind": autoscaler.get("kind"),
-        "metadata": metadata_of(autoscaler),
-    }
-    migration.objects.append({**head, "spec": spec})
+    head = {"apiVersion": autoscaler.get("apiVersion"), "kind": autoscaler.get("kind")}
+    migration.objects.append({**head, "metadata": metadata_of(autoscaler), "spec": spec})
     when = f"Rollout {name}; apply it when the Rollout has its pods"
     migration.note(Told.CHANGED, autoscaler, "spec.scaleTargetRef", when)
 

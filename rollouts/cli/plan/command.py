@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 import yaml
 from msgspec import Struct
-from rich.console import Console, RenderableType
+from rich.console import Console
 from rich.text import Text
 
 from rollouts.api.spec.parse import parse_spec
@@ -126,25 +126,15 @@ def _print(
             "configMaps": impacts_as_json[ConfigKind.CONFIG_MAP],
             "secrets": impacts_as_json[ConfigKind.SECRET],
         }
-        if output == "json":
-            text = json.dumps(document, indent=2)
-        else:
+        text = json.dumps(document, indent=2)
+        if output == "yaml":
             text = yaml.safe_dump(document, sort_keys=False, allow_unicode=False, width=PIPED_WIDTH)
         console.out(text.rstrip("\n"), highlight=False)
         return
-    drawn = _drawn(reports, impacts, wide=output == "wide", lines=console.is_terminal)
+    drawn = [draw_plan(report, wide=output == "wide", lines=console.is_terminal) for report in reports]
+    drawn += [Text("")] if reports and impacts else []
+    drawn += [draw_impacts(impacts)] if impacts else []
     print_drawn(console, *drawn, piped_width=PIPED_WIDTH)
-
-
-def _drawn(
-    reports: list[PlanReport], impacts: tuple[ConfigImpact, ...], *, wide: bool, lines: bool
-) -> Iterator[RenderableType]:
-    for report in reports:
-        yield draw_plan(report, wide=wide, lines=lines)
-    if reports and impacts:
-        yield Text("")
-    if impacts:
-        yield draw_impacts(impacts)
 
 
 def _report_as_json(report: PlanReport) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from rollouts.core.model.intents import CreateReplicaSet, PatchPod, PatchReplicaSet
 from rollouts.core.model.revision import HASH_SCHEME_V1, HASH_SCHEME_V2, replica_set_name
-from rollouts.core.model.rollout import AntiAffinity, PodMetadata, Rollout
+from rollouts.core.model.rollout import PodMetadata, Rollout
 from rollouts.manifests.config_copy import rewritten
 from rollouts.manifests.ownership import (
     ABORT_ACCEPTED,
@@ -141,19 +141,12 @@ def _completed(template: Manifest, rollout: Rollout, intent: CreateReplicaSet) -
         metadata["annotations"] = {**metadata.get("annotations", {}), **intent.pod_metadata.annotations}
     rule = rollout.spec.strategy.anti_affinity
     if rule is not None and intent.anti_affinity_revision:
-        _keep_apart(template["spec"], rule, intent.anti_affinity_revision)
+        others = [{"key": REVISION, "operator": "In", "values": [intent.anti_affinity_revision]}]
+        term = {"labelSelector": {"matchExpressions": others}, "topologyKey": _HOST}
+        terms = template["spec"].setdefault("affinity", {}).setdefault("podAntiAffinity", {})
+        if rule.required:
+            terms.setdefault("requiredDuringSchedulingIgnoredDuringExecution", []).append(term)
+        else:
+            preference = {"weight": rule.weight, "podAffinityTerm": term}
+            terms.setdefault("preferredDuringSchedulingIgnoredDuringExecution", []).append(preference)
     return template
-
-
-def _keep_apart(pod: Manifest, rule: AntiAffinity, revision: str) -> None:
-    """Adds one term to the user's affinity."""
-    term = {
-        "labelSelector": {"matchExpressions": [{"key": REVISION, "operator": "In", "values": [revision]}]},
-        "topologyKey": _HOST,
-    }
-    anti_affinity = pod.setdefault("affinity", {}).setdefault("podAntiAffinity", {})
-    if rule.required:
-        anti_affinity.setdefault("requiredDuringSchedulingIgnoredDuringExecution", []).append(term)
-    else:
-        preference = {"weight": rule.weight, "podAffinityTerm": term}
-        anti_affinity.setdefault("preferredDuringSchedulingIgnoredDuringExecution", []).append(preference)

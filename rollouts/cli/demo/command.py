@@ -126,10 +126,9 @@ def _tell_how_far(rows: list[ActRow], acts: list[Act], took_s: float, *, console
     """What was seen before Ctrl-C."""
     if rows:
         print_drawn(console, act_table(rows, width=console.width if console.is_terminal else None))
-    done = f"{len(rows)} of {count_of(len(acts), 'act')} finished"
     at = f" in `{acts[len(rows)].title}`" if len(rows) < len(acts) else ""
-    text = f"Stopped{at} after {took_s:.0f} s; {done}."
-    print_line(console, text, style="bold yellow")
+    done = f"{len(rows)} of {count_of(len(acts), 'act')} finished"
+    print_line(console, f"Stopped{at} after {took_s:.0f} s; {done}.", style="bold yellow")
     _tell_next(console)
 
 

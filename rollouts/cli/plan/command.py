@@ -24,7 +24,7 @@ from rollouts.cli.plan.impact import ConfigImpact, read_impacts, source_of
 from rollouts.cli.plan.limit_reads import read_limits
 from rollouts.cli.plan.limits import quantity_of
 from rollouts.cli.plan.live import read_facts, read_live, snapshot_of, with_file
-from rollouts.cli.plan.report import PlannedStep, PlanReport, report_of
+from rollouts.cli.plan.report import PlanReport, report_of
 from rollouts.cli.plan.routes import read_declared, read_routes
 from rollouts.cli.plan.templates import read_templates
 from rollouts.cli.terminal.listing import print_drawn
@@ -139,6 +139,14 @@ def _print(
 
 def _report_as_json(report: PlanReport) -> dict[str, Any]:
     """The report as data: everything that `draw_plan` shows, with every number and its reason."""
+    steps = []
+    for step in report.steps:
+        outgrown = []
+        for excess in step.outgrown:
+            amounts = {name: getattr(excess, name) for name in ("needs", "allows", "hard", "others")}
+            texts = {name: quantity_of(excess.resource, amount) for name, amount in amounts.items()}
+            outgrown.append({**msgspec.to_builtins(excess, enc_hook=float), **texts})
+        steps.append({**msgspec.to_builtins(step, enc_hook=float), "outgrown": outgrown})
     return {
         "namespace": report.namespace,
         "name": report.name,
@@ -156,7 +164,7 @@ def _report_as_json(report: PlanReport) -> dict[str, Any]:
         "drain": {**_as_json(report.numbers), "injected": _as_json(report.injection) if report.injection else None},
         "startup": _as_json(report.startup) if report.startup else None,
         "supposed": report.supposed,
-        "steps": [_step_as_json(step) for step in report.steps],
+        "steps": steps,
         "waits": {
             "knownSeconds": report.known_s,
             "byPeople": report.by_people,
@@ -175,12 +183,3 @@ def _as_json(value: Struct) -> dict[str, Any]:
     """The fields by their names in JSON: `pre_stop_s` is `preStopSeconds`."""
     fields = {re.sub("_s$", "_seconds", name): part for name, part in msgspec.to_builtins(value).items()}
     return {re.sub("_(.)", lambda letter: letter[1].upper(), name): part for name, part in fields.items()}
-
-
-def _step_as_json(step: PlannedStep) -> dict[str, Any]:
-    outgrown = []
-    for excess in step.outgrown:
-        amounts = {name: getattr(excess, name) for name in ("needs", "allows", "hard", "others")}
-        texts = {name: quantity_of(excess.resource, amount) for name, amount in amounts.items()}
-        outgrown.append({**msgspec.to_builtins(excess, enc_hook=float), **texts})
-    return {**msgspec.to_builtins(step, enc_hook=float), "outgrown": outgrown}

@@ -20,7 +20,6 @@ from rollouts.cli.plan.live import Live
 from rollouts.cli.view.follow import Collection, list_all
 from rollouts.cli.view.objects import revision_of
 from rollouts.cli.view.session import Session
-from rollouts.core.model.autoscaling import AutoscalerSeen
 from rollouts.errors import ApiForbidden, ApiNotFound
 from rollouts.metrics.autoscalers import listed_autoscalers
 from rollouts.objects import AUTOSCALER, LIMIT_RANGE, RESOURCE_QUOTA, ROLLOUT, Key, Kind, Manifest, mapping
@@ -43,8 +42,20 @@ async def read_limits(session: Session, key: Key, manifests: Iterable[Manifest])
     kinds = (AUTOSCALER, RESOURCE_QUOTA, LIMIT_RANGE)
     autoscalers, quotas, limit_ranges = await asyncio.gather(*map(listed, kinds))
     found = zip(kinds, (autoscalers, quotas, limit_ranges), strict=True)
+    applied = {autoscaler["metadata"]["name"]: autoscaler for autoscaler in autoscalers or ()}
+    for manifest in manifests:
+        metadata = mapping(manifest.get("metadata"))
+        if is_a(manifest, AUTOSCALER) and metadata.get("namespace", key.namespace) == key.namespace:
+            name = str(metadata.get("name"))
+            applied[name] = {**applied.get(name, {}), **manifest}
+    try:
+        known, _ = listed_autoscalers(json.dumps({"items": list(applied.values()), "metadata": {}}).encode())
+    except ValueError:  # one of the file is none; `lint` says what is wrong with it
+        known = ()
+    target = (ROLLOUT.group, ROLLOUT.kind, key.name)
+    own = [scaler for scaler in known if (scaler.target_group, scaler.target_kind, scaler.target_name) == target]
     return NamespaceLimits(
-        autoscalers=_autoscalers_of(autoscalers or (), manifests, key),
+        autoscalers=tuple(scaler.seen for scaler in own),
         quotas=tuple(map(quota_of, quotas or ())),
         limit_ranges=limit_ranges or (),
         unread=tuple(kind for kind, objects in found if objects is None),
@@ -76,22 +87,6 @@ def pod_specs(template: Manifest, live: Live, limits: NamespaceLimits, *, now_s:
         )
         present = [PresentPods(created[revision], count) for revision, count in counted if count]
     return PodSpecs(new=as_created(new, defaults), by_revision=created | running, present=tuple(present))
-
-
-def _autoscalers_of(live: Iterable[Manifest], manifests: Iterable[Manifest], key: Key) -> tuple[AutoscalerSeen, ...]:
-    """The autoscalers of the Rollout once the file is applied."""
-    applied = {autoscaler["metadata"]["name"]: autoscaler for autoscaler in live}
-    for manifest in manifests:
-        metadata = mapping(manifest.get("metadata"))
-        if is_a(manifest, AUTOSCALER) and metadata.get("namespace", key.namespace) == key.namespace:
-            name = str(metadata.get("name"))
-            applied[name] = {**applied.get(name, {}), **manifest}
-    try:
-        listed, _ = listed_autoscalers(json.dumps({"items": list(applied.values()), "metadata": {}}).encode())
-    except ValueError:  # one of the file is none; `lint` says what is wrong with it
-        return ()
-    target = (ROLLOUT.group, ROLLOUT.kind, key.name)
-    return tuple(each.seen for each in listed if (each.target_group, each.target_kind, each.target_name) == target)
 
 
 def _known(pod: Manifest) -> Mapping[str, Any]:

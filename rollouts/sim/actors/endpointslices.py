@@ -100,6 +100,20 @@ class EndpointSliceController(Actor):
         buckets = [self._pods[namespace, *label] for label in selector.items()]
         smallest = min(buckets, key=len)
         pods = [pod for _, pod in sorted(smallest.items()) if selector.items() <= pod.labels.items()]
+        endpoints = []
+        for pod in pods:
+            is_ready, is_ending = pod_facts.is_ready(pod), pod_facts.is_terminating(pod)
+            if pod_facts.address(pod):
+                target = {"kind": "Pod", "namespace": namespace, "name": pod.key[1], "uid": pod.metadata["uid"]}
+                conditions = {"ready": is_ready and not is_ending, "serving": is_ready, "terminating": is_ending}
+                endpoints.append(
+                    {
+                        "addresses": [pod_facts.address(pod)],
+                        "conditions": conditions,
+                        "nodeName": pod.manifest["spec"].get("nodeName", ""),
+                        "targetRef": target,
+                    }
+                )
         labels = {**service.labels, SERVICE_NAME: name, MANAGED_BY: "endpointslice-controller.k8s.io"}
         owner = pod_facts.owner_reference(SERVICE, service)
         ports = [
@@ -109,21 +123,10 @@ class EndpointSliceController(Actor):
         return {
             "metadata": {"generateName": f"{name}-", "labels": labels, "ownerReferences": [owner]},
             "addressType": "IPv4",
-            "endpoints": [_endpoint(pod) for pod in pods if pod_facts.address(pod)],
+            "endpoints": endpoints,
             "ports": ports,
         }
 
 
 def _facts(pod: Stored) -> tuple[Any, ...]:
     return pod.labels, pod_facts.address(pod), pod_facts.is_ready(pod), pod_facts.is_terminating(pod)
-
-
-def _endpoint(pod: Stored) -> Manifest:
-    is_ready, is_terminating = pod_facts.is_ready(pod), pod_facts.is_terminating(pod)
-    namespace, name = pod.key
-    return {
-        "addresses": [pod_facts.address(pod)],
-        "conditions": {"ready": is_ready and not is_terminating, "serving": is_ready, "terminating": is_terminating},
-        "nodeName": pod.manifest["spec"].get("nodeName", ""),
-        "targetRef": {"kind": "Pod", "namespace": namespace, "name": name, "uid": pod.metadata["uid"]},
-    }

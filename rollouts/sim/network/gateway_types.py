@@ -35,12 +35,12 @@ def gateway_crds() -> tuple[Manifest, ...]:
         method=_text(1024, least=0),
     )
     return (
-        _crd(GATEWAY_CLASS, _class_schema(), short="gc"),
-        _crd(GATEWAY, _gateway_schema(), short="gtw"),
-        _crd(HTTP_ROUTE, _route_schema(_http_rule(), rules_default=[{"matches": [_ANY_PATH]}], least_rules=1)),
+        _crd(GATEWAY_CLASS, _CLASS, short="gc"),
+        _crd(GATEWAY, _GATEWAY, short="gtw"),
+        _crd(HTTP_ROUTE, _route_schema(_HTTP_RULE, rules_default=[{"matches": [_ANY_PATH]}], least_rules=1)),
         _crd(GRPC_ROUTE, _route_schema(_rule(_object(method=grpc_method, headers=_HEADERS), _FILTERS))),
-        _crd(TRAEFIK_SERVICE, _traefik_service_schema(), has_status=False),
-        _crd(HTTP_PROXY, _http_proxy_schema(), short="proxy"),
+        _crd(TRAEFIK_SERVICE, _object(required=("metadata", "spec"), **_HEAD, spec=_TRAEFIK_SPEC), has_status=False),
+        _crd(HTTP_PROXY, _whole_object(_PROXY_SPEC, _FREE, "metadata", "spec"), short="proxy"),
     )
 
 
@@ -139,39 +139,40 @@ def _whole_object(spec: Manifest, status: Manifest, *required: str) -> Manifest:
     return _object(required=required, **_HEAD, spec=spec, status=status)
 
 
-def _class_schema() -> Manifest:
-    spec = _object(
+_CONTROLLER_NAME = _text(
+    pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\/[A-Za-z0-9\/\-._~%!$&'()*+,;=:]+$"
+) | {"x-kubernetes-validations": [{"message": "Value is immutable", "rule": "self == oldSelf"}]}
+_FEATURES = _list(_object(required=("name",), name={"type": "string"}), most=64) | _BY_NAME
+_CLASS = _whole_object(
+    _object(
         required=("controllerName",),
-        controllerName=_text(
-            pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\/[A-Za-z0-9\/\-._~%!$&'()*+,;=:]+$"
-        )
-        | {"x-kubernetes-validations": [{"message": "Value is immutable", "rule": "self == oldSelf"}]},
+        controllerName=_CONTROLLER_NAME,
         description=_text(64, least=0),
         parametersRef=_FREE,
-    )
-    features = _list(_object(required=("name",), name={"type": "string"}), most=64)
-    return _whole_object(spec, _object(conditions=_conditions(), supportedFeatures=features | _BY_NAME), "spec")
-
-
-def _gateway_schema() -> Manifest:
-    listener = _object(
-        required=("name", "port", "protocol"),
-        name=_NAME,
-        hostname=_NAME,
-        port=_PORT,
-        protocol=_text(255),
-        tls=_FREE,
-        allowedRoutes=_FREE,
-    )
-    spec = _object(
+    ),
+    _object(conditions=_conditions(), supportedFeatures=_FEATURES),
+    "spec",
+)
+_LISTENER = _object(
+    required=("name", "port", "protocol"),
+    name=_NAME,
+    hostname=_NAME,
+    port=_PORT,
+    protocol=_text(255),
+    tls=_FREE,
+    allowedRoutes=_FREE,
+)
+_GATEWAY = _whole_object(
+    _object(
         required=("gatewayClassName", "listeners"),
         gatewayClassName=_NAME,
-        listeners=_list(listener, most=64, least=1) | _BY_NAME,
+        listeners=_list(_LISTENER, most=64, least=1) | _BY_NAME,
         addresses=_list(_FREE, most=16),
         infrastructure=_FREE,
-    )
-    status = _object(conditions=_conditions(), addresses=_list(_FREE, most=16))
-    return _whole_object(spec, status, "spec")
+    ),
+    _object(conditions=_conditions(), addresses=_list(_FREE, most=16)),
+    "spec",
+)
 
 
 def _route_schema(rule: Manifest, *, rules_default: list[Manifest] | None = None, least_rules: int = 0) -> Manifest:
@@ -229,54 +230,45 @@ def _rule(
     )
 
 
-def _http_rule() -> Manifest:
-    path = _object(
-        type=_choice("Exact", "PathPrefix", "RegularExpression", default="PathPrefix"),
-        value=_text(1024, least=0, default="/"),
-    ) | {"default": _ANY_PATH["path"]}
-    methods = ("GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH")
-    match = _object(
-        path=path,
-        headers=_HEADERS,
-        queryParams=_list(_named_value(1024), most=16) | _BY_NAME,
-        method=_choice(*methods),
-    )
-    return _rule(match, _HTTP_FILTERS, matches_default=[_ANY_PATH], timeouts=_FREE)
-
-
-def _traefik_service_schema() -> Manifest:
-    server = {
-        "name": {"type": "string"},
-        "namespace": {"type": "string"},
-        "kind": _choice("Service", "TraefikService"),
-        "port": {"x-kubernetes-int-or-string": True},
-        "weight": {"type": "integer", "minimum": 0},
-    }
-    service = {**_FREE, "required": ["name"], "properties": server}
-    copied = {**service, "properties": {**server, "percent": {"type": "integer"}}}
-    mirroring = {**service, "properties": {**server, "mirrors": {"type": "array", "items": copied}}}
-    spec = _object(
-        weighted=_object(services={"type": "array", "items": service}, sticky=_FREE),
-        mirroring=mirroring,
-        highestRandomWeight=_FREE,
-    )
-    return _object(required=("metadata", "spec"), **_HEAD, spec=spec)
-
-
-def _http_proxy_schema() -> Manifest:
-    service = {
-        **_FREE,
-        "required": ["name", "port"],
-        "properties": {
-            "name": {"type": "string"},
-            "port": _whole(1, 65_536),
-            "weight": {"type": "integer", "format": "int64", "minimum": 0},
-            "mirror": {"type": "boolean"},
-        },
-    }
-    lists = {"conditions": {"type": "array", "items": _FREE}, "services": {"type": "array", "items": service}}
-    route = {**_FREE, "properties": lists}
-    spec = _object(
-        virtualhost=_FREE, routes={"type": "array", "items": route}, includes={"type": "array", "items": _FREE}
-    )
-    return _whole_object(spec, _FREE, "metadata", "spec")
+_PATH = _object(
+    type=_choice("Exact", "PathPrefix", "RegularExpression", default="PathPrefix"),
+    value=_text(1024, least=0, default="/"),
+) | {"default": _ANY_PATH["path"]}
+_HTTP_MATCH = _object(
+    path=_PATH,
+    headers=_HEADERS,
+    queryParams=_list(_named_value(1024), most=16) | _BY_NAME,
+    method=_choice("GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"),
+)
+_HTTP_RULE = _rule(_HTTP_MATCH, _HTTP_FILTERS, matches_default=[_ANY_PATH], timeouts=_FREE)
+_SERVER = {
+    "name": {"type": "string"},
+    "namespace": {"type": "string"},
+    "kind": _choice("Service", "TraefikService"),
+    "port": {"x-kubernetes-int-or-string": True},
+    "weight": {"type": "integer", "minimum": 0},
+}
+_SERVICE = {**_FREE, "required": ["name"], "properties": _SERVER}
+_COPIED = {**_SERVICE, "properties": {**_SERVER, "percent": {"type": "integer"}}}
+_MIRRORING = {**_SERVICE, "properties": {**_SERVER, "mirrors": {"type": "array", "items": _COPIED}}}
+_TRAEFIK_SPEC = _object(
+    weighted=_object(services={"type": "array", "items": _SERVICE}, sticky=_FREE),
+    mirroring=_MIRRORING,
+    highestRandomWeight=_FREE,
+)
+_PROXIED = {
+    "name": {"type": "string"},
+    "port": _whole(1, 65_536),
+    "weight": {"type": "integer", "format": "int64", "minimum": 0},
+    "mirror": {"type": "boolean"},
+}
+_PROXIED_SERVICE = {**_FREE, "required": ["name", "port"], "properties": _PROXIED}
+_PROXY_LISTS = {
+    "conditions": {"type": "array", "items": _FREE},
+    "services": {"type": "array", "items": _PROXIED_SERVICE},
+}
+_PROXY_SPEC = _object(
+    virtualhost=_FREE,
+    routes={"type": "array", "items": {**_FREE, "properties": _PROXY_LISTS}},
+    includes={"type": "array", "items": _FREE},
+)

@@ -108,23 +108,52 @@ class ProxyRule:
         return chosen
 
 
-_Rank: TypeAlias = tuple[int, int, int, int, int]
-
-
 class _Entry(Struct, frozen=True):
-    """One match of one rule; a lower rank is tried first."""
+    """One match of one rule."""
 
-    rank: _Rank
     match: Manifest
     is_grpc: bool
     rule: ProxyRule
 
+    def rank(self) -> tuple[int, int, int, int, int]:
+        """A lower one is tried first.
+
+        Exact path, expression, longest prefix; then a method; then the number of headers; then of query parameters.
+        """
+        headers, query = self.match.get("headers") or (), self.match.get("queryParams") or ()
+        if self.is_grpc:
+            method = self.match.get("method") or {}
+            return 0, -len(method.get("service", "")), -len(method.get("method", "")), -len(headers), 0
+        path = self.match.get("path") or {}
+        order = {"Exact": 0, "RegularExpression": 1, "PathPrefix": 2}[path.get("type", "PathPrefix")]
+        return order, -len(path.get("value", "/")), 0 if "method" in self.match else 1, -len(headers), -len(query)
+
     def matches(self, request: WebRequest) -> bool:
         return (
-            (_grpc_place if self.is_grpc else _http_place)(self.match, request)
+            (self._is_called_by(request) if self.is_grpc else self._is_at(request))
             and _all_match(self.match.get("headers") or (), request.headers, lower=True)
             and _all_match(self.match.get("queryParams") or (), request.query, lower=False)
         )
+
+    def _is_at(self, request: WebRequest) -> bool:
+        path = self.match.get("path") or {}
+        value = path.get("value", "/")
+        match path.get("type", "PathPrefix"):
+            case "Exact":
+                fits = request.path == value
+            case "RegularExpression":
+                fits = re.fullmatch(value, request.path) is not None
+            case _:
+                prefix = value.rstrip("/")
+                fits = request.path == prefix or request.path.startswith(prefix + "/")
+        return fits and bool(self.match.get("method", request.method) == request.method)
+
+    def _is_called_by(self, request: WebRequest) -> bool:
+        _, service, method = (*request.path.split("/", 2), "", "")[:3]
+        wanted = self.match.get("method") or {}
+        is_pattern = wanted.get("type", "Exact") == "RegularExpression"
+        called = {"service": service, "method": method}
+        return all(name not in wanted or _fits(wanted[name], called[name], is_pattern=is_pattern) for name in called)
 
 
 class RouteTable:
@@ -136,12 +165,11 @@ class RouteTable:
             routes, key=lambda manifest: (manifest["metadata"]["creationTimestamp"], _key(manifest))
         ):
             is_grpc = manifest["kind"] != HTTP_ROUTE.kind
-            rank = _grpc_rank if is_grpc else _http_rank
             for number, rule in enumerate(manifest["spec"].get("rules") or ()):
                 parsed = _rule(manifest, rule, number)
                 matches = rule.get("matches") or [{}]
-                self._entries += [_Entry(rank(match), match, is_grpc, parsed) for match in matches]
-        self._entries.sort(key=lambda entry: entry.rank)  # stable: the oldest route first, then the order of the rules
+                self._entries += [_Entry(match, is_grpc, parsed) for match in matches]
+        self._entries.sort(key=_Entry.rank)  # stable: the oldest route first, then the order of the rules
 
     def find(self, request: WebRequest) -> ProxyRule | None:
         """The rule that matches a request; None when no route does."""
@@ -184,44 +212,6 @@ def _rule(manifest: Manifest, rule: Manifest, number: int = 0) -> ProxyRule:
 
 def _service(reference: Manifest, home: str) -> ServiceKey:
     return reference.get("namespace") or home, reference["name"]
-
-
-def _http_rank(match: Manifest) -> _Rank:
-    """Exact path, expression, longest prefix; then a method; then the number of headers; then of query parameters."""
-    path = match.get("path") or {}
-    kind, value = path.get("type", "PathPrefix"), path.get("value", "/")
-    order = {"Exact": 0, "RegularExpression": 1, "PathPrefix": 2}[kind]
-    headers, query = match.get("headers") or (), match.get("queryParams") or ()
-    return order, -len(value), 0 if "method" in match else 1, -len(headers), -len(query)
-
-
-def _grpc_rank(match: Manifest) -> _Rank:
-    method = match.get("method") or {}
-    return 0, -len(method.get("service", "")), -len(method.get("method", "")), -len(match.get("headers") or ()), 0
-
-
-def _http_place(match: Manifest, request: WebRequest) -> bool:
-    path = match.get("path") or {}
-    value = path.get("value", "/")
-    match path.get("type", "PathPrefix"):
-        case "Exact":
-            fits = request.path == value
-        case "RegularExpression":
-            fits = re.fullmatch(value, request.path) is not None
-        case _:
-            prefix = value.rstrip("/")
-            fits = request.path == prefix or request.path.startswith(prefix + "/")
-    return fits and bool(match.get("method", request.method) == request.method)
-
-
-def _grpc_place(match: Manifest, request: WebRequest) -> bool:
-    _, service, method = (*request.path.split("/", 2), "", "")[:3]
-    wanted = match.get("method") or {}
-    is_pattern = wanted.get("type", "Exact") == "RegularExpression"
-    return all(
-        name not in wanted or _fits(wanted[name], found, is_pattern=is_pattern)
-        for name, found in (("service", service), ("method", method))
-    )
 
 
 def _all_match(wanted: Iterable[Any], given: tuple[tuple[str, str], ...], *, lower: bool) -> bool:

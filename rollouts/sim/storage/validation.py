@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any
 
 from rollouts.errors import ExpressionFailed
-from rollouts.expressions import Expression, Result, compiled
+from rollouts.expressions import Result, compiled
 from rollouts.objects import Manifest
 from rollouts.sim.storage.refusals import (
     Cause,
@@ -71,6 +71,7 @@ def _map_with_defaults(value: Manifest, schema: Manifest) -> Manifest:
 
 
 _MISSING = object()
+_compiled = cache(compiled)
 
 
 def unknown_fields(value: Any, schema: Manifest, path: str = "") -> Iterator[str]:
@@ -139,14 +140,9 @@ def _holds(rule: str, new: Any, old: Any) -> bool:
     if rule.strip() == "self == oldSelf":  # needs no CEL library
         return bool(new == old)
     try:
-        return _rule(rule).truth({"self": new, "oldSelf": old})
+        return _compiled(rule, variables=("self", "oldSelf"), result=Result.TRUTH).truth({"self": new, "oldSelf": old})
     except ExpressionFailed:
         return False  # such as a field that is not there: the real server refuses that too
-
-
-@cache
-def _rule(rule: str) -> Expression:
-    return compiled(rule, variables=("self", "oldSelf"), result=Result.TRUTH)
 
 
 def _is_of_type(value: Any, wanted: str) -> bool:

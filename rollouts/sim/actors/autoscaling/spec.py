@@ -104,19 +104,17 @@ def spec_of(autoscaler: Manifest) -> AutoscalerSpec:
     spec, behavior = autoscaler["spec"], None
     if spec.get("behavior") is not None:
         behavior = Behavior(_rules(spec["behavior"]["scaleUp"]), _rules(spec["behavior"]["scaleDown"]))
-    targets = tuple(_target(metric) for metric in spec["metrics"])
-    return AutoscalerSpec(spec["minReplicas"], spec["maxReplicas"], targets, behavior)
-
-
-def _target(metric: Manifest) -> MetricTarget:
-    source = metric["type"]
-    given = metric[source[0].lower() + source[1:]]
-    if source not in ("Resource", "ContainerResource"):
-        return UnservedTarget(source, given["metric"]["name"])
-    target = given["target"]
-    average = target.get("averageValue")
-    average_milli = milli(average) if average is not None else None
-    return ResourceTarget(given["name"], given.get("container"), average_milli, target.get("averageUtilization"))
+    targets: list[MetricTarget] = []
+    for metric in spec["metrics"]:
+        source = metric["type"]
+        given = metric[source[0].lower() + source[1:]]
+        if source not in ("Resource", "ContainerResource"):
+            targets.append(UnservedTarget(source, given["metric"]["name"]))
+            continue
+        average, percent = (given["target"].get(name) for name in ("averageValue", "averageUtilization"))
+        average_milli = milli(average) if average is not None else None
+        targets.append(ResourceTarget(given["name"], given.get("container"), average_milli, percent))
+    return AutoscalerSpec(spec["minReplicas"], spec["maxReplicas"], tuple(targets), behavior)
 
 
 def _rules(rules: dict[str, Any]) -> ScalingRules:

@@ -78,7 +78,11 @@ def _instant(form: Mapping[str, str], store: SampleStore, now_s: float) -> Mappi
 
 def _range(form: Mapping[str, str], store: SampleStore) -> Mapping[str, Any]:
     start_ms, end_ms = _time_ms(form, "start"), _time_ms(form, "end")
-    step_ms = round(_seconds(form, "step") * 1000)
+    step = form.get("step", "")
+    try:
+        step_ms = round(float(step.removesuffix("s")) * 1000)
+    except ValueError:
+        raise QueryRefused(f'invalid parameter "step": cannot parse {step!r} to a valid duration') from None
     if end_ms < start_ms:
         raise QueryRefused('invalid parameter "end": end timestamp must not be before start time')
     if step_ms <= 0:
@@ -117,15 +121,6 @@ def _time_ms(form: Mapping[str, str], name: str) -> int:
     if not math.isfinite(seconds):
         raise QueryRefused(f'invalid parameter "{name}": cannot parse {text!r} to a valid timestamp')
     return round(seconds * 1000)
-
-
-def _seconds(form: Mapping[str, str], name: str) -> float:
-    """A number of seconds. Raises: QueryRefused."""
-    text = form.get(name, "")
-    try:
-        return float(text.removesuffix("s"))
-    except ValueError:
-        raise QueryRefused(f'invalid parameter "{name}": cannot parse {text!r} to a valid duration') from None
 
 
 def number_text(value: float) -> str:

@@ -54,13 +54,6 @@ _LEVELS: tuple[frozenset[str], ...] = (
 
 def parsed(query: str) -> QueryNode:
     """The query as a tree. Raises: QueryRefused."""
-    parser = _Parser(_tokens(query))
-    node = parser.expression(0)
-    parser.end()
-    return node
-
-
-def _tokens(query: str) -> list[tuple[str, str]]:
     tokens: list[tuple[str, str]] = []
     at = 0
     while at < len(query):
@@ -74,7 +67,10 @@ def _tokens(query: str) -> list[tuple[str, str]]:
         at = token.end()
     if not tokens:
         raise QueryRefused('invalid parameter "query": 1:1: parse error: no expression found in input')
-    return tokens
+    parser = _Parser(tokens)
+    node = parser.expression(0)
+    parser.end()
+    return node
 
 
 def _duration_ms(text: str) -> int:

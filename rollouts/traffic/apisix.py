@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from rollouts.core.model.traffic import Acceptance, Answer, Feature, MatchKind, NamedMatch, RequestMatch
 from rollouts.errors import Unroutable
 from rollouts.objects import Kind, Manifest
-from rollouts.traffic.codec import Context, Objects, Target
+from rollouts.traffic.codec import Objects, Target
 from rollouts.traffic.rules.rule_paths import RulePath
 from rollouts.traffic.rules.steering import Dialect, Rules, Side
 from rollouts.traffic.settings import SettingsReader
@@ -37,8 +37,7 @@ class _ApisixRoute(Dialect):
     def side(self, backend: Manifest) -> Side | None:
         if self.target.namespace != self.context.namespace:
             return None
-        sides = {self.context.stable_service: Side.STABLE, self.context.canary_service: Side.CANARY}
-        return sides.get(backend.get("serviceName", ""))
+        return self.side_of(backend.get("serviceName"))
 
     def beside(self, stable: Manifest) -> Manifest:
         return {**self._weighted(stable, None), "serviceName": self.context.canary_service}
@@ -69,6 +68,7 @@ class _ApisixRoute(Dialect):
 
 class _Apisix(Rules):
     name = "apisix"
+    dialect = _ApisixRoute
 
     def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
         read = SettingsReader(settings)
@@ -83,9 +83,6 @@ class _Apisix(Rules):
         read.done()
         return (found,)
 
-    def dialect(self, target: Target, context: Context) -> Dialect:
-        return _ApisixRoute(target, context)
-
     def supported(self, target: Target) -> frozenset[Feature]:
         return _FEATURES
 
@@ -99,9 +96,6 @@ class _Apisix(Rules):
         return (
             Acceptance(Answer.YES) if bad is None else Acceptance(Answer.NO, f"APISIX says: {bad.get('message', '')}")
         )
-
-    def gateways(self, objects: Objects, target: Target) -> tuple[str, ...]:
-        return ()
 
 
 def _expression(scope: str, want: NamedMatch) -> Manifest:

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeAlias
 
 from msgspec import Struct, field
 
-from rollouts.core.model.traffic import Acceptance, Feature, RuleSaid, Split
+from rollouts.core.model.traffic import Acceptance, Answer, Feature, RuleSaid, Split
 from rollouts.objects import Kind, Manifest
 
 LEDGER = "rollouts.dev/route"
@@ -179,3 +179,27 @@ class Provider(Protocol):
     def gateways(self, objects: Objects, target: Target) -> tuple[str, ...]:
         """The gateways whose data planes follow the route, as `namespace/name` or any name for an operator; () for unknown."""
         ...
+
+
+class SharesAlone:
+    """The answers of a `Provider` whose router splits by shares alone, and shows nothing of it. Others override them."""
+
+    def supported(self, target: Target) -> frozenset[Feature]:
+        """None."""
+        return frozenset()
+
+    def features(self, objects: Objects, target: Target) -> frozenset[Feature]:
+        """Those that any object has."""
+        return self.supported(target)
+
+    def rules(self, objects: Objects, target: Target, context: Context) -> tuple[RuleSaid, ...]:
+        """None: no data plane is compared with the object."""
+        return ()
+
+    def accepted(self, objects: Objects, target: Target) -> Acceptance:
+        """Yes, as the router writes nothing about the object that could say otherwise."""
+        return Acceptance(Answer.YES)
+
+    def gateways(self, objects: Objects, target: Target) -> tuple[str, ...]:
+        """Unknown."""
+        return ()

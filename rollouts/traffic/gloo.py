@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from rollouts.core.model.traffic import Acceptance, Answer, Feature
+from rollouts.core.model.traffic import Acceptance, Answer
 from rollouts.objects import Kind, Manifest
-from rollouts.traffic.codec import Context, Objects, Target
+from rollouts.traffic.codec import Objects, Target
 from rollouts.traffic.rules.rule_paths import RulePath
 from rollouts.traffic.rules.steering import Dialect, Rules, Side
 from rollouts.traffic.settings import SettingsReader
@@ -43,8 +43,7 @@ class _RouteTable(Dialect):
         reference = ((backend.get("destination") or {}).get("kube") or {}).get("ref") or {}
         if (reference.get("namespace") or self.target.namespace) != self.context.namespace:
             return None
-        sides = {self.context.stable_service: Side.STABLE, self.context.canary_service: Side.CANARY}
-        return sides.get(reference.get("name", ""))
+        return self.side_of(reference.get("name"))
 
     def beside(self, stable: Manifest) -> Manifest:
         kube = stable["destination"]["kube"]
@@ -55,6 +54,7 @@ class _RouteTable(Dialect):
 
 class _Gloo(Rules):
     name = "gloo"
+    dialect = _RouteTable
 
     def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
         read = SettingsReader(settings)
@@ -74,20 +74,11 @@ class _Gloo(Rules):
         read.done()
         return found
 
-    def dialect(self, target: Target, context: Context) -> Dialect:
-        return _RouteTable(target, context)
-
-    def supported(self, target: Target) -> frozenset[Feature]:
-        return frozenset()
-
     def accepted(self, objects: Objects, target: Target) -> Acceptance:
         """No when Gloo reports Rejected. Its states are by Pod and have no generation, so Accepted may be an old state."""
         told = (objects.user.get("status") or {}).get("statuses") or {}
         bad = next((each for each in told.values() if str(each.get("state")) in ("2", "Rejected")), None)
         return Acceptance(Answer.YES) if bad is None else Acceptance(Answer.NO, f"Gloo says: {bad.get('reason', '')}")
-
-    def gateways(self, objects: Objects, target: Target) -> tuple[str, ...]:
-        return ()
 
 
 PROVIDER = _Gloo()

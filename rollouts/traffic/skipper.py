@@ -4,6 +4,7 @@ Weights of other Services in it stay as they are. Skipper splits a path by the w
 Source: Skipper, kubernetes/ingress-usage, "Blue-Green deployments".
 
 Skipper polls its routes every 3 s (`-source-poll-timeout`, 3000 by default); behind a routesrv two such polls follow each other.
+It writes nothing about routes into the Ingress.
 """
 
 from __future__ import annotations
@@ -13,10 +14,9 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from rollouts.core.model.traffic import Acceptance, Answer
 from rollouts.errors import Unroutable
 from rollouts.objects import Kind, Manifest
-from rollouts.traffic.codec import Context, Objects, Target
+from rollouts.traffic.codec import Context, Target
 from rollouts.traffic.rules.annotations import OneAnnotation
 from rollouts.traffic.rules.weights import WeightPair, weights_for
 from rollouts.traffic.settings import SettingsReader
@@ -53,13 +53,6 @@ class _Skipper(OneAnnotation):
         pair = weights_for(share, users=_pair(weights, context), most=_WEIGHT_MOST, fixed_total=bool(others))
         said = {**weights, context.stable_service: pair.stable, context.canary_service: pair.canary}
         return json.dumps(said, separators=(",", ":"))
-
-    def accepted(self, objects: Objects, target: Target) -> Acceptance:
-        """Always yes: Skipper writes nothing about routes into the Ingress."""
-        return Acceptance(Answer.YES)
-
-    def gateways(self, objects: Objects, target: Target) -> tuple[str, ...]:
-        return ()
 
 
 def _check_backends(user: Manifest, context: Context) -> None:

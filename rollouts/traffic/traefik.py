@@ -1,7 +1,7 @@
 """Traefik: weights of `spec.weighted.services` in the TraefikService that the user's IngressRoute or HTTPRoute points at.
 
-Traefik writes no status. It applies a change within `providersThrottleDuration`, 2 s by default (measured: 1.8 to 2.0 s when
-another change came before). Source: Traefik v3.7 CRDs.
+Traefik writes no status, not even that an object is wrong. It applies a change within `providersThrottleDuration`, 2 s by
+default (measured: 1.8 to 2.0 s when another change came before). Source: Traefik v3.7 CRDs.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from rollouts.core.model.traffic import Acceptance, Answer, Feature
 from rollouts.objects import Kind, Manifest
-from rollouts.traffic.codec import Context, Objects, Target
+from rollouts.traffic.codec import Target
 from rollouts.traffic.rules.rule_paths import RulePath
 from rollouts.traffic.rules.steering import Dialect, Rules, Side
 from rollouts.traffic.settings import SettingsReader
@@ -36,8 +35,7 @@ class _Weighted(Dialect):
         here = backend.get("namespace") or self.target.namespace
         if backend.get("kind", "Service") != "Service" or here != self.context.namespace:
             return None
-        sides = {self.context.stable_service: Side.STABLE, self.context.canary_service: Side.CANARY}
-        return sides.get(backend.get("name", ""))
+        return self.side_of(backend.get("name"))
 
     def beside(self, stable: Manifest) -> Manifest:
         return {**self._weighted(stable, None), "name": self.context.canary_service}
@@ -45,6 +43,7 @@ class _Weighted(Dialect):
 
 class _Traefik(Rules):
     name = "traefik"
+    dialect = _Weighted
 
     def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
         read = SettingsReader(settings)
@@ -52,19 +51,6 @@ class _Traefik(Rules):
         target = Target(kinds=KINDS, namespace=namespace, name=name, settle_s=_SETTLE_S)
         read.done()
         return (target,)
-
-    def dialect(self, target: Target, context: Context) -> Dialect:
-        return _Weighted(target, context)
-
-    def supported(self, target: Target) -> frozenset[Feature]:
-        return frozenset()
-
-    def accepted(self, objects: Objects, target: Target) -> Acceptance:
-        """Always yes: Traefik writes nothing on the object, not even that it is wrong."""
-        return Acceptance(Answer.YES)
-
-    def gateways(self, objects: Objects, target: Target) -> tuple[str, ...]:
-        return ()
 
 
 PROVIDER = _Traefik()

@@ -47,7 +47,14 @@ class Action(Struct, frozen=True):
 
     def pair(self, context: Context) -> WeightPair:
         """The weights of the two Services; a target group without a weight has 1. Raises: Unroutable."""
-        weights = {service_of(each): _weight(each) for each in self.groups}
+        weights: dict[str | None, int] = {}
+        for group in self.groups:
+            weight = get(group, "weight", 1)
+            if not isinstance(weight, int) or isinstance(weight, bool) or weight < 0:
+                raise Unroutable(
+                    f"its action has a weight that is not a whole number, {weight!r}; correct the annotation"
+                )
+            weights[service_of(group)] = weight
         needed = (context.stable_service, *([context.canary_service] if context.ping_pong else []))
         for service in needed:
             if service not in weights:
@@ -101,10 +108,3 @@ def _key(value: Any, name: str) -> str | None:
     if len(found) > 1:
         raise Unroutable(f"its action has both {' and '.join(found)}; keep one of them")
     return found[0] if found else None
-
-
-def _weight(group: Manifest) -> int:
-    found = get(group, "weight", 1)
-    if isinstance(found, int) and not isinstance(found, bool) and found >= 0:
-        return found
-    raise Unroutable(f"its action has a weight that is not a whole number, {found!r}; correct the annotation")

@@ -6,7 +6,8 @@ Balancer Controller v2, ingress annotations.
 
 That controller applies changes to one load balancer after another, and AWS's API makes it wait; then the load balancer's nodes
 follow. Its users saw 40 s and more until a change was applied, and minutes when the API throttled (issues 1080, 2070 and 3588 of
-kubernetes-sigs/aws-load-balancer-controller). Nothing in the cluster shows when a change is live; AWS does (`probes/alb.py`).
+kubernetes-sigs/aws-load-balancer-controller). Nothing in the cluster shows when a change is live: the controller writes Events
+and an address, and nothing about a generation. AWS shows it (`probes/alb.py`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.grammar import KEY_NAME_MOST, is_object_name
-from rollouts.core.model.traffic import Acceptance, Answer, RuleSaid
+from rollouts.core.model.traffic import RuleSaid
 from rollouts.errors import Unroutable
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.alb.action import Action, service_of, weighted
@@ -104,13 +105,6 @@ class _Alb(OneAnnotation):
     def rules(self, objects: Objects, target: Target, context: Context) -> tuple[RuleSaid, ...]:
         root, prefix = _root(target, context), target.options["prefix"]
         return rules_of(objects.user, context, root=root, prefix=prefix)
-
-    def accepted(self, objects: Objects, target: Target) -> Acceptance:
-        """Always yes: the load balancer's controller writes Events and an address, but nothing about this generation."""
-        return Acceptance(Answer.YES)
-
-    def gateways(self, objects: Objects, target: Target) -> tuple[str, ...]:
-        return ()
 
 
 def _group(service: str, target: Target, weight: int) -> Manifest:

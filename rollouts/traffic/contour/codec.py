@@ -21,7 +21,7 @@ from rollouts.core.model.traffic import (
 )
 from rollouts.errors import Unroutable
 from rollouts.objects import Kind, Manifest
-from rollouts.traffic.codec import Context, Objects, Target
+from rollouts.traffic.codec import Objects, Target
 from rollouts.traffic.contour.conditions import cookie, header, is_path, path_of, query, request_of
 from rollouts.traffic.rules.rule_paths import RulePath
 from rollouts.traffic.rules.steering import Dialect, Rules, Side
@@ -44,8 +44,7 @@ class _HttpProxy(Dialect):
     def side(self, backend: Manifest) -> Side | None:
         if backend.get("mirror") or self.target.namespace != self.context.namespace:
             return None
-        sides = {self.context.stable_service: Side.STABLE, self.context.canary_service: Side.CANARY}
-        return sides.get(backend.get("name", ""))
+        return self.side_of(backend.get("name"))
 
     def beside(self, stable: Manifest) -> Manifest:
         return {**self._weighted(stable, None), "name": self.context.canary_service}
@@ -109,6 +108,7 @@ class _HttpProxy(Dialect):
 
 class _Contour(Rules):
     name = "contour"
+    dialect = _HttpProxy
 
     def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
         read = SettingsReader(settings)
@@ -123,9 +123,6 @@ class _Contour(Rules):
         read.done()
         return found
 
-    def dialect(self, target: Target, context: Context) -> Dialect:
-        return _HttpProxy(target, context)
-
     def supported(self, target: Target) -> frozenset[Feature]:
         return _FEATURES
 
@@ -139,9 +136,6 @@ class _Contour(Rules):
             return Acceptance(Answer.YES)
         told = [valid.get("message"), *(each.get("message") for each in valid.get("errors") or ())]
         return Acceptance(Answer.NO, f"Contour says: {'; '.join(filter(None, told))}")
-
-    def gateways(self, objects: Objects, target: Target) -> tuple[str, ...]:
-        return ()
 
 
 PROVIDER = _Contour()

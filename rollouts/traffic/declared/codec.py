@@ -73,22 +73,31 @@ def declared(declaration: Mapping[str, Any]) -> Declared:
         why = f"has {len(text)} bytes, and at most {SPEC_BYTES_MAX} are allowed; remove tests, or make their objects smaller"
         raise SpecInvalid((SpecProblem("tests", why),))
     read = SettingsReader(declaration)
-    match, weight = read.part("match"), read.part("weight")
-    places, service = read.text("backends", needed=True), _service(read, declaration)
+    match, weight, places = read.part("match"), read.part("weight"), read.text("backends", needed=True)
+    if isinstance(declaration.get("service"), Mapping):
+        service = _named(read.part("service")) or Named()
+    else:
+        service = Named(tuple(read.text("service", needed=True).split(".")))
     space = _named(read.part("serviceNamespace"))
     header = read_header(read.part("header"), places=places)
+    name, kinds = read.text("name", needed=True), _kinds(match) if match is not None else ()
+    weight_field = "weight" if weight is None else weight.text("path", default="weight")
+    dialect = _dialect(read, places, (service, space), weight, header)
+    accepts, seconds = _acceptance(read.part("accepted")), read.number("settleSeconds", default=-1)
+    if seconds == 0 or seconds > SETTLE_MAX_S:
+        read.refuse("settleSeconds", f"must be 1 to {SETTLE_MAX_S}")
     found = Declared(
         declaration=text,
-        name=read.text("name", needed=True),
-        kinds=_kinds(match) if match is not None else (),
+        name=name,
+        kinds=kinds,
         backends=places,
-        weight="weight" if weight is None else weight.text("path", default="weight"),
+        weight=weight_field,
         service=service,
         service_namespace=space,
-        dialect_of=_dialect(read, places, (service, space), weight, header),
+        dialect_of=dialect,
         header=header,
-        accepts=_acceptance(read.part("accepted")),
-        settle_s=_settle_s(read),
+        accepts=accepts,
+        settle_s=float(seconds) if seconds > 0 else None,
         live=read_probe(read.part("live")),
     )
     if match is None:
@@ -237,10 +246,6 @@ class Declared(Rules):
             return _by_expression(self.accepts.expression, user)
         return _by_condition(self.accepts, user, generation)
 
-    def gateways(self, objects: Objects, target: Target) -> tuple[str, ...]:
-        """(): the gateways are not known."""
-        return ()
-
 
 def _by_expression(expression: Expression, user: Manifest) -> Acceptance:
     try:
@@ -286,14 +291,6 @@ def _kinds(match: SettingsReader) -> tuple[Kind, ...]:
     return tuple(Kind(group, version, kind, plural) for version in versions)
 
 
-def _service(read: SettingsReader, declaration: Mapping[str, Any]) -> Named:
-    if not isinstance(declaration.get("service"), Mapping):
-        return Named(tuple(read.text("service", needed=True).split(".")))
-    named = _named(read.part("service"))
-    assert named is not None  # noqa: S101 - the check above shows that it is an object
-    return named
-
-
 def _named(part: SettingsReader | None) -> Named | None:
     if part is None:
         return None
@@ -327,13 +324,6 @@ def _compiled(part: SettingsReader, source: str, *, variable: str, result: Resul
     except ExpressionInvalid as error:
         part.refuse("cel", str(error))
         return None
-
-
-def _settle_s(read: SettingsReader) -> float | None:
-    seconds = read.number("settleSeconds", default=-1)
-    if seconds == 0 or seconds > SETTLE_MAX_S:
-        read.refuse("settleSeconds", f"must be 1 to {SETTLE_MAX_S}")
-    return float(seconds) if seconds > 0 else None
 
 
 def _dialect(
@@ -389,8 +379,7 @@ class _Backends(Dialect):
         named = self.space.of(backend) if self.space is not None else ""
         if (named or self.target.namespace) != self.context.namespace:
             return None
-        sides = {self.context.stable_service: Side.STABLE, self.context.canary_service: Side.CANARY}
-        return sides.get(name) if (name := self.service.of(backend)) else None
+        return self.side_of(self.service.of(backend))
 
     def read(self, user: Manifest) -> Split:
         found = Dialect.read(self, user)

@@ -23,7 +23,7 @@ from rollouts.traffic.gateway_api.mirrors import copied_percents, with_mirror, w
 from rollouts.traffic.gateway_api.parents import gateways_of, taken_by_parents
 from rollouts.traffic.gateway_api.settings import ROUTE_KINDS, targets_of
 from rollouts.traffic.rules.rule_paths import RulePath
-from rollouts.traffic.rules.steering import Dialect, Rules, Side
+from rollouts.traffic.rules.steering import Rules, Side
 from rollouts.traffic.rules.warming import Warming
 
 KINDS = ROUTE_KINDS
@@ -45,8 +45,7 @@ class _Route(Warming):
             or here != self.context.namespace
         ):
             return None
-        sides = {self.context.stable_service: Side.STABLE, self.context.canary_service: Side.CANARY}
-        return sides.get(backend.get("name", ""))
+        return self.side_of(backend.get("name"))
 
     def beside(self, stable: Manifest) -> Manifest:
         return {**self._weighted(stable, None), "name": self.context.canary_service}
@@ -109,12 +108,10 @@ class _Route(Warming):
 
 class _GatewayApi(Rules):
     name = "gatewayAPI"
+    dialect = _Route
 
     def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
         return targets_of(settings, namespace=namespace)
-
-    def dialect(self, target: Target, context: Context) -> Dialect:
-        return _Route(target, context)
 
     def supported(self, target: Target) -> frozenset[Feature]:
         return {"HTTPRoute": _HTTP, "GRPCRoute": _GRPC}.get(target.kinds[0].kind, frozenset())

@@ -14,7 +14,7 @@ _RULES_MOST, _MATCHES_MOST, _MATCHES_IN_ALL, _CONDITIONS_MOST, _FILTERS_MOST, _B
 def check_limits(user: Manifest) -> None:
     """Raises: Unroutable for a route that the API server would refuse."""
     rules: list[Manifest] = user["spec"]["rules"]
-    if any(_replaces_prefix(each) and not _has_one_prefix(each) for each in rules):
+    if any(map(_replaces_other_than_one_prefix, rules)):
         raise Unroutable(
             "a rule with replacePrefixMatch has exactly one match, of a PathPrefix; remove exact paths, regular expressions "
             "and further matches from the step, or name the other rules in the spec"
@@ -37,11 +37,7 @@ def check_limits(user: Manifest) -> None:
             )
 
 
-def _replaces_prefix(rule: Manifest) -> bool:
-    rewrites = [each.get("urlRewrite") or {} for each in rule.get("filters") or ()]
-    return any((each.get("path") or {}).get("type") == "ReplacePrefixMatch" for each in rewrites)
-
-
-def _has_one_prefix(rule: Manifest) -> bool:
+def _replaces_other_than_one_prefix(rule: Manifest) -> bool:
+    rewrites = [(each.get("urlRewrite") or {}).get("path") or {} for each in rule.get("filters") or ()]
     paths = [(each.get("path") or {}).get("type", "PathPrefix") for each in rule.get("matches") or [{}]]
-    return paths == ["PathPrefix"]
+    return any(each.get("type") == "ReplacePrefixMatch" for each in rewrites) and paths != ["PathPrefix"]

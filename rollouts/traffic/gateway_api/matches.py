@@ -35,12 +35,12 @@ def are_all(wanted: Sequence[RequestMatch], own: Sequence[Manifest], *, grpc: bo
     """Whether every request of `own` matches one of `wanted`; an empty `wanted` matches all requests. Raises: Unroutable."""
     if not wanted:
         return True
-    narrowed = narrowed_matches(own, wanted, grpc=grpc)
-    return all(any(_same(match, other) for other in narrowed) for match in own or [{}])
+    narrowed = [_with_path(match) for match in narrowed_matches(own, wanted, grpc=grpc)]
+    return all(_with_path(match) in narrowed for match in own or [{}])
 
 
-def _same(match: Manifest, other: Manifest) -> bool:
-    return {**match, "path": match.get("path") or _ALL_PATHS} == {**other, "path": other.get("path") or _ALL_PATHS}
+def _with_path(match: Manifest) -> Manifest:
+    return {**match, "path": match.get("path") or _ALL_PATHS}
 
 
 def request_of(match: Manifest, *, grpc: bool) -> RequestMatch:
@@ -186,11 +186,8 @@ def _headers(want: RequestMatch) -> list[Manifest]:
         raise Unroutable(
             "the Gateway API can match one cookie at most, because all cookies are one header; keep one of them"
         )
-    return [*map(_condition, want.headers), *map(_cookie, want.cookies)]
-
-
-def _cookie(cookie: NamedMatch) -> Manifest:
-    return {"type": "RegularExpression", "name": "cookie", "value": cookie_pattern(cookie)}
+    cookies = [{"type": "RegularExpression", "name": "cookie", "value": cookie_pattern(each)} for each in want.cookies]
+    return [*map(_condition, want.headers), *cookies]
 
 
 def _condition(want: NamedMatch) -> Manifest:
@@ -203,7 +200,8 @@ def _named(own: Any, more: list[Manifest], *, header: bool) -> list[Manifest] | 
     """Both lists as one, each name once; None when a name would need two values."""
     found: list[Manifest] = list(own or ())
     for want in more:
-        same = next((each for each in found if _same_name(each["name"], want["name"], header=header)), None)
+        name = str.lower if header else str
+        same = next((each for each in found if name(each["name"]) == name(want["name"])), None)
         if same is None:
             found.append(want)
         elif (kinds := {same.get("type", "Exact"), want["type"]}) and same.get("value") != want["value"]:
@@ -213,7 +211,3 @@ def _named(own: Any, more: list[Manifest], *, header: bool) -> list[Manifest] | 
                 f"a rule matches {want['name']} already, and a match can have each name once; use another name"
             )
     return found
-
-
-def _same_name(one: str, other: str, *, header: bool) -> bool:
-    return one.lower() == other.lower() if header else one == other

@@ -32,12 +32,13 @@ def without_mirrors(rule: Manifest, is_ours: Callable[[Manifest], bool]) -> Mani
 
 def copied_percents(rule: Manifest, is_canary: Callable[[Manifest], bool]) -> tuple[Fraction, ...]:
     """For each mirror of a rule to the canary Service, the percentage of requests that it copies."""
-    mirrors = [each.get("requestMirror") or {} for each in rule.get("filters") or ()]
-    return tuple(_percent(each) for each in mirrors if is_canary(each.get("backendRef") or {}))
-
-
-def _percent(mirror: Manifest) -> Fraction:
-    if (part := mirror.get("fraction")) is not None:
-        return 100 * Fraction(int(part.get("numerator", 0)), int(part.get("denominator") or 100))
-    percent = mirror.get("percent")
-    return Fraction(100 if percent is None else percent)
+    percents = []
+    for each in rule.get("filters") or ():
+        mirror = each.get("requestMirror") or {}
+        if not is_canary(mirror.get("backendRef") or {}):
+            continue
+        if (part := mirror.get("fraction")) is not None:
+            percents.append(100 * Fraction(int(part.get("numerator", 0)), int(part.get("denominator") or 100)))
+        else:
+            percents.append(Fraction(100 if mirror.get("percent") is None else mirror["percent"]))
+    return tuple(percents)

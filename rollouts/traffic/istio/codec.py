@@ -2,6 +2,7 @@
 
 Istio tries routes in order, so a managed route goes right before the one that it copies. Other destinations stay as they are.
 The two sides are two hosts, or two subsets of one host that a DestinationRule has (`subsets.py`).
+Istio writes no status by default (PILOT_ENABLE_STATUS), and its webhook refuses invalid objects, so each counts as accepted.
 Source: istio.io/api v1.28, networking/v1 VirtualService: weights are relative, and one destination alone needs none.
 """
 
@@ -11,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from rollouts.core.model.traffic import Acceptance, Answer, Feature, MirrorRoute, RequestMatch, Split
+from rollouts.core.model.traffic import Feature, MirrorRoute, RequestMatch, Split
 from rollouts.errors import Unroutable
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import Context, Destination, Objects, Op, Target
@@ -96,6 +97,7 @@ class _VirtualService(Dialect):
 
 class _Istio(Rules):
     name = "istio"
+    dialect = _VirtualService
 
     def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
         return targets_of(settings, namespace=namespace)
@@ -111,18 +113,11 @@ class _Istio(Rules):
     def release(self, objects: Objects, target: Target, context: Context) -> tuple[Op, ...]:
         return released(objects.user) if _is_rule(target) else super().release(objects, target, context)
 
-    def dialect(self, target: Target, context: Context) -> Dialect:
-        return _VirtualService(target, context)
-
     def supported(self, target: Target) -> frozenset[Feature]:
         return _HTTP_FEATURES
 
     def features(self, objects: Objects, target: Target) -> frozenset[Feature]:
         return _HTTP_FEATURES if (objects.user.get("spec") or {}).get("http") else frozenset()
-
-    def accepted(self, objects: Objects, target: Target) -> Acceptance:
-        """Always yes: Istio writes no status by default (PILOT_ENABLE_STATUS), and its webhook refuses invalid objects."""
-        return Acceptance(Answer.YES)
 
     def gateways(self, objects: Objects, target: Target) -> tuple[str, ...]:
         named = (objects.user.get("spec") or {}).get("gateways") or ()

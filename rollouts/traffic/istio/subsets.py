@@ -130,14 +130,13 @@ def _subset(rule: Manifest, name: str) -> Manifest:
 
 
 def _with_labels(rule: Manifest, name: str, labels: Mapping[str, Any] | None) -> Manifest:
-    subsets = [_labelled(each, labels) if each.get("name") == name else each for each in _subsets(rule)]
+    subsets = _subsets(rule)
+    for at, subset in enumerate(subsets):
+        if subset.get("name") == name and labels is None:
+            subsets[at] = {field: value for field, value in subset.items() if field != "labels"}
+        elif subset.get("name") == name:
+            subsets[at] = {**subset, "labels": dict(labels or {})}
     return {**rule, "spec": {**rule["spec"], "subsets": subsets}}
-
-
-def _labelled(subset: Manifest, labels: Mapping[str, Any] | None) -> Manifest:
-    if labels is None:
-        return {field: value for field, value in subset.items() if field != "labels"}
-    return {**subset, "labels": dict(labels)}
 
 
 def _notes(rule: Manifest) -> _Notes:

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from rollouts.core.model.traffic import Acceptance, Answer, Feature, MatchKind, NamedMatch, RuleSaid, Split
+from rollouts.core.model.traffic import Feature, MatchKind, Split
 from rollouts.errors import Unroutable
 from rollouts.objects import Manifest
-from rollouts.traffic.codec import ApplyOwned, Context, DeleteOwned, Objects, Op, Target
+from rollouts.traffic.codec import ApplyOwned, Context, DeleteOwned, Objects, Op, SharesAlone, Target
 from rollouts.traffic.nginx.settings import INGRESS_KINDS, targets_of
 from rollouts.traffic.rules.ledger import Ledger, ledger_of, with_ledger
 from rollouts.traffic.rules.text_matches import as_regex
@@ -27,16 +27,15 @@ _WEIGHT = re.compile(r"[0-9]{1,9}")
 _FEATURES = frozenset({Feature.HEADER, Feature.HEADER_REGEX})
 
 
-class _Nginx:
+class _Nginx(SharesAlone):
+    """Its counters tell requests by Ingress and Service, so no rules are compared with them."""
+
     name = "nginx"
 
     def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
         return targets_of(settings, namespace=namespace)
 
     def supported(self, target: Target) -> frozenset[Feature]:
-        return _FEATURES
-
-    def features(self, objects: Objects, target: Target) -> frozenset[Feature]:
         return _FEATURES
 
     def read(self, objects: Objects, target: Target, context: Context) -> Split:
@@ -75,17 +74,6 @@ class _Nginx:
     def release(self, objects: Objects, target: Target, context: Context) -> tuple[Op, ...]:
         return () if objects.owned is None else (DeleteOwned(),)
 
-    def rules(self, objects: Objects, target: Target, context: Context) -> tuple[RuleSaid, ...]:
-        """None: its counters tell requests by Ingress and Service, so those of other paths do not count."""
-        return ()
-
-    def accepted(self, objects: Objects, target: Target) -> Acceptance:
-        """Always yes: an Ingress has no generation in its status."""
-        return Acceptance(Answer.YES)
-
-    def gateways(self, objects: Objects, target: Target) -> tuple[str, ...]:
-        return ()
-
 
 def _owned(rules: list[Manifest], user: Manifest, target: Target, split: Split) -> Manifest:
     annotations = {**target.options["annotations"], **_canary_annotations(split, target)}
@@ -114,34 +102,29 @@ def _canary_annotations(split: Split, target: Target) -> dict[str, str]:
         match = split.matches[0].match
         if len(split.matches) > 1 or len(headers) != 1 or match.cookies or match.query or match.path or match.method:
             raise Unroutable("a canary Ingress matches one header in one route; keep one of them")
-        found |= _header_annotations(headers[0])
+        (header,) = headers
+        found["canary-by-header"] = header.name
+        if header.value.kind is MatchKind.EXACT:
+            found["canary-by-header-value"] = header.value.value
+        else:
+            found["canary-by-header-pattern"] = as_regex(header.value)
     return {f"{prefix}/{name}": text for name, text in found.items()}
-
-
-def _header_annotations(header: NamedMatch) -> dict[str, str]:
-    if header.value.kind is MatchKind.EXACT:
-        return {"canary-by-header": header.name, "canary-by-header-value": header.value.value}
-    return {"canary-by-header": header.name, "canary-by-header-pattern": as_regex(header.value)}
 
 
 def _canary_rules(user: Manifest, context: Context) -> list[Manifest]:
     """The user's rules for the stable Service, changed to lead to the canary Service. Raises: Unroutable when there are none."""
     found: list[Manifest] = []
     for rule in (user.get("spec") or {}).get("rules") or ():
-        paths = [_to_canary(each, context) for each in (rule.get("http") or {}).get("paths") or ()]
-        kept = [each for each in paths if each is not None]
-        if kept:
-            found.append({**{name: rule[name] for name in ("host",) if name in rule}, "http": {"paths": kept}})
+        paths = []
+        for path in (rule.get("http") or {}).get("paths") or ():
+            service = (path.get("backend") or {}).get("service") or {}
+            if service.get("name") == context.stable_service:
+                paths.append({**path, "backend": {"service": {**service, "name": context.canary_service}}})
+        if paths:
+            found.append({**({"host": rule["host"]} if "host" in rule else {}), "http": {"paths": paths}})
     if not found:
         raise Unroutable(f"none of its paths leads to Service {context.stable_service}; change one so that it does")
     return found
-
-
-def _to_canary(path: Manifest, context: Context) -> Manifest | None:
-    service = (path.get("backend") or {}).get("service") or {}
-    if service.get("name") != context.stable_service:
-        return None
-    return {**path, "backend": {"service": {**service, "name": context.canary_service}}}
 
 
 def _covers(there: Any, wanted: Any) -> bool:

@@ -8,15 +8,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from fractions import Fraction
 
-from rollouts.core.model.traffic import Feature, RuleSaid, Split
+from rollouts.core.model.traffic import Split
 from rollouts.errors import Unroutable
 from rollouts.objects import Manifest
-from rollouts.traffic.codec import Context, Objects, Op, Target
+from rollouts.traffic.codec import Context, Objects, Op, SharesAlone, Target
 from rollouts.traffic.rules.difference import patch_of
 from rollouts.traffic.rules.ledger import NOTHING, Ledger, NotedAnnotation, ledger_of, with_annotation, with_ledger
 
 
-class OneAnnotation(ABC):
+class OneAnnotation(SharesAlone, ABC):
     """A provider (`codec.Provider`), as far as it follows from the meaning of the annotation's text."""
 
     @abstractmethod
@@ -30,14 +30,6 @@ class OneAnnotation(ABC):
     @abstractmethod
     def text(self, before: str | None, share: Fraction, user: Manifest, target: Target, context: Context) -> str:
         """The text for `share`, with everything else as in `before`. Raises: Unroutable."""
-
-    def supported(self, target: Target) -> frozenset[Feature]:
-        """See `codec.Provider`."""
-        return frozenset()
-
-    def features(self, objects: Objects, target: Target) -> frozenset[Feature]:
-        """See `codec.Provider`."""
-        return self.supported(target)
 
     def read(self, objects: Objects, target: Target, context: Context) -> Split:
         """See `codec.Provider`."""
@@ -59,10 +51,6 @@ class OneAnnotation(ABC):
     def release(self, objects: Objects, target: Target, context: Context) -> tuple[Op, ...]:
         """See `codec.Provider`."""
         return patch_of(objects.user, _without_us(objects.user))
-
-    def rules(self, objects: Objects, target: Target, context: Context) -> tuple[RuleSaid, ...]:
-        """See `codec.Provider`."""
-        return ()
 
     def _with_us(self, pristine: Manifest, target: Target, context: Context, want: Split) -> Manifest:
         name = self.annotation(target, context)

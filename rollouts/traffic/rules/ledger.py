@@ -17,8 +17,10 @@ from rollouts.core.model.traffic import MatchKind, MatchRoute, MirrorRoute, Name
 from rollouts.objects import Manifest
 from rollouts.traffic.codec import LEDGER, Destination, destination_of
 
+Weight: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
-class Noted(Struct, frozen=True, kw_only=True):
+
+class Noted(Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True):
     """What we changed in one pair of backends.
 
     Args:
@@ -29,13 +31,13 @@ class Noted(Struct, frozen=True, kw_only=True):
     """
 
     rule: str
-    stable: int | None
-    canary: int | None
+    stable: Weight | None
+    canary: Weight | None
     added: bool
-    wrote: tuple[int, int]
+    wrote: tuple[Weight, Weight]
 
 
-class NotedAnnotation(Struct, frozen=True):
+class NotedAnnotation(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """One annotation: the text that the user wrote, None for none, and the text that we wrote."""
 
     annotation: str
@@ -76,12 +78,7 @@ def ledger_of(user: Manifest) -> Ledger:
         return NOTHING
     return Ledger(
         between=(destination_of(noted.between[0]), destination_of(noted.between[1])) if noted.between else None,
-        pairs=tuple(
-            [
-                Noted(rule=rule, stable=stable, canary=canary, added=added, wrote=wrote)
-                for rule, stable, canary, added, wrote in noted.pairs
-            ]
-        ),
+        pairs=noted.pairs,
         matches=tuple([MatchRoute(name, match.read()) for name, match in noted.matches]),
         mirrors=tuple(
             [
@@ -90,7 +87,7 @@ def ledger_of(user: Manifest) -> Ledger:
             ]
         ),
         made=noted.made,
-        texts=tuple([NotedAnnotation(name, before, wrote) for name, before, wrote in noted.texts]),
+        texts=noted.texts,
         sticky=Sticky(*noted.sticky) if noted.sticky else None,
         share=Fraction(noted.share),
     )
@@ -119,11 +116,11 @@ def with_annotation(user: Manifest, annotation: str, text: str | None) -> Manife
 def _text(ledger: Ledger) -> str:
     said: dict[str, Any] = {
         "between": [str(each) for each in ledger.between or ()],
-        "pairs": [[each.rule, each.stable, each.canary, each.added, each.wrote] for each in ledger.pairs],
+        "pairs": msgspec.to_builtins(ledger.pairs),
         "matches": [[each.name, _told(each.match)] for each in ledger.matches],
         "mirrors": [[each.name, list(map(_told, each.matches)), each.percent] for each in ledger.mirrors],
         "made": ledger.made,
-        "texts": [[each.annotation, each.before, each.wrote] for each in ledger.texts],
+        "texts": msgspec.to_builtins(ledger.texts),
         "sticky": [ledger.sticky.cookie, ledger.sticky.digits, ledger.sticky.seed] if ledger.sticky else (),
         "share": str(ledger.share) if ledger.sticky else "",
     }
@@ -145,8 +142,6 @@ def _text_json(text: TextMatch | None) -> list[str]:
     return [] if text is None else [text.kind.value, text.value]
 
 
-_Weight: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
-_Pair: TypeAlias = tuple[str, _Weight | None, _Weight | None, bool, tuple[_Weight, _Weight]]
 _Text: TypeAlias = tuple[MatchKind, str]
 _NamedText: TypeAlias = tuple[str, MatchKind, str]
 
@@ -179,11 +174,11 @@ class _Wire(Struct, frozen=True):
     fraction too, which takes hours."""
 
     between: tuple[str, str] | None = None
-    pairs: Annotated[tuple[_Pair, ...], msgspec.Meta(max_length=1_024)] = ()
+    pairs: Annotated[tuple[Noted, ...], msgspec.Meta(max_length=1_024)] = ()
     matches: tuple[tuple[str, _Match], ...] = ()
     mirrors: tuple[tuple[str, tuple[_Match, ...], Annotated[int, msgspec.Meta(ge=0, le=100)]], ...] = ()
     made: tuple[str, ...] = ()
-    texts: tuple[tuple[str, str | None, str], ...] = ()
+    texts: tuple[NotedAnnotation, ...] = ()
     sticky: tuple[str, str, str] | None = None
     share: Annotated[str, msgspec.Meta(pattern="^(0|[0-9]{1,18}/[1-9][0-9]{0,17}|1)$")] = "0"
 

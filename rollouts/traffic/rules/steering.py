@@ -17,11 +17,11 @@ from typing import Any, ClassVar
 
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.revision import canonical_json, short_hash
-from rollouts.core.model.traffic import Feature, MirrorRoute, RequestMatch, RuleSaid, Split
+from rollouts.core.model.traffic import MirrorRoute, RequestMatch, RuleSaid, Split
 from rollouts.core.routing.stickiness import as_said
 from rollouts.errors import Unroutable
 from rollouts.objects import Manifest
-from rollouts.traffic.codec import Context, Objects, Op, Target
+from rollouts.traffic.codec import Context, Objects, Op, SharesAlone, Target
 from rollouts.traffic.rules.difference import patch_of
 from rollouts.traffic.rules.ledger import NOTHING, Ledger, Noted, ledger_of, with_ledger
 from rollouts.traffic.rules.rule_paths import RulePath, RulePlace, put_rules, rules_at
@@ -68,6 +68,10 @@ class Dialect(ABC):
     @abstractmethod
     def side(self, backend: Manifest) -> Side | None:
         """Whether this is the stable or the canary backend; None for any other."""
+
+    def side_of(self, service: Any) -> Side | None:
+        """Which of the two Services has that name; None for any other."""
+        return {self.context.stable_service: Side.STABLE, self.context.canary_service: Side.CANARY}.get(service)
 
     @abstractmethod
     def beside(self, stable: Manifest) -> Manifest:
@@ -452,20 +456,12 @@ class Dialect(ABC):
         return look
 
 
-class Rules(ABC):
+class Rules(SharesAlone, ABC):
     """A provider (`codec.Provider`), as far as it follows from its dialect."""
 
     @abstractmethod
     def dialect(self, target: Target, context: Context) -> Dialect:
         """How the target's rules are written."""
-
-    @abstractmethod
-    def supported(self, target: Target) -> frozenset[Feature]:
-        """See `codec.Provider`."""
-
-    def features(self, objects: Objects, target: Target) -> frozenset[Feature]:
-        """See `codec.Provider`; for a router whose objects do not show more."""
-        return self.supported(target)
 
     def read(self, objects: Objects, target: Target, context: Context) -> Split:
         """See `codec.Provider`."""

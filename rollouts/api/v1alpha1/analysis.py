@@ -71,8 +71,8 @@ class AnalysisWire(Wire):
     templates: Templates | None = optional("Templates to run as one analysis.")
     args: Arguments | None = optional("Arguments for the templates.")
     dry_run: DryRuns | None = optional("Metrics that are measured, but do not decide the result.")
-    measurement_retention: Annotated[list[MeasurementRetention], Field(max_length=64)] | None = optional(
-        "How many measurements of each metric are kept."
+    measurement_retention: list[MeasurementRetention] | None = optional(
+        "How many measurements of each metric are kept.", max_length=64
     )
     analysis_run_metadata: ObjectMetadata | None = optional("Metadata of the AnalysisRun.")
     on_failure: Literal["abort", "hold", "stepBack"] | None = optional(
@@ -103,24 +103,22 @@ class ExperimentService(Wire):
 class ExpressionOfLabels(Wire):
     """One requirement of a label selector."""
 
-    key: Annotated[str, Field(min_length=1, max_length=317)] | None = needed("Label key.")
+    key: str | None = needed("Label key.", min_length=1, max_length=317)
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist"] | None = needed(
         "How the label's value relates to the values."
     )
-    values: Annotated[list[Annotated[str, Field(max_length=63)]], Field(max_length=64)] | None = optional(
-        "Values for the operators In and NotIn."
+    values: list[Annotated[str, Field(max_length=63)]] | None = optional(
+        "Values for the operators In and NotIn.", max_length=64
     )
 
 
 class LabelSelector(Wire):
     """A label selector; all of its requirements must hold."""
 
-    match_labels: Annotated[dict[str, Annotated[str, Field(max_length=63)]], Field(max_length=64)] | None = optional(
-        "Labels and the values that they must have."
+    match_labels: dict[str, Annotated[str, Field(max_length=63)]] | None = optional(
+        "Labels and the values that they must have.", max_length=64
     )
-    match_expressions: Annotated[list[ExpressionOfLabels], Field(max_length=64)] | None = optional(
-        "Further requirements."
-    )
+    match_expressions: list[ExpressionOfLabels] | None = optional("Further requirements.", max_length=64)
 
 
 class ExperimentTemplate(Wire):
@@ -131,7 +129,7 @@ class ExperimentTemplate(Wire):
     replicas: Count | None = optional("Number of pods; default 1.")
     metadata: ObjectMetadata | None = optional("Labels and annotations to add to the pods.")
     selector: LabelSelector | None = optional("Selector of the pods.")
-    weight: Annotated[int, Field(ge=0, le=100)] | None = optional("Share of the traffic, in percent.")
+    weight: int | None = optional("Share of the traffic, in percent.", ge=0, le=100)
     service: ExperimentService | None = optional("A Service for the pods.")
 
 
@@ -150,9 +148,9 @@ class ExperimentAnalysis(Wire):
 class Experiment(Wire):
     """Runs pods beside the Rollout's for a while."""
 
-    templates: Annotated[list[ExperimentTemplate], Field(max_length=16)] | None = needed("The groups of pods.")
+    templates: list[ExperimentTemplate] | None = needed("The groups of pods.", max_length=16)
     duration: Duration | None = optional("How long the experiment runs; default: until its analyses end.")
-    analyses: Annotated[list[ExperimentAnalysis], Field(max_length=32)] | None = optional("The analyses to run.")
+    analyses: list[ExperimentAnalysis] | None = optional("The analyses to run.", max_length=32)
     dry_run: DryRuns | None = optional("Metrics that are measured, but do not decide the result.")
     analysis_run_metadata: ObjectMetadata | None = optional("Metadata of the AnalysisRuns.")
     scale_down_delay_seconds: Number | None = optional("How many seconds its pods are kept after it ends; default 30.")

@@ -120,7 +120,7 @@ class OAuth2Wire(Wire):
     token_url: Text | None = optional("Where the token is asked for.")
     client_id: Text | None = optional("Who asks.")
     client_secret: Text | None = optional("The client's secret, as {{args.NAME}} of a Secret.")
-    scopes: Annotated[list[Text], Field(max_length=32)] | None = optional("Scopes of the token.")
+    scopes: list[Text] | None = optional("Scopes of the token.", max_length=32)
 
 
 class BasicAuthWire(Wire):
@@ -207,9 +207,7 @@ class KubernetesWire(Wire):
 
     max_restarts: Integer | None = optional("Restarts of containers that are borne; default 0.")
     min_ready_percent: Integer | None = optional("Pods that must be ready, in percent; default 100.")
-    containers: Annotated[list[Name], Field(max_length=64)] | None = optional(
-        "Only these; without it all but native sidecars."
-    )
+    containers: list[Name] | None = optional("Only these; without it all but native sidecars.", max_length=64)
 
 
 class ContainerResourceWire(Wire):
@@ -383,9 +381,7 @@ class AnalysisTemplateSpec(Wire):
     args: TemplateArguments | None = optional("Arguments, with default values or without.")
     dry_run: DryRuns | None = optional("Metrics that are measured and never judged.")
     measurement_retention: Retentions | None = optional("How many measurements are kept.")
-    templates: Annotated[list[TemplateRef], Field(max_length=32)] | None = optional(
-        "Templates whose metrics and arguments are added."
-    )
+    templates: list[TemplateRef] | None = optional("Templates whose metrics and arguments are added.", max_length=32)
 
 
 class TTLStrategy(Wire):

@@ -53,7 +53,7 @@ class ProviderOAuth2(Wire):
     token_url: Line | None = needed("Where the token is asked for.")
     client_id: Line | None = needed("Who asks.")
     client_secret: ProviderCredential | None = needed("Where the client's secret is.")
-    scopes: Annotated[list[Line], Field(max_length=32)] | None = optional("Scopes of the token.")
+    scopes: list[Line] | None = optional("Scopes of the token.", max_length=32)
 
 
 class ProviderRequestHeader(Wire):
@@ -84,10 +84,12 @@ class MetricProviderSpec(Wire):
     basic: ProviderBasic | None = optional("User and password.")
     bearer: ProviderCredential | None = optional("Where the token is.")
     oauth2: ProviderOAuth2 | None = optional("Client credentials.")
-    headers: Annotated[list[ProviderRequestHeader], Field(max_length=32)] | None = optional("Headers of every request.")
-    methods: Annotated[list[Literal["GET", "POST", "PUT"]], Field(min_length=1, max_length=3)] | None = optional(
+    headers: list[ProviderRequestHeader] | None = optional("Headers of every request.", max_length=32)
+    methods: list[Literal["GET", "POST", "PUT"]] | None = optional(
         "HTTP methods that metrics of the source web may use, default GET: whoever writes templates sends them"
-        " with these credentials. Queries of the source prometheus need none."
+        " with these credentials. Queries of the source prometheus need none.",
+        min_length=1,
+        max_length=3,
     )
 
 

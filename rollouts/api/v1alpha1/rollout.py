@@ -104,8 +104,8 @@ class CanaryStep(Wire):
 class PreferredAntiAffinity(Wire):
     """A preference for the scheduler."""
 
-    weight: Annotated[int, Field(ge=1, le=100)] | None = needed(
-        "Weight of the preference, 1 to 100.", missing="is required, from 1 to 100"
+    weight: int | None = needed(
+        "Weight of the preference, 1 to 100.", ge=1, le=100, missing="is required, from 1 to 100"
     )
 
 
@@ -180,8 +180,9 @@ class CanaryStrategy(Wire):
 
     canary_service: ServiceName | None = optional("Service that selects the canary's pods.")
     stable_service: ServiceName | None = optional("Service that selects the stable pods.")
-    steps: Annotated[list[CanaryStep], Field(max_length=100)] | None = optional(
-        "The steps of an update, in order. Without steps, all pods are replaced within maxSurge and maxUnavailable."
+    steps: list[CanaryStep] | None = optional(
+        "The steps of an update, in order. Without steps, all pods are replaced within maxSurge and maxUnavailable.",
+        max_length=100,
     )
     traffic_routing: TrafficRoutingWire | None = optional(
         "The routers that split the traffic. Without it the ratio of pods splits it."
@@ -329,8 +330,8 @@ class DrainProbeWire(Wire):
     name: Name | None = needed("Name of the probe.")
     envoy: EnvoyDrainProbe | None = optional("Reads active requests from Envoy.")
     prometheus: PrometheusDrainProbe | None = optional("Queries Prometheus.")
-    max_seconds: Annotated[DrainSeconds, Field(ge=1)] | None = optional(
-        "For a probe that counts long streams (websockets, SSE): the longest wait for them, apart from requests."
+    max_seconds: DrainSeconds | None = optional(
+        "For a probe that counts long streams (websockets, SSE): the longest wait for them, apart from requests.", ge=1
     )
 
 
@@ -355,8 +356,9 @@ class Drain(Wire):
         "After timeoutSeconds: Continue (default) deletes the pods; Pause waits until they are drained. "
         "Both are reported and recorded."
     )
-    probes: Annotated[list[DrainProbeWire], Field(max_length=8)] | None = optional(
+    probes: list[DrainProbeWire] | None = optional(
         "Probes that count what is in flight. Three polls in a row that find nothing end the wait early.",
+        max_length=8,
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
     )
 

@@ -47,8 +47,8 @@ class IstioVirtualService(Wire):
 
     name: ObjectName | None = needed("Name of the VirtualService, or NAME.NAMESPACE.")
     routes: Names | None = optional("Names of its HTTP routes to manage; optional when it has only one.")
-    tls_routes: Annotated[list[TlsRoute], Field(max_length=32)] | None = optional("Its TLS routes to manage.")
-    tcp_routes: Annotated[list[TcpRoute], Field(max_length=32)] | None = optional("Its TCP routes to manage.")
+    tls_routes: list[TlsRoute] | None = optional("Its TLS routes to manage.", max_length=32)
+    tcp_routes: list[TcpRoute] | None = optional("Its TCP routes to manage.", max_length=32)
 
 
 class IstioDestinationRule(Wire):
@@ -64,8 +64,8 @@ class Istio(Wire):
     """Istio, by weights in VirtualServices."""
 
     virtual_service: IstioVirtualService | None = optional("The VirtualService to manage.")
-    virtual_services: Annotated[list[IstioVirtualService], Field(max_length=16)] | None = optional(
-        "Several VirtualServices to manage, instead of virtualService."
+    virtual_services: list[IstioVirtualService] | None = optional(
+        "Several VirtualServices to manage, instead of virtualService.", max_length=16
     )
     destination_rule: IstioDestinationRule | None = optional(
         "A DestinationRule to manage: its subsets then select the revisions."
@@ -195,7 +195,7 @@ class HttpProxy(Wire):
 class Contour(Wire):
     """Contour, by its own resources."""
 
-    http_proxies: Annotated[list[HttpProxy], Field(max_length=16)] | None = needed("HTTPProxies to manage.")
+    http_proxies: list[HttpProxy] | None = needed("HTTPProxies to manage.", max_length=16)
 
 
 class GlooRouteTable(Wire):
@@ -208,7 +208,7 @@ class GlooRouteTable(Wire):
 class Gloo(Wire):
     """Gloo Edge, by RouteTables."""
 
-    route_tables: Annotated[list[GlooRouteTable], Field(max_length=16)] | None = needed("RouteTables to manage.")
+    route_tables: list[GlooRouteTable] | None = needed("RouteTables to manage.", max_length=16)
 
 
 class Skipper(Wire):
@@ -235,8 +235,11 @@ class ClientStickiness(Wire):
     """Makes weights shares of clients, which are told apart by a cookie that they send."""
 
     cookie_name: Name | None = needed("Name of a cookie with an id of the client or its session.")
-    digits: Annotated[str, Field(min_length=2, max_length=64, pattern=r"^[-_0-9A-Za-z]+$")] | None = optional(
-        "The last characters of the cookie's values, all equally frequent; default 0123456789abcdef."
+    digits: str | None = optional(
+        "The last characters of the cookie's values, all equally frequent; default 0123456789abcdef.",
+        min_length=2,
+        max_length=64,
+        pattern=r"^[-_0-9A-Za-z]+$",
     )
 
 
@@ -277,8 +280,8 @@ class SetHeaderRouteWire(Wire):
     """Sends requests that match to the canary, whatever the weight."""
 
     name: Name | None = needed("Name of the route: one of managedRoutes.")
-    match: Annotated[list[HeaderMatch], Field(max_length=16)] | None = optional(
-        "Conditions, which must all hold. Without conditions the step removes the route."
+    match: list[HeaderMatch] | None = optional(
+        "Conditions, which must all hold. Without conditions the step removes the route.", max_length=16
     )
 
 
@@ -287,19 +290,17 @@ class RouteMatch(Wire):
 
     method: StringMatch | None = optional("The HTTP method.")
     path: StringMatch | None = optional("The path.")
-    headers: Annotated[dict[str, StringMatch], Field(max_length=16)] | None = optional("Headers and their values.")
-    cookies: Annotated[dict[str, StringMatch], Field(max_length=16)] | None = optional("Cookies and their values.")
-    query_params: Annotated[dict[str, StringMatch], Field(max_length=16)] | None = optional(
-        "Parameters in the query and their values."
-    )
+    headers: dict[str, StringMatch] | None = optional("Headers and their values.", max_length=16)
+    cookies: dict[str, StringMatch] | None = optional("Cookies and their values.", max_length=16)
+    query_params: dict[str, StringMatch] | None = optional("Parameters in the query and their values.", max_length=16)
 
 
 class SetMirrorRouteWire(Wire):
     """Sends copies of requests to the canary."""
 
     name: Name | None = needed("Name of the route: one of managedRoutes.")
-    match: Annotated[list[RouteMatch], Field(max_length=16)] | None = optional(
-        "The requests to copy. Without entries the step removes the route."
+    match: list[RouteMatch] | None = optional(
+        "The requests to copy. Without entries the step removes the route.", max_length=16
     )
     percentage: PercentNumber | None = optional("Percentage of the matching requests to copy; default 100.")
 
@@ -319,14 +320,15 @@ class TrafficRoutingWire(Wire):
     skipper: Skipper | None = optional("Skipper.")
     smi: Smi | None = optional("Service Mesh Interface.")
     traefik: Traefik | None = optional("Traefik's TraefikService.")
-    plugins: Annotated[dict[str, FreeObject], Field(max_length=8)] | None = optional(
-        "Other traffic providers by name, each with its own settings; a TrafficProvider is one."
+    plugins: dict[str, FreeObject] | None = optional(
+        "Other traffic providers by name, each with its own settings; a TrafficProvider is one.", max_length=8
     )
-    managed_routes: Annotated[list[ManagedRoute], Field(max_length=32)] | None = optional(
-        "Routes that header and mirror steps make. The first one that matches a request wins."
+    managed_routes: list[ManagedRoute] | None = optional(
+        "Routes that header and mirror steps make. The first one that matches a request wins.", max_length=32
     )
-    own: Annotated[list[WholeObject], Field(max_length=16)] | None = optional(
-        "Manifests of objects that the routers name. The controller creates and owns them; Git does not need them."
+    own: list[WholeObject] | None = optional(
+        "Manifests of objects that the routers name. The controller creates and owns them; Git does not need them.",
+        max_length=16,
     )
     stickiness: ClientStickiness | None = optional(
         "Keeps each client on the side to which it was sent: weights are shares of clients."

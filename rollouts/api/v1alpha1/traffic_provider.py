@@ -39,8 +39,10 @@ class ProviderMatch(Wire):
     group: PathText | None = needed("API group.")
     kind: Part | None = needed("Kind, such as ApisixRoute.")
     plural: Part | None = needed("Name of the kind in paths and in RBAC, such as apisixroutes.")
-    versions: Annotated[list[Part], Field(min_length=1, max_length=8)] | None = needed(
-        "Versions that have these fields, the preferred one first. The first that the server has is used."
+    versions: list[Part] | None = needed(
+        "Versions that have these fields, the preferred one first. The first that the server has is used.",
+        min_length=1,
+        max_length=8,
     )
 
 
@@ -69,7 +71,7 @@ class ProviderWeight(Wire):
 
     path: Part | None = optional("Name of the backend's field with the weight; default `weight`.")
     absent: Count | None = optional("The weight that the router assumes for a backend without one; default 1.")
-    most: Annotated[Number, Field(ge=1)] | None = optional("The largest weight that the router accepts.")
+    most: Number | None = optional("The largest weight that the router accepts.", ge=1)
 
 
 class ProviderAcceptance(Wire):
@@ -154,11 +156,11 @@ class ProviderTest(Wire):
     object: FreeObject | None = needed("The object as a user writes it. The API server must accept it.")
     canary_percent: Share | None = needed("The canary's share in percent.")
     result: FreeObject | None = needed("The object as it must be with that share, field by field.")
-    headers: Annotated[list[ProviderTestHeader], Field(max_length=8)] | None = optional(
-        "The conditions of a header route named `test` that exists as well."
+    headers: list[ProviderTestHeader] | None = optional(
+        "The conditions of a header route named `test` that exists as well.", max_length=8
     )
-    answers: Annotated[list[ProviderAnswer], Field(max_length=16)] | None = optional(
-        "Answers with which `live` is tested for that share."
+    answers: list[ProviderAnswer] | None = optional(
+        "Answers with which `live` is tested for that share.", max_length=16
     )
 
 
@@ -186,8 +188,10 @@ class TrafficProviderSpec(Wire):
     live: ProviderLive | None = optional(
         "How to ask the router whether it does what an object says. Without it the controller waits settleSeconds."
     )
-    tests: Annotated[list[ProviderTest], Field(min_length=1, max_length=16)] | None = needed(
-        "Tests of the declaration: the controller runs them, then tries them as a dry run on the API server."
+    tests: list[ProviderTest] | None = needed(
+        "Tests of the declaration: the controller runs them, then tries them as a dry run on the API server.",
+        min_length=1,
+        max_length=16,
     )
 
 

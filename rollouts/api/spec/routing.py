@@ -12,16 +12,17 @@ depends on the router (RE2, PCRE).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
+from operator import itemgetter
 from typing import Any
 
 from rollouts.api.problems import Problems, path_of
 from rollouts.api.spec.json_values import json_value
 from rollouts.api.spec.metadata import check_entries
+from rollouts.api.spec.reading import check_needed
 from rollouts.api.v1alpha1.rollout import CanaryStep, CanaryStrategy
 from rollouts.api.v1alpha1.traffic import (
-    HeaderMatch,
     IstioDestinationRule,
     SetHeaderRouteWire,
     SetMirrorRouteWire,
@@ -119,9 +120,9 @@ def header_route(wire: SetHeaderRouteWire) -> steps.SetHeaderRoute:
     match = RequestMatch(
         method=next((_text(part.method) for part in matches if part.method is not None), None),
         path=next((_text(part.path) for part in matches if part.path is not None), None),
-        headers=tuple(_header(part.header_name, part.header_value) for part in matches if part.header_name),
-        cookies=tuple(_named(part.cookie_name, part.cookie_value) for part in matches if part.cookie_name),
-        query=tuple(_named(part.query_param_name, part.query_param_value) for part in matches if part.query_param_name),
+        headers=_named((part.header_name and part.header_name.lower(), part.header_value) for part in matches),
+        cookies=_named((part.cookie_name, part.cookie_value) for part in matches),
+        query=_named((part.query_param_name, part.query_param_value) for part in matches),
     )
     return steps.SetHeaderRoute(wire.name or "", match if matches else None)
 
@@ -134,9 +135,9 @@ def mirror_route(wire: SetMirrorRouteWire) -> steps.SetMirrorRoute:
         RequestMatch(
             method=None if match.method is None else _text(match.method),
             path=None if match.path is None else _text(match.path),
-            headers=tuple(_header(name, value) for name, value in sorted((match.headers or {}).items())),
-            cookies=tuple(_named(name, value) for name, value in sorted((match.cookies or {}).items())),
-            query=tuple(_named(name, value) for name, value in sorted((match.query_params or {}).items())),
+            headers=_named((name.lower(), value) for name, value in sorted((match.headers or {}).items())),
+            cookies=_named(sorted((match.cookies or {}).items(), key=itemgetter(0))),
+            query=_named(sorted((match.query_params or {}).items(), key=itemgetter(0))),
         )
         for match in wire.match
     )
@@ -173,15 +174,20 @@ def _check_ping_pong(canary: CanaryStrategy, problems: Problems) -> None:
     path = f"{CANARY_PATH}.pingPong"
     if pair.ping_service is not None and pair.ping_service == pair.pong_service:
         problems.add(f"{path}.pongService", "must differ from pingService")
-    for field, service in (("stableService", canary.stable_service), ("canaryService", canary.canary_service)):
-        if service is not None:
-            message = (
-                "cannot be combined with pingPong: only one pair of Services gets the traffic; remove this field if alb or "
-                "istio moved the traffic in Argo Rollouts, and pingPong if another router did"
-            )
-            problems.add(f"{CANARY_PATH}.{field}", message)
-    if canary.traffic_routing is None or not list(_routers(canary.traffic_routing)):
+    for field in _services(canary, given=True):
+        message = (
+            "cannot be combined with pingPong: only one pair of Services gets the traffic; remove this field if alb or "
+            "istio moved the traffic in Argo Rollouts, and pingPong if another router did"
+        )
+        problems.add(f"{CANARY_PATH}.{field}", message)
+    if canary.traffic_routing is None or not any(_routers(canary.traffic_routing)):
         problems.add(path, "needs a router in trafficRouting, which moves the traffic from one Service to the other")
+
+
+def _services(canary: CanaryStrategy, *, given: bool) -> list[str]:
+    """Which fields with the name of a Service are given, or are not."""
+    services = {"stableService": canary.stable_service, "canaryService": canary.canary_service}
+    return [field for field, service in services.items() if (service is not None) is given]
 
 
 def _destination_rule(canary: CanaryStrategy) -> IstioDestinationRule | None:
@@ -194,12 +200,9 @@ def _check_subsets(canary: CanaryStrategy, problems: Problems) -> None:
     if _destination_rule(canary) is None or canary.traffic_routing is None:
         return
     path = f"{ROUTING_PATH}.istio.destinationRule"
-    for field, service in (("stableService", canary.stable_service), ("canaryService", canary.canary_service)):
-        if service is not None:
-            message = (
-                "cannot be combined with istio.destinationRule: its subsets replace the Services; remove this field"
-            )
-            problems.add(f"{CANARY_PATH}.{field}", message)
+    for field in _services(canary, given=True):
+        message = "cannot be combined with istio.destinationRule: its subsets replace the Services; remove this field"
+        problems.add(f"{CANARY_PATH}.{field}", message)
     if canary.ping_pong is not None:
         problems.add(path, "cannot be combined with pingPong: the subsets of one Service cannot change roles")
     for name, _, _ in _routers(canary.traffic_routing):
@@ -219,10 +222,9 @@ def _check_routers(canary: CanaryStrategy, wire: TrafficRoutingWire, problems: P
         seen.setdefault(name, path)
     if not seen or canary.ping_pong is not None or _destination_rule(canary) is not None:
         return
-    for field, service in (("stableService", canary.stable_service), ("canaryService", canary.canary_service)):
-        if service is None:
-            message = f"is required with trafficRouting.{next(iter(seen))}: its weights are for two Services"
-            problems.add_missing(f"{CANARY_PATH}.{field}", message)
+    for field in _services(canary, given=False):
+        message = f"is required with trafficRouting.{next(iter(seen))}: its weights are for two Services"
+        problems.add_missing(f"{CANARY_PATH}.{field}", message)
 
 
 def _check_stickiness(canary: CanaryStrategy, wire: TrafficRoutingWire, problems: Problems) -> None:
@@ -233,10 +235,8 @@ def _check_stickiness(canary: CanaryStrategy, wire: TrafficRoutingWire, problems
         problems.add(path, "cannot be combined with dynamicStableScale: all clients without the cookie go to stable")
     if not any(_routers(wire)):
         problems.add(path, "needs a router in trafficRouting that tells clients apart")
-    if cookie.cookie_name is None:
-        problems.add_missing(f"{path}.cookieName", "is required")
-    elif problem := _problem_of_name("cookieName", cookie.cookie_name):
-        problems.add(f"{path}.cookieName", problem)
+    check_needed(cookie, path, problems)
+    _check_name("cookieName", cookie.cookie_name, f"{path}.cookieName", problems)
     if cookie.digits is not None and len(set(cookie.digits)) != len(cookie.digits):
         problems.add(f"{path}.digits", "has a character twice; each must be as frequent as the others")
     if STICKY_ROUTE in _managed_routes(wire):
@@ -246,14 +246,11 @@ def _check_stickiness(canary: CanaryStrategy, wire: TrafficRoutingWire, problems
 def _check_managed_routes(wire: TrafficRoutingWire, problems: Problems) -> None:
     seen: set[str] = set()
     for index, route in enumerate(wire.managed_routes or ()):
-        path = f"{ROUTING_PATH}.managedRoutes[{index}].name"
-        if route.name is None:
-            problems.add_missing(path, "is required")
-        elif route.name in seen:
-            problems.add(path, f"another managed route has the name {route.name!r} too")
-        elif problem := _problem_of_name("name", route.name):
-            problems.add(path, problem)
-        else:
+        path = f"{ROUTING_PATH}.managedRoutes[{index}]"
+        check_needed(route, path, problems)
+        if route.name in seen:
+            problems.add(f"{path}.name", f"another managed route has the name {route.name!r} too")
+        elif _check_name("name", route.name, f"{path}.name", problems) and route.name is not None:
             seen.add(route.name)
 
 
@@ -266,9 +263,10 @@ def _check_route_step(
         where = f"{path}.{field}"
         if wire is None or not any(_routers(wire)):
             problems.add(where, "needs a router in trafficRouting that makes the route")
+        check_needed(route, where, problems)
         if route.name is None:
-            problems.add_missing(f"{where}.name", "is required: one of trafficRouting.managedRoutes")
-        elif wire is not None and route.name not in _managed_routes(wire):
+            continue
+        if wire is not None and route.name not in _managed_routes(wire):
             problems.add(f"{where}.name", f"{route.name!r} is not among trafficRouting.managedRoutes")
         elif kinds.setdefault(route.name, field) != field:
             problems.add(
@@ -281,21 +279,28 @@ def _check_route_step(
         _check_mirror(step.set_mirror_route, f"{path}.setMirrorRoute", problems)
 
 
+_CONDITIONS: Mapping[str, tuple[str, str]] = {
+    "headerName": ("header_name", "header_value"),
+    "cookieName": ("cookie_name", "cookie_value"),
+    "queryParamName": ("query_param_name", "query_param_value"),
+    "path": ("", "path"),
+    "method": ("", "method"),
+}
+"""For each kind of condition, by its field: the attributes with its name, and with the text to match."""
+
+
 def _check_conditions(wire: SetHeaderRouteWire, path: str, problems: Problems) -> None:
     """Checks the conditions of a header route: one in each entry, and no two on the same name."""
     seen: set[tuple[str, str]] = set()
     for index, match in enumerate(wire.match or ()):
         where = f"{path}.match[{index}]"
-        given = _conditions(match)
+        parts = {kind: (getattr(match, name, None), getattr(match, text)) for kind, (name, text) in _CONDITIONS.items()}
+        given = {kind: part for kind, part in parts.items() if part != (None, None)}
         if len(given) != 1:
-            told = f"it has {' and '.join(given)}" if given else "it has none"
-            problems.add(where, f"needs exactly one of {', '.join(_CONDITIONS)}; {told}")
-        for kind in given:
-            name, value = _CONDITIONS[kind](match)
-            if kind.endswith("Name"):
-                _check_named(kind, name, value, where, problems)
-            elif value is not None:
-                _check_text(kind, value, f"{where}.{kind}", problems)
+            has = f"it has {' and '.join(given)}" if given else "it has none"
+            problems.add(where, f"needs exactly one of {', '.join(_CONDITIONS)}; {has}")
+        for kind, (name, value) in given.items():
+            _check_condition(kind, name, value, where, problems)
             same = (kind, name.lower() if name and kind == "headerName" else name or "")
             if same in seen:
                 what = f"{name!r} is given" if name else "is given"
@@ -303,31 +308,17 @@ def _check_conditions(wire: SetHeaderRouteWire, path: str, problems: Problems) -
             seen.add(same)
 
 
-def _check_named(kind: str, name: str | None, value: StringMatch | None, path: str, problems: Problems) -> None:
-    values = kind.removesuffix("Name") + "Value"
-    if name is None:
-        problems.add_missing(f"{path}.{kind}", "is required")
-    elif problem := _problem_of_name(kind, name):
-        problems.add(f"{path}.{kind}", problem)
-    if value is None:
-        problems.add_missing(f"{path}.{values}", "is required")
-    else:
+def _check_condition(kind: str, name: str | None, value: StringMatch | None, path: str, problems: Problems) -> None:
+    values = kind
+    if kind.endswith("Name"):
+        values = kind.removesuffix("Name") + "Value"
+        if name is None:
+            problems.add_missing(f"{path}.{kind}", "is required")
+        _check_name(kind, name, f"{path}.{kind}", problems)
+        if value is None:
+            problems.add_missing(f"{path}.{values}", "is required")
+    if value is not None:
         _check_text(values, value, f"{path}.{values}", problems)
-
-
-_CONDITIONS: Mapping[str, Callable[[HeaderMatch], tuple[str | None, StringMatch | None]]] = {
-    "headerName": lambda match: (match.header_name, match.header_value),
-    "cookieName": lambda match: (match.cookie_name, match.cookie_value),
-    "queryParamName": lambda match: (match.query_param_name, match.query_param_value),
-    "path": lambda match: (None, match.path),
-    "method": lambda match: (None, match.method),
-}
-"""For each kind of condition, by its field: how to read its name and the text to match."""
-
-
-def _conditions(match: HeaderMatch) -> list[str]:
-    """The kinds of conditions in an entry; a name or a value alone counts."""
-    return [kind for kind, parts in _CONDITIONS.items() if any(part is not None for part in parts(match))]
 
 
 def _check_mirror(wire: SetMirrorRouteWire, path: str, problems: Problems) -> None:
@@ -346,8 +337,7 @@ def _check_mirror(wire: SetMirrorRouteWire, path: str, problems: Problems) -> No
         for field, kind, texts in named:
             for name, text in (texts or {}).items():
                 at = path_of((field, name), root=where)
-                if problem := _problem_of_name(kind, name):
-                    problems.add(at, problem)
+                _check_name(kind, name, at, problems)
                 _check_text(field, text, at, problems)
 
 
@@ -368,15 +358,19 @@ def _check_text(field: str, wire: StringMatch, path: str, problems: Problems) ->
             problems.add(at, f"{text[:40]!r} {_TOKENS['method']}")
 
 
-def _problem_of_name(kind: str, name: str) -> str:
-    """What is wrong with a name; "" for nothing.
+def _check_name(kind: str, name: str | None, path: str, problems: Problems) -> bool:
+    """Adds what is wrong with a name, and returns whether nothing is.
 
     Args:
         kind: the field with the name: `headerName`, `cookieName`, `queryParamName`, or `name` for a route.
     """
-    if kind in _TOKENS and not _TOKEN.fullmatch(name):
-        return f"{name[:40]!r} {_TOKENS[kind]}"
-    return "" if name.isprintable() else f"{name[:40]!r}: {_ONE_LINE}"
+    if name is not None and kind in _TOKENS and not _TOKEN.fullmatch(name):
+        problems.add(path, f"{name[:40]!r} {_TOKENS[kind]}")
+        return False
+    if name is not None and not name.isprintable():
+        problems.add(path, f"{name[:40]!r}: {_ONE_LINE}")
+        return False
+    return True
 
 
 def _check_own_route(manifest: dict[str, Any], path: str, problems: Problems) -> None:
@@ -384,7 +378,7 @@ def _check_own_route(manifest: dict[str, Any], path: str, problems: Problems) ->
         message = f"is not allowed in a manifest here; allowed are {', '.join(_OWN_FIELDS)}"
         problems.add(path_of((field,), root=path), message)
     for field in ("apiVersion", "kind"):
-        if not _is_name(manifest.get(field)):
+        if not (isinstance(manifest.get(field), str) and manifest[field]):
             problems.add(f"{path}.{field}", "is required, and a string")
     for field in ("metadata", "spec"):
         if not isinstance(manifest.get(field), dict):
@@ -397,7 +391,7 @@ def _check_own_metadata(metadata: dict[str, Any], path: str, problems: Problems)
     for field in sorted(metadata.keys() - set(_OWN_METADATA)):
         message = f"is set by the API server or the controller; allowed are {', '.join(_OWN_METADATA)}"
         problems.add(path_of((field,), root=path), message)
-    if not _is_name(metadata.get("name")):
+    if not (isinstance(metadata.get("name"), str) and metadata["name"]):
         problems.add(f"{path}.name", "is required, and a string")
     if not isinstance(metadata.get("namespace", ""), str):
         problems.add(f"{path}.namespace", "must be a string")
@@ -410,10 +404,6 @@ def _check_own_metadata(metadata: dict[str, Any], path: str, problems: Problems)
                 problems.add(path_of((key,), root=f"{path}.{field}"), message)
         else:
             problems.add(f"{path}.{field}", "must be an object")
-
-
-def _is_name(value: Any) -> bool:
-    return isinstance(value, str) and bool(value)
 
 
 def _routers(wire: TrafficRoutingWire) -> Iterator[tuple[str, str, Any]]:
@@ -430,12 +420,8 @@ def _managed_routes(wire: TrafficRoutingWire) -> tuple[str, ...]:
     return tuple(route.name for route in wire.managed_routes or () if route.name is not None)
 
 
-def _header(name: str | None, value: StringMatch | None) -> NamedMatch:
-    return NamedMatch((name or "").lower(), _text(value or StringMatch()))
-
-
-def _named(name: str | None, value: StringMatch | None) -> NamedMatch:
-    return NamedMatch(name or "", _text(value or StringMatch()))
+def _named(conditions: Iterable[tuple[str | None, StringMatch | None]]) -> tuple[NamedMatch, ...]:
+    return tuple(NamedMatch(name, _text(value or StringMatch())) for name, value in conditions if name is not None)
 
 
 def _text(wire: StringMatch) -> TextMatch:

@@ -28,6 +28,8 @@ from rollouts.api.v1alpha1.wire import (
 Names = Annotated[list[Name], Field(max_length=32)]
 ObjectNames = Annotated[list[ObjectName], Field(max_length=32)]
 
+_MANAGED = "is required: one of trafficRouting.managedRoutes"
+
 
 class TlsRoute(Wire):
     """A TLS route of a VirtualService."""
@@ -279,7 +281,7 @@ class HeaderMatch(Wire):
 class SetHeaderRouteWire(Wire):
     """Sends requests that match to the canary, whatever the weight."""
 
-    name: Name | None = needed("Name of the route: one of managedRoutes.")
+    name: Name | None = needed("Name of the route: one of managedRoutes.", missing=_MANAGED)
     match: list[HeaderMatch] | None = optional(
         "Conditions, which must all hold. Without conditions the step removes the route.", max_length=16
     )
@@ -298,7 +300,7 @@ class RouteMatch(Wire):
 class SetMirrorRouteWire(Wire):
     """Sends copies of requests to the canary."""
 
-    name: Name | None = needed("Name of the route: one of managedRoutes.")
+    name: Name | None = needed("Name of the route: one of managedRoutes.", missing=_MANAGED)
     match: list[RouteMatch] | None = optional(
         "The requests to copy. Without entries the step removes the route.", max_length=16
     )

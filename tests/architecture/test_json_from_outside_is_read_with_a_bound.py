@@ -21,7 +21,6 @@ OWN = {
 """Files that read what we wrote ourselves, from values that had been read before."""
 
 CAUGHT_BY_CALLER = {
-    "controller/observe/routes.py": "itself, in `_shallow_manifest`",
     "probes/envoy.py": "probes/planes.py",
     "probes/envoy_drain.py": "probes/planes.py",
     "probes/traefik.py": "probes/planes.py",

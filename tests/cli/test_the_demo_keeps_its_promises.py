@@ -19,7 +19,7 @@ from rollouts.cli.demo import command as demo_module
 from rollouts.cli.demo.acts import ACTS, Act, Say, install, measured, promise_share
 from rollouts.cli.demo.command import demo
 from rollouts.cli.demo.manifests import CANARY_APP, canary_app
-from rollouts.cli.demo.stage import GATEWAY, NAMESPACE, DemoStage, NotAsPromised, simulated_stage
+from rollouts.cli.demo.stage import GATEWAY, DemoStage, NotAsPromised, simulated_stage
 from rollouts.cli.exits import Exit
 from rollouts.cli.picture import NOW_S, example
 from rollouts.cli.terminal.tree import fitting
@@ -28,6 +28,7 @@ from rollouts.cli.view.session import Options
 from rollouts.core.model.status import Phase
 from rollouts.objects import POD
 from rollouts.sim.apiserver.verbs import DeleteOptions
+from rollouts.sim.storage.registry import NAMESPACE
 
 LIMIT_S = 90.0
 

@@ -16,7 +16,6 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_typ
 
 import msgspec
 from msgspec import Struct
-from pydantic.alias_generators import to_camel
 
 from rollouts.api.status.scalars import NOTHING, Codec, scalar_codec
 from rollouts.core.model.declared import Entries, Json, Mark, WhenAbsent, WhenUnreadable
@@ -312,7 +311,7 @@ def _field(name: str, hint: Any, *, required: bool) -> _Field:
     left_out = NOTHING if Mark.ALWAYS in marks or Mark.NEEDED in marks else codec.left_out
     return _Field(
         name=name,
-        json=json.name or to_camel(name.removesuffix("_s") if Mark.TIME in marks else name),
+        json=json.name or _camel(name.removesuffix("_s") if Mark.TIME in marks else name),
         codec=codec,
         text=_first(marks, str, ""),
         declared=json,
@@ -350,3 +349,8 @@ def _codec(of: Any, marks: list[Any]) -> Codec:
     return Codec(
         "a list", {}, None, lambda values: list(map(to_json, values)), get_args(of)[0], entries, empty=(), left_out=()
     )
+
+
+def _camel(name: str) -> str:  # not pydantic's: `rollouts get` reads statuses without loading it
+    first, *rest = name.split("_")
+    return first + "".join(map(str.capitalize, rest))

@@ -21,7 +21,7 @@ from rollouts.api.spec.analysis.run import parse_run, parse_template
 from rollouts.api.spec.analysis.templates import TemplateName, run_of
 from rollouts.api.v1alpha1.wire import parse_duration
 from rollouts.cli.commands.metric_names import missing_metrics
-from rollouts.cli.kubernetes.parts import entries, is_a, mapping
+from rollouts.cli.kubernetes.parts import entries, is_a
 from rollouts.cli.kubernetes.schema import Problem
 from rollouts.core.model.analysis import Analysis
 from rollouts.core.model.rollout import RolloutSpec, analyses
@@ -30,7 +30,7 @@ from rollouts.errors import ExpressionFailed, ExpressionInvalid, SpecInvalid
 from rollouts.metrics.cluster_figures import NAMES
 from rollouts.metrics.conditions import condition_of
 from rollouts.metrics.figures import AGAIN_S
-from rollouts.objects import ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, Manifest
+from rollouts.objects import ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, Manifest, mapping
 
 _PLACE = "{{"
 _NOTHING: tuple[Any, ...] = (None, [], [math.nan], math.nan)

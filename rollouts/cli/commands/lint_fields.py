@@ -10,10 +10,9 @@ from typing import Any
 
 from rollouts.api.schema import crd_manifests
 from rollouts.cli.kubernetes.hash_labels import hash_uses
-from rollouts.cli.kubernetes.parts import mapping
 from rollouts.cli.kubernetes.schema import Problem
 from rollouts.core.model.revision import REVISION_LABEL
-from rollouts.objects import ROLLOUT, Kind, Manifest
+from rollouts.objects import ROLLOUT, Kind, Manifest, mapping
 
 _UNKNOWN, _NO_OBJECT = "unknown field", "must be an object"  # how the messages of api/problems.py begin
 _LISTED = 20  # names; a longer list helps nobody

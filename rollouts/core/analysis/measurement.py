@@ -82,7 +82,7 @@ class MetricResult(Struct, frozen=True, kw_only=True):
 
 
 class RunStatus(Struct, frozen=True, kw_only=True):
-    """What was measured, and what follows; the results are in the order of the spec."""
+    """What was measured, and what follows."""
 
     phase: Annotated[AnalysisPhase, "The worst of the metrics that count.", LISTED] = AnalysisPhase.PENDING
     message: Annotated[_Message, "Why."] = ""

@@ -127,7 +127,7 @@ class VerbRules(ABC):
         return None
 
 
-class Abort(VerbRules):
+class AbortRules(VerbRules):
     """Gives up the current revision.
 
     | | `true` | a revision |
@@ -164,7 +164,7 @@ class Abort(VerbRules):
         return not old.holds
 
 
-class Retry(VerbRules):
+class RetryRules(VerbRules):
     """Tries the current revision again after an abort, or after a failure that took its weight back; `step` is the attempt.
 
     | is over | when its attempt has begun, nothing is left to retry, or the update is another one |
@@ -209,7 +209,7 @@ class Retry(VerbRules):
         return not old.holds
 
 
-class Rollback(VerbRules):
+class RollbackRules(VerbRules):
     """Goes to a kept revision. The value names only the target; the record's `revision` is the one that it leaves.
 
     | is over | when the template is no longer the one that it leaves |
@@ -264,7 +264,7 @@ class Rollback(VerbRules):
         return Notice(Reason.ROLLOUT_UPDATED, f"{message}{command.by_whom}")
 
 
-class Promote(VerbRules):
+class PromoteRules(VerbRules):
     """Lets the current revision pass a step, an analysis, or everything, in this attempt and for this list of steps.
 
     | is over | when one of these three is another; past an analysis also when that is passed, or has a verdict |
@@ -382,7 +382,7 @@ class Promote(VerbRules):
         return Notice(Reason.PROMOTED, f"revision {command.revision} may pass {what}{held}{command.by_whom}")
 
 
-class Pause(VerbRules):
+class PauseRules(VerbRules):
     """Pauses the steps while it is set. It is never over, and its record goes with its annotation."""
 
     def judge(self, asked: Asked) -> Verdict:
@@ -395,7 +395,7 @@ class Pause(VerbRules):
         return Notice(Reason.ROLLOUT_PAUSED, f"paused by annotation{command.by_whom}")
 
 
-class Restart(VerbRules):
+class RestartRules(VerbRules):
     """Replaces the pods that are older than the command, or than the time that it names.
 
     | | `true` | a time |
@@ -422,12 +422,12 @@ class Restart(VerbRules):
 
 
 RULES: Mapping[Verb, VerbRules] = {
-    Verb.ABORT: Abort(),
-    Verb.RETRY: Retry(),
-    Verb.ROLLBACK: Rollback(),
-    Verb.PROMOTE: Promote(),
-    Verb.PAUSE: Pause(),
-    Verb.RESTART: Restart(),
+    Verb.ABORT: AbortRules(),
+    Verb.RETRY: RetryRules(),
+    Verb.ROLLBACK: RollbackRules(),
+    Verb.PROMOTE: PromoteRules(),
+    Verb.PAUSE: PauseRules(),
+    Verb.RESTART: RestartRules(),
 }
 """The rules of every verb, in the order in which annotations are judged."""
 

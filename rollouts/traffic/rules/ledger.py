@@ -17,7 +17,7 @@ from rollouts.core.model.traffic import MatchKind, MatchRoute, MirrorRoute, Name
 from rollouts.objects import Manifest
 from rollouts.traffic.codec import LEDGER, Destination, destination_of
 
-Weight: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+_Weight: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 class Noted(Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True):
@@ -31,10 +31,10 @@ class Noted(Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_f
     """
 
     rule: str
-    stable: Weight | None
-    canary: Weight | None
+    stable: _Weight | None
+    canary: _Weight | None
     added: bool
-    wrote: tuple[Weight, Weight]
+    wrote: tuple[_Weight, _Weight]
 
 
 class NotedAnnotation(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

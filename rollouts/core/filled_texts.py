@@ -113,10 +113,15 @@ def filled_body(text: str, value_of: ValueOf, refuse: Refuse) -> str:
 def filled_json(text: str, value_of: ValueOf, refuse: Refuse) -> str:
     """JSON with values put in: escaped inside strings; elsewhere a value must be JSON itself."""
 
+    def refused(constant: str) -> None:
+        raise ValueError(f"{constant} is no JSON")
+
     def problem(value: str) -> str:
-        if _is_json(value):
-            return ""
-        return f"is {value[:40]!r} and stands outside of quotes in JSON, where only JSON may stand; put the place in quotes"
+        try:
+            json.loads(value, parse_constant=refused)
+        except (ValueError, RecursionError):
+            return f"is {value[:40]!r} and stands outside of quotes in JSON, where only JSON may stand; put the place in quotes"
+        return ""
 
     bare = checked(value_of, refuse, problem)
 
@@ -128,17 +133,6 @@ def filled_json(text: str, value_of: ValueOf, refuse: Refuse) -> str:
         )
 
     return _JSON_PART.sub(part, text)
-
-
-def _is_json(text: str) -> bool:
-    def refused(constant: str) -> None:
-        raise ValueError(f"{constant} is no JSON")
-
-    try:
-        json.loads(text, parse_constant=refused)
-    except (ValueError, RecursionError):
-        return False
-    return True
 
 
 def filled_json_path(text: str, value_of: ValueOf, refuse: Refuse) -> str:

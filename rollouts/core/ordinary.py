@@ -117,10 +117,13 @@ def carried_out(course: Course) -> Contribution:
         intents += part.intents
         notices += part.notices
         wakes.append(part.wake_at_s)
+    wait = with_pod_problems(course.ctx, course.wait)
+    if wait is None and not course.ctx.aborted:  # why old pods are still there
+        wait = keeping_wait(course.planned)
     return Contribution(
         changes=tuple(changes),
         intents=merged_patches(tuple(intents)) if intents else (),
-        wait=_told_wait(course),
+        wait=still_wanted(course.ctx, wait, course.step.intents),
         wake_at_s=earliest(wakes, after_s=course.ctx.now_s),  # a pause that is over hides no later time
         notices=tuple(notices),
     )
@@ -239,14 +242,6 @@ ORDINARY: tuple[Ordinary, ...] = (
     _surplus,
 )
 """The rules in their order: the step comes first, and deletions come last."""
-
-
-def _told_wait(course: Course) -> Wait | None:
-    """The wait for status, with what is wrong with the awaited pods; without a wait, why old pods are still there."""
-    wait = with_pod_problems(course.ctx, course.wait)
-    if wait is None and not course.ctx.aborted:
-        wait = keeping_wait(course.planned)
-    return still_wanted(course.ctx, wait, course.step.intents)
 
 
 def _both(wait: Wait | None, beside: Wait | None) -> Wait | None:

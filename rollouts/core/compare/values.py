@@ -49,17 +49,13 @@ def with_values(sides: Sides, canary: float, limit: float) -> Sides:
 
 
 def _log_stake(won: int, looks: int) -> float:
-    mixture = _log_mixture(won, looks)
-    if won < looks:
-        return mixture - math.log(2)
-    doubled = looks * math.log(2)
-    return doubled - math.log(2) + math.log1p(math.exp(mixture - doubled))
-
-
-def _log_mixture(won: int, looks: int) -> float:
-    """Logarithm of the mean over q in 1/2..1 of (2 q)^won (2 (1 - q))^(looks - won); exact, as the integral is a binomial sum."""
+    """Its logarithm; exact, as the integral over q in 1/2..1 of (2 q)^won (2 (1 - q))^(looks - won) is a binomial sum."""
     ways, total = 1, 0
     for taken in range(won + 1):
         total += ways
         ways = ways * (looks + 1 - taken) // (taken + 1)
-    return math.log(total) - math.log(looks + 1) - math.log(math.comb(looks, won))
+    mixture = math.log(total) - math.log(looks + 1) - math.log(math.comb(looks, won))
+    if won < looks:
+        return mixture - math.log(2)
+    doubled = looks * math.log(2)
+    return doubled - math.log(2) + math.log1p(math.exp(mixture - doubled))

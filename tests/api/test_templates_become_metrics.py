@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from rollouts.api.spec.analysis.run import parse_run, parse_template
+from rollouts.api.spec.analysis.run import parse_run, parse_template, time_to_live_in
 from rollouts.core.analysis.cluster_source import (
     AutoscalerMetric,
     ContainerResourceMetric,
@@ -199,10 +199,10 @@ def test_the_end_and_what_comes_after_it_arrive() -> None:
     """`terminate` and `ttlStrategy`."""
     ttl = {"secondsAfterCompletion": 3600, "secondsAfterSuccess": 1800, "secondsAfterFailure": 0}
 
-    run = parse_run({"metrics": [METRIC], "terminate": True, "ttlStrategy": ttl})
+    spec = {"metrics": [METRIC], "terminate": True, "ttlStrategy": ttl}
 
-    assert run.terminate
-    assert run.time_to_live == TimeToLive(after_completion_s=3600.0, after_success_s=1800.0, after_failure_s=0.0)
+    assert parse_run(spec).terminate
+    assert time_to_live_in(spec) == TimeToLive(after_completion_s=3600.0, after_success_s=1800.0, after_failure_s=0.0)
     assert not parse_run({"metrics": [METRIC]}).terminate
 
 

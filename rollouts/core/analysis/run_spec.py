@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from rollouts.core.analysis.measurement import RunStatus
 from rollouts.core.analysis.metric import Metric, MetricRules
@@ -26,7 +26,6 @@ class RunSpec(Struct, frozen=True, kw_only=True):
 
     metrics: tuple[Metric, ...]
     terminate: bool = False
-    time_to_live: TimeToLive = field(default_factory=TimeToLive)
 
     @property
     def rules(self) -> tuple[MetricRules, ...]:

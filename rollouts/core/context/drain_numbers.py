@@ -64,7 +64,7 @@ def drain_numbers(spec: DrainSpec, facts: ProxyFacts) -> DrainNumbers:
     lag_s, lag_why = sync_s + reuse_s, f"{sync_why}{reuse_why}"
     pre_stop_s, pre_stop_why = _pre_stop(spec, facts, sync_s=sync_s, reuse_s=reuse_s, lag_why=lag_why)
     if facts.gateway_lag_s is not None and facts.gateway_lag_s > lag_s:
-        lag_s, lag_why = facts.gateway_lag_s, _gateway_why(facts)
+        lag_s = facts.gateway_lag_s
     if spec.mode is DrainMode.OFF:
         off = "spec.drain.mode is Off"
         return DrainNumbers(
@@ -73,7 +73,6 @@ def drain_numbers(spec: DrainSpec, facts: ProxyFacts) -> DrainNumbers:
             grace_s=0,
             grace_why=off,
             proxy_lag_s=lag_s,
-            proxy_lag_why=lag_why,
             drain_s=0.0,
             drain_why=off,
         )
@@ -89,7 +88,6 @@ def drain_numbers(spec: DrainSpec, facts: ProxyFacts) -> DrainNumbers:
         grace_s=grace_s,
         grace_why=grace_why,
         proxy_lag_s=lag_s,
-        proxy_lag_why=lag_why,
         drain_s=lag_s + max(spec.max_request_s, spec.max_stream_s),
         drain_why=f"{lag_s:g} s until no proxy sends new connections, and {longest}{stream}",
     )
@@ -100,15 +98,11 @@ def _pre_stop(spec: DrainSpec, facts: ProxyFacts, *, sync_s: float, reuse_s: flo
         return 0, "spec.drain.preStop is Off"
     seconds = math.ceil(max(PRE_STOP_MIN_S, reuse_s + 2 * sync_s))
     if facts.gateway_lag_s is not None and facts.gateway_lag_s + GATEWAY_SPARE_S > seconds:
-        gateways_s = math.ceil(facts.gateway_lag_s + GATEWAY_SPARE_S)
-        return gateways_s, f"{_gateway_why(facts)}, and {GATEWAY_SPARE_S:g} s on top"
+        seen = f"gateways were seen to take {facts.gateway_lag_s:g} s"
+        return math.ceil(facts.gateway_lag_s + GATEWAY_SPARE_S), f"{seen}, and {GATEWAY_SPARE_S:g} s on top"
     if seconds == PRE_STOP_MIN_S:
         return seconds, f"at least {PRE_STOP_MIN_S} s, and no less than twice the time of a sync: {lag_why}"
     return seconds, f"twice the time of a sync{f', and {reuse_s:g} s more' if reuse_s else ''}: {lag_why}"
-
-
-def _gateway_why(facts: ProxyFacts) -> str:
-    return f"gateways were seen to take {facts.gateway_lag_s:g} s"
 
 
 def _sync_lag(facts: ProxyFacts) -> tuple[float, str]:

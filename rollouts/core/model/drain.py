@@ -130,6 +130,5 @@ class DrainNumbers(Struct, frozen=True, kw_only=True):
     grace_s: int
     grace_why: str
     proxy_lag_s: float
-    proxy_lag_why: str
     drain_s: float
     drain_why: str

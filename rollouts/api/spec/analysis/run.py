@@ -74,7 +74,6 @@ def parse_run(spec: Mapping[str, Any], *, root: str = "spec") -> RunSpec:
             for metric, secrets in metrics
         ),
         terminate=bool(wire.terminate),
-        time_to_live=core_value(TimeToLive, wire.ttl_strategy or TTLStrategy()),
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any, assert_never
 
 from msgspec import Struct, field
 
-from rollouts.core.config.lost import additional_refs, sources_of_lost
+from rollouts.core.config.copies import additional_refs, sources_of_lost
 from rollouts.core.config.target import as_its_sources_say
 from rollouts.core.model.analysis import AnalysisGate, Draft, DraftProblem, RunDraft, RunSeen
 from rollouts.core.model.author import Author

@@ -17,7 +17,7 @@ from rollouts.controller.workqueue.askers import SourceKey
 from rollouts.controller.workqueue.managed import is_rollout
 from rollouts.controller.workqueue.owned import is_controlled_by
 from rollouts.core.config.content import copy_name
-from rollouts.core.config.replaced import unchecked
+from rollouts.core.config.copies import unchecked
 from rollouts.core.model.config import (
     ConfigKind,
     ConfigRef,

@@ -32,7 +32,7 @@ from rollouts.controller.workqueue.inbox import Inbox
 from rollouts.controller.workqueue.managed import ManagedServices
 from rollouts.controller.workqueue.owned import replica_sets_of
 from rollouts.controller.workqueue.selectors import Selectors
-from rollouts.core.config.lost import additional_refs, sources_of_lost
+from rollouts.core.config.copies import additional_refs, sources_of_lost
 from rollouts.core.config.target import as_its_sources_say
 from rollouts.core.lifecycle.commands import spec_on_record
 from rollouts.core.model.drain import ProxyFacts

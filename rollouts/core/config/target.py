@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import assert_never
 
 from rollouts.core.config.content import config_revision, copy_name
-from rollouts.core.config.replaced import unchecked, used_copies
+from rollouts.core.config.copies import unchecked, used_copies
 from rollouts.core.model.config import (
     ConfigHold,
     ConfigKind,

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from rollouts.core.config.lost import uses_too_late
+from rollouts.core.config.copies import uses_too_late
 from rollouts.core.context.drain_numbers import drain_numbers
 from rollouts.core.context.effective_weight import EffectiveWeight, effective_weight, written_percent
 from rollouts.core.model.analysis import AnalysisRecord, Passable

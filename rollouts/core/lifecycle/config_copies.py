@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from rollouts.core.config.content import copy_name
-from rollouts.core.config.lost import uses_of
+from rollouts.core.config.copies import uses_of
 from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait

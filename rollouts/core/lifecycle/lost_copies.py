@@ -11,8 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from rollouts.core.config.lost import additional_refs, lost_uses, sources_of_lost, uses_of, uses_too_late
-from rollouts.core.config.replaced import forged_uses, unchecked, used_copies, younger_copies
+from rollouts.core.config.copies import (
+    additional_refs,
+    forged_uses,
+    lost_uses,
+    sources_of_lost,
+    unchecked,
+    used_copies,
+    uses_of,
+    uses_too_late,
+    younger_copies,
+)
 from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait, earliest

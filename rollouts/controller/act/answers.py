@@ -17,7 +17,7 @@ from rollouts.cluster.client import Client
 from rollouts.cluster.decoding import decode, decode_route
 from rollouts.cluster.store import Store
 from rollouts.cluster.structs import PodObject, RouteObject
-from rollouts.controller.act.calls import AskDataPlanes, OwnAsk, ReadClasses, ReadRoute
+from rollouts.controller.act.calls import AskDataPlanes, OwnQuestion, ReadClasses, ReadRoute
 from rollouts.controller.facts.gateway_classes import GatewayClasses
 from rollouts.controller.facts.gateway_lags import GatewayLags
 from rollouts.controller.facts.route_kinds import RouteKinds, missing
@@ -71,12 +71,12 @@ class Answers:
     lags: GatewayLags | None = None
     clock: Clock
     questions: asyncio.TaskGroup
-    _asking: dict[tuple[Key, OwnAsk], asyncio.Task[None]] = field(default_factory=dict)
+    _asking: dict[tuple[Key, OwnQuestion], asyncio.Task[None]] = field(default_factory=dict)
     _room_for_asks: asyncio.Semaphore = field(default_factory=partial(asyncio.Semaphore, ASKS_AT_ONCE))
     _room_for_lists: asyncio.Semaphore = field(default_factory=partial(asyncio.Semaphore, LISTS_AT_ONCE))
     _room_for_planes: asyncio.Semaphore = field(default_factory=partial(asyncio.Semaphore, PLANES_AT_ONCE))
 
-    def ask(self, key: Key, uid: str, ask: OwnAsk) -> None:
+    def ask(self, key: Key, uid: str, ask: OwnQuestion) -> None:
         """Starts a question for the Rollout of that key and uid, unless it is under way."""
         if (key, ask) not in self._asking:
             self._asking[key, ask] = self.questions.create_task(self._question(key, uid, ask))
@@ -86,7 +86,7 @@ class Answers:
         for task in self._asking.values():
             task.cancel()
 
-    async def _question(self, key: Key, uid: str, ask: OwnAsk) -> None:
+    async def _question(self, key: Key, uid: str, ask: OwnQuestion) -> None:
         """Runs one question until it is answered or has failed; never fails the task group."""
         name = type(ask).__name__
         try:
@@ -105,7 +105,7 @@ class Answers:
         else:
             self.queue.add(key)
 
-    def _room(self, ask: OwnAsk) -> asyncio.Semaphore:
+    def _room(self, ask: OwnQuestion) -> asyncio.Semaphore:
         match ask:
             case AskPods() | DrainQuestion():
                 return self._room_for_lists
@@ -116,7 +116,7 @@ class Answers:
             case _:
                 assert_never(ask)
 
-    async def _answered(self, key: Key, uid: str, ask: OwnAsk) -> float:
+    async def _answered(self, key: Key, uid: str, ask: OwnQuestion) -> float:
         """Puts the answer into the inbox; in how many seconds a pass should look at it, 0 when it is news."""
         match ask:
             case AskService(name=name):

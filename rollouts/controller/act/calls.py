@@ -180,10 +180,10 @@ class AskDataPlanes:
     question: LiveQuestion = field(compare=False)
 
 
-OwnAsk: TypeAlias = (
+OwnQuestion: TypeAlias = (
     AskService | AskPods | AskAutoscaling | AskSecretCopy | ReadRoute | ReadClasses | AskDataPlanes | DrainQuestion
 )
 """What one Rollout asks for itself: questions of the decision as they are, or with what `render` knows about their subject."""
 
-Ask: TypeAlias = OwnAsk | AskConfig
+RolloutQuestion: TypeAlias = OwnQuestion | AskConfig
 """All Rollouts of the namespace that name a source share one `AskConfig`."""

@@ -19,13 +19,13 @@ from rollouts.controller.act.answers import Answers
 from rollouts.controller.act.calls import (
     Adopt,
     Apply,
-    Ask,
     Create,
     CreateCopy,
     CreateRoute,
     Delete,
     Patch,
     RemoveRolloutAnnotation,
+    RolloutQuestion,
     Write,
     WriteStatus,
 )
@@ -130,7 +130,7 @@ class Performer:
     answers: Answers
     sources: Sources
 
-    async def perform(self, target: RolloutVersion, calls: Sequence[Write | Ask]) -> int:
+    async def perform(self, target: RolloutVersion, calls: Sequence[Write | RolloutQuestion]) -> int:
         """Makes the calls in order and returns how many were writes. Questions only start here.
 
         Guarantees: a write is sent after all writes before it have succeeded, only while this process leads, and with a deadline.

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, TypeAlias, assert_never
+from typing import Any, assert_never
 
 from rollouts.api.status.wire import can_wait, merge_patch, status_to_wire
 from rollouts.controller.act.calls import (
     Adopt,
-    Ask,
     Create,
     CreateCopy,
     Delete,
     Patch,
     RemoveRolloutAnnotation,
+    RolloutQuestion,
     Write,
     WriteStatus,
 )
@@ -22,8 +22,8 @@ from rollouts.controller.act.render_routes import render_routing, render_subset
 from rollouts.controller.observe.routes import RouteRead
 from rollouts.core.model.author import NOTE_SUFFIX
 from rollouts.core.model.intents import (
-    AdoptConfigCopy,
-    AdoptReplicaSet,
+    Adoption,
+    AnalysisRunIntent,
     AskAutoscaling,
     AskConfig,
     AskDrained,
@@ -33,28 +33,29 @@ from rollouts.core.model.intents import (
     AskRoute,
     AskSecretCopy,
     AskService,
+    ConfigCopyIntent,
     CreateAnalysisRun,
     CreateConfigCopy,
     CreateReplicaSet,
-    DeleteAnalysisRun,
-    DeleteConfigCopy,
-    DeleteReplicaSet,
+    Deletion,
     EvictPod,
     Intent,
     MakeRoute,
     Notice,
+    ObjectIntent,
     PatchPod,
     PatchReplicaSet,
     ReleaseConfigCopy,
     ReleaseRoute,
     ReleaseService,
     RemoveAnnotation,
+    ReplicaSetIntent,
     SetTraffic,
     SwitchService,
     TerminateAnalysisRun,
 )
 from rollouts.core.model.rollout import Rollout
-from rollouts.core.model.service_ref import SubsetName
+from rollouts.core.model.service_ref import ServiceRef, SubsetName
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.traffic import RouteName
@@ -67,21 +68,10 @@ from rollouts.manifests.workload import pod_patch, replica_set, replica_set_patc
 from rollouts.objects import ANALYSIS_RUN, CONFIG_MAP, POD, REPLICA_SET, ROLLOUT, SERVICE, Kind, Manifest
 from rollouts.ports import JSON_PATCH, MERGE_PATCH
 
-_Patched: TypeAlias = (
-    AdoptReplicaSet
-    | PatchReplicaSet
-    | SwitchService
-    | ReleaseService
-    | PatchPod
-    | TerminateAnalysisRun
-    | AdoptConfigCopy
-    | ReleaseConfigCopy
-)
-
 
 def render(
     snapshot: Snapshot, intent: Intent, routes: Mapping[RouteName, RouteRead] = MappingProxyType({})
-) -> tuple[Write | Ask, ...]:
+) -> tuple[Write | RolloutQuestion, ...]:
     """The calls that carry out `intent`, in order: one; for a route as many as its codec needs, or none when nothing differs.
 
     Args:
@@ -94,23 +84,13 @@ def render(
             return render_routing(snapshot, intent, routes)
         case SwitchService(name=SubsetName()) | AskService(name=SubsetName()):
             return render_subset(snapshot.rollout, intent, routes)
-        case AskService() | AskPods() | AskAutoscaling() | AskConfig() | AskSecretCopy() | EvictPod():
+        case AskService() | AskPods() | AskAutoscaling() | AskConfig() | AskSecretCopy():
             return (intent,)
         case _:
             return (_write(snapshot.rollout, intent),)
 
 
-def _write(
-    rollout: Rollout,
-    intent: _Patched
-    | CreateReplicaSet
-    | CreateAnalysisRun
-    | CreateConfigCopy
-    | DeleteReplicaSet
-    | DeleteAnalysisRun
-    | DeleteConfigCopy
-    | RemoveAnnotation,
-) -> Write:
+def _write(rollout: Rollout, intent: ReplicaSetIntent | AnalysisRunIntent | ConfigCopyIntent | ObjectIntent) -> Write:
     match intent:
         case CreateReplicaSet(revision=revision):
             made = replica_set(rollout, intent)
@@ -121,25 +101,27 @@ def _write(
             return Create(kind=ANALYSIS_RUN, name=name, manifest=run, owner_uid=rollout.uid, revision=revision)
         case CreateConfigCopy(use, owner):
             return CreateCopy(rollout=rollout, use=use, owner=owner)
-        case DeleteReplicaSet() | DeleteAnalysisRun() | DeleteConfigCopy():
+        case Deletion():
             version = intent.resource_version
             return Delete(kind=intent.kind, name=intent.name, uid=intent.uid, resource_version=version)
-        case AdoptReplicaSet(uid=uid, resource_version=version) | AdoptConfigCopy(uid=uid, resource_version=version):
+        case Adoption(uid=uid, resource_version=version):
             body = adoption_patch(rollout, uid=uid, resource_version=version, has_owners=intent.has_owners)
-            return Adopt(_patch(intent.kind, intent, body, JSON_PATCH))
+            return Adopt(_patch(intent.kind, intent.name, intent.uid, body, JSON_PATCH))
         case ReleaseConfigCopy(uid=uid, resource_version=version):
             body = release_patch(rollout, uid=uid, resource_version=version, owner_index=intent.owner_index)
-            return _patch(CONFIG_MAP, intent, body, JSON_PATCH)
+            return _patch(CONFIG_MAP, intent.name, intent.uid, body, JSON_PATCH)
         case PatchReplicaSet():
-            return _patch(REPLICA_SET, intent, replica_set_patch(intent))
+            return _patch(REPLICA_SET, intent.name, intent.uid, replica_set_patch(intent))
         case SwitchService():
-            return _patch(SERVICE, intent, switch_service(intent, rollout=rollout.name))
+            return _patch(SERVICE, intent.name, intent.uid, switch_service(intent, rollout=rollout.name))
         case ReleaseService():
-            return _patch(SERVICE, intent, release_service(intent), leaves_watch=True)
+            return _patch(SERVICE, intent.name, intent.uid, release_service(intent), leaves_watch=True)
         case PatchPod():
-            return _patch(POD, intent, pod_patch(intent))
+            return _patch(POD, intent.name, intent.uid, pod_patch(intent))
         case TerminateAnalysisRun():
-            return _patch(ANALYSIS_RUN, intent, termination_patch(intent))
+            return _patch(ANALYSIS_RUN, intent.name, intent.uid, termination_patch(intent))
+        case EvictPod():
+            return intent
         case RemoveAnnotation(verb=verb, value=value):
             note = f"{verb}{NOTE_SUFFIX}"
             noted = f"{PREFIX}{note}" if note in rollout.annotations else ""
@@ -150,7 +132,8 @@ def _write(
 
 def _patch(
     kind: Kind,
-    intent: _Patched,
+    name: ServiceRef,
+    uid: str,
     body: Mapping[str, Any] | Sequence[Any],
     content_type: str = MERGE_PATCH,
     *,
@@ -158,8 +141,8 @@ def _patch(
 ) -> Patch:
     return Patch(
         kind=kind,
-        name=str(intent.name),
-        uid=intent.uid,
+        name=str(name),
+        uid=uid,
         body=body,
         content_type=content_type,
         leaves_watch=leaves_watch,

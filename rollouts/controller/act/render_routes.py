@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import TypeAlias, assert_never
+from typing import assert_never
 
 from rollouts.controller.act.calls import (
     Apply,
-    Ask,
     AskDataPlanes,
     CreateRoute,
     Delete,
     Patch,
     ReadClasses,
     ReadRoute,
+    RolloutQuestion,
     Write,
 )
 from rollouts.controller.observe.places import Place
@@ -33,6 +33,7 @@ from rollouts.core.model.intents import (
     AskService,
     MakeRoute,
     ReleaseRoute,
+    RouteIntent,
     SetTraffic,
     SwitchService,
 )
@@ -52,12 +53,12 @@ from rollouts.traffic.codec import LEDGER, ApplyOwned, DeleteOwned, Objects, Op,
 from rollouts.traffic.istio.subsets import pointed
 from rollouts.traffic.rules.difference import operations
 
-RouteIntent: TypeAlias = SetTraffic | MakeRoute | ReleaseRoute | AskRoute | AskFeatures | AskLive | AskDrained
-
 
 def render_routing(
-    snapshot: Snapshot, intent: RouteIntent, routes: Mapping[RouteName, RouteRead]
-) -> tuple[Write | Ask, ...]:
+    snapshot: Snapshot,
+    intent: RouteIntent | AskRoute | AskFeatures | AskLive | AskDrained,
+    routes: Mapping[RouteName, RouteRead],
+) -> tuple[Write | RolloutQuestion, ...]:
     """The calls that carry out `intent`, in order. Raises: Unroutable; ApiConflict."""
     match intent:
         case SetTraffic(route=name, resource_version=version, split=split, settled=settled, anew=anew):
@@ -259,7 +260,7 @@ def marks_of(read: RouteRead) -> Marks:
 
 def render_subset(
     rollout: Rollout, intent: SwitchService | AskService, routes: Mapping[RouteName, RouteRead]
-) -> tuple[Write | Ask, ...]:
+) -> tuple[Write | RolloutQuestion, ...]:
     """The calls that carry out `intent` about a subset: one for each object that must change. Raises: ApiConflict."""
     rule = rule_of(routes)
     if rule is None:

@@ -7,7 +7,7 @@ again for a while, and decides on everything else: counts, commands, an abort, t
 
 from __future__ import annotations
 
-from rollouts.controller.act.calls import Ask, Write
+from rollouts.controller.act.calls import RolloutQuestion, Write
 from rollouts.controller.act.performer import CreationWriteRefused, RouteWriteRefused
 from rollouts.controller.act.render import render
 from rollouts.controller.observe.observer import Seen
@@ -37,16 +37,16 @@ DENIERS = ("admission webhook", "ValidatingAdmissionPolicy")
 class NotSaid(Exception):
     """A route cannot say what an intent asks for; the calls of the intents before it are good."""
 
-    def __init__(self, calls: list[Write | Ask], intent: Intent, cause: Unroutable) -> None:
+    def __init__(self, calls: list[Write | RolloutQuestion], intent: Intent, cause: Unroutable) -> None:
         super().__init__(str(cause))
         self.calls = calls
         self.intent = intent
         self.cause = cause
 
 
-def rendered(seen: Seen, decision: Decision) -> list[Write | Ask]:
+def rendered(seen: Seen, decision: Decision) -> list[Write | RolloutQuestion]:
     """The calls for the intents in order. Raises: NotSaid, for the first that a route cannot express."""
-    calls: list[Write | Ask] = []
+    calls: list[Write | RolloutQuestion] = []
     for intent in decision.intents:
         try:
             calls += render(seen.snapshot, intent, seen.routes)

@@ -15,10 +15,10 @@ from rollouts.api.status.scalars import weight_to_json
 from rollouts.cluster.structs import Metadata
 from rollouts.controller.act.calls import (
     Apply,
-    Ask,
     AskDataPlanes,
     Patch,
     ReadRoute,
+    RolloutQuestion,
     Write,
     WriteStatus,
 )
@@ -192,7 +192,7 @@ class Worker:
             case Unreadable():
                 seen_whole = observed.trouble is None
                 decision = decide_invalid(observed.snapshot, problems=observed.problems, all_seen=seen_whole)
-                calls: list[Write | Ask] = []
+                calls: list[Write | RolloutQuestion] = []
             case Seen():
                 if observed.trouble is not None:
                     self._stop_unless_settled(this, observed, observed.trouble)
@@ -273,7 +273,12 @@ class Worker:
         self._queue.add_at(this.key, self._clock.monotonic_s() + remedy(trouble, DELAYS).in_s)
 
     async def _carry_out(
-        self, this: _Pass, metadata: Metadata, decision: Decision, calls: list[Write | Ask], status: WriteStatus | None
+        self,
+        this: _Pass,
+        metadata: Metadata,
+        decision: Decision,
+        calls: list[Write | RolloutQuestion],
+        status: WriteStatus | None,
     ) -> None:
         """Performs the calls and the write of status, in the decision's order, and then sends the Events."""
         target = _target(this.key, metadata)
@@ -291,7 +296,7 @@ class Worker:
             self._tell(metadata, decision.notices)
 
     def _status_due(
-        self, this: _Pass, observed: _Rollout, decision: Decision, calls: list[Write | Ask]
+        self, this: _Pass, observed: _Rollout, decision: Decision, calls: list[Write | RolloutQuestion]
     ) -> WriteStatus | None:
         """The write of status; None when nothing differs or the write can wait (then a later pass is queued)."""
         if isinstance(observed, Seen) and decision.status == observed.snapshot.status:
@@ -357,7 +362,7 @@ class Worker:
             event = render_notice(metadata, notice, at_s=at_s, index=index, instance=self._identity)
             self._events.offer(metadata.namespace, event)
 
-    def _count_routes(self, calls: list[Write | Ask], notices: tuple[Notice, ...]) -> None:
+    def _count_routes(self, calls: list[Write | RolloutQuestion], notices: tuple[Notice, ...]) -> None:
         for call in calls:
             if isinstance(call, Patch | Apply) and call.route is not None:
                 self._telemetry.route_writes.labels(call.route.router).inc()

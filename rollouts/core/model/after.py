@@ -7,7 +7,7 @@ the API server's refusals and versions, and pods with their clocks. An Ask chang
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias, TypeVar, assert_never
+from typing import Any, TypeVar, assert_never
 
 from rollouts.core.model.analysis import RunSeen
 from rollouts.core.model.author import NOTE_SUFFIX
@@ -16,15 +16,9 @@ from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
     AdoptConfigCopy,
     AdoptReplicaSet,
-    AskAutoscaling,
-    AskConfig,
-    AskDrained,
-    AskFeatures,
-    AskLive,
-    AskPods,
-    AskRoute,
-    AskSecretCopy,
-    AskService,
+    AnalysisRunIntent,
+    Ask,
+    ConfigCopyIntent,
     CopyOwner,
     CreateAnalysisRun,
     CreateConfigCopy,
@@ -41,6 +35,7 @@ from rollouts.core.model.intents import (
     ReleaseRoute,
     ReleaseService,
     RemoveAnnotation,
+    RouteIntent,
     SetTraffic,
     SwitchService,
     TerminateAnalysisRun,
@@ -51,9 +46,6 @@ from rollouts.core.model.snapshot import Pod, ReplicaSet, ServiceSeen, Snapshot
 from rollouts.core.model.status import Verb
 from rollouts.core.model.traffic import Route, RouteName, RouteSeen
 
-_OfRuns: TypeAlias = CreateAnalysisRun | TerminateAnalysisRun | DeleteAnalysisRun
-_OfCopies: TypeAlias = CreateConfigCopy | DeleteConfigCopy | AdoptConfigCopy | ReleaseConfigCopy
-_OfRoutes: TypeAlias = SetTraffic | MakeRoute | ReleaseRoute
 _Stored = TypeVar("_Stored", Rollout, ReplicaSet, ServiceSeen, RouteSeen)
 
 
@@ -84,9 +76,7 @@ def after(seen: Snapshot, intent: Intent) -> Snapshot:
             return replace(seen, runs=_runs_after(seen, intent))
         case CreateConfigCopy() | DeleteConfigCopy() | AdoptConfigCopy() | ReleaseConfigCopy():
             return replace(seen, copies=_copies_after(seen, intent))
-        case AskConfig() | AskSecretCopy() | AskAutoscaling() | AskDrained():
-            return seen
-        case AskService() | AskPods() | AskRoute() | AskFeatures() | AskLive():
+        case Ask():
             return seen
         case never:
             assert_never(never)
@@ -139,7 +129,7 @@ def _with_service(seen: Snapshot, intent: SwitchService | ReleaseService) -> Sna
     return replace(seen, services={**seen.services, intent.name: _written(service, now)})
 
 
-def _routes_after(seen: Snapshot, intent: _OfRoutes) -> Mapping[RouteName, Route]:
+def _routes_after(seen: Snapshot, intent: RouteIntent) -> Mapping[RouteName, Route]:
     """The routes. A new one is not accepted yet; the last answer of a data plane is about the earlier version of its route."""
     name, manager, found = intent.route, seen.rollout.name, seen.routes.get(intent.route)
     match intent:
@@ -177,7 +167,7 @@ def _rollout_after(rollout: Rollout, intent: RemoveAnnotation) -> Rollout:
     return _written(rollout, replace(rollout, annotations=left, restart_asked_at_s=asked_at_s))
 
 
-def _runs_after(seen: Snapshot, intent: _OfRuns) -> tuple[RunSeen, ...]:
+def _runs_after(seen: Snapshot, intent: AnalysisRunIntent) -> tuple[RunSeen, ...]:
     """A run that exists already stays as it is."""
     runs = seen.runs
     match intent:
@@ -200,7 +190,7 @@ def _runs_after(seen: Snapshot, intent: _OfRuns) -> tuple[RunSeen, ...]:
             return tuple([run for run in runs if run.uid != uid])
 
 
-def _copies_after(seen: Snapshot, intent: _OfCopies) -> tuple[CopySeen, ...]:
+def _copies_after(seen: Snapshot, intent: ConfigCopyIntent) -> tuple[CopySeen, ...]:
     """A copy that exists already gets an owner and stays as it is else. One of a Secret is seen by nobody."""
     copies = seen.copies
     match intent:

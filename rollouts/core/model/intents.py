@@ -69,8 +69,7 @@ class PatchReplicaSet(Struct, frozen=True, kw_only=True):
     """Changes the given fields of a ReplicaSet; None leaves a field as it is.
 
     Args:
-        resource_version: the write fails with a conflict when the ReplicaSet has changed since; "" where that does not
-            matter (growing is safe on any version).
+        resource_version: the write conflicts when the ReplicaSet has changed since; "" to grow, which is safe on any version.
         restart_surge: how many of `replicas` exist only for a restart.
         abort_note: the abort that it grows for and that status does not have yet.
         config: its note: the contents that its pods began with, if it names the sources themselves; else the same as
@@ -155,11 +154,7 @@ class SetTraffic(Struct, frozen=True, kw_only=True):
 
 
 class MakeRoute(Struct, frozen=True):
-    """Creates a route of `trafficRouting.own`; fails with a conflict when one of that name exists by now.
-
-    Args:
-        split: what the route says: only a share.
-    """
+    """Creates a route of `trafficRouting.own`, whose split is only a share; conflicts when one of that name exists by now."""
 
     route: RouteName
     split: Split
@@ -173,64 +168,8 @@ class ReleaseRoute(Struct, frozen=True, kw_only=True):
     resource_version: str
 
 
-class AskRoute(Struct, frozen=True):
-    """Reads one route that is not watched; the answer comes back through the inbox."""
-
-    route: RouteName
-
-
-class AskFeatures(Struct, frozen=True):
-    """Reads which features the class of a route's gateways supports; the answer comes back through the inbox."""
-
-    route: RouteName
-
-
-class AskLive(Struct, frozen=True, kw_only=True):
-    """Asks the data plane whether it does what this version of the route says; the answer comes back through the inbox.
-
-    Args:
-        pace: when to ask again if the answer does not change.
-        since_s: when all routes were first seen to say it: earlier requests do not count. 0 where none are counted.
-        before: the canary's share until then; None when it is not known or no requests are counted.
-    """
-
-    route: RouteName
-    resource_version: str
-    split: Split
-    pace: Pace
-    since_s: float = 0.0
-    before: Fraction | None = None
-
-
-class AskDrained(Struct, frozen=True):
-    """Asks the probes of `spec.drain` what is still in flight at a revision's pods; the answer comes back through the inbox."""
-
-    revision: str
-
-
-class AskService(Struct, frozen=True):
-    """Reads one Service that is not watched; the answer comes back through the inbox."""
-
-    name: ServiceRef
-
-
-class AskPods(Struct, frozen=True):
-    """Lists the Rollout's pods once; the answer comes back through the inbox."""
-
-
-class AskAutoscaling(Struct, frozen=True):
-    """Reads the Rollout's autoscalers and what the gate's container uses; the answer comes back through the inbox."""
-
-    gate: AutoscalingGate
-
-
 class CreateAnalysisRun(Struct, frozen=True, kw_only=True):
-    """Creates a run of a gate; an existing one of that name, owned by our uid, counts as created.
-
-    Args:
-        revision: the one that it is about.
-        attempt: at that revision, for people.
-    """
+    """Creates a run of a gate, about a revision; an existing one of that name, owned by our uid, counts as created."""
 
     name: str
     gate: AnalysisGate
@@ -252,12 +191,6 @@ class DeleteAnalysisRun(Deletion, frozen=True, kw_only=True):
     kind = ANALYSIS_RUN
 
 
-class AskConfig(Struct, frozen=True):
-    """Reads the content of one source; only its hash comes back, to every Rollout that names it."""
-
-    ref: ConfigRef
-
-
 class CopyOwner(Struct, frozen=True):
     """The ReplicaSet that a copy of a Secret goes with: the controller has no right to delete Secrets, or to see copies."""
 
@@ -268,7 +201,7 @@ class CopyOwner(Struct, frozen=True):
 class CreateConfigCopy(Struct, frozen=True):
     """Creates the immutable copy of a source; one of that name with the same content, made for this Rollout, counts as created.
 
-    It fails with a conflict when the source no longer has the content of `use`.
+    It conflicts when the source no longer has the content of `use`.
 
     Args:
         owner: of a copy of a Secret; None for a ConfigMap's, which the Rollout owns.
@@ -291,11 +224,7 @@ class AdoptConfigCopy(Adoption, frozen=True, kw_only=True):
 
 
 class ReleaseConfigCopy(Struct, frozen=True, kw_only=True):
-    """Takes the Rollout off the owners of a copy of a ConfigMap, which then outlives it, if the copy has not changed since.
-
-    Args:
-        owner_index: the Rollout's place among the owners.
-    """
+    """Takes the Rollout off the owners of a copy of a ConfigMap, which then outlives it, if the copy has not changed since."""
 
     name: str
     uid: str
@@ -303,42 +232,82 @@ class ReleaseConfigCopy(Struct, frozen=True, kw_only=True):
     owner_index: int
 
 
-class AskSecretCopy(Struct, frozen=True):
-    """Asks whether a copy of a Secret is there, which nobody may read; the answer comes back through the inbox."""
+class Ask(Struct, frozen=True):
+    """A question. A pass does not wait for the answer, which comes back through the inbox."""
+
+
+class AskRoute(Ask, frozen=True):
+    """Reads one route that is not watched."""
+
+    route: RouteName
+
+
+class AskFeatures(Ask, frozen=True):
+    """Reads which features the class of a route's gateways supports."""
+
+    route: RouteName
+
+
+class AskLive(Ask, frozen=True, kw_only=True):
+    """Asks the data plane whether it does what this version of the route says.
+
+    Args:
+        pace: when to ask again if the answer does not change.
+        since_s: when all routes were first seen to say it: earlier requests do not count. 0 where none are counted.
+        before: the canary's share until then; None when it is not known or no requests are counted.
+    """
+
+    route: RouteName
+    resource_version: str
+    split: Split
+    pace: Pace
+    since_s: float = 0.0
+    before: Fraction | None = None
+
+
+class AskDrained(Ask, frozen=True):
+    """Asks the probes of `spec.drain` what is still in flight at a revision's pods."""
+
+    revision: str
+
+
+class AskService(Ask, frozen=True):
+    """Reads one Service that is not watched."""
+
+    name: ServiceRef
+
+
+class AskPods(Ask, frozen=True):
+    """Lists the Rollout's pods once."""
+
+
+class AskAutoscaling(Ask, frozen=True):
+    """Reads the Rollout's autoscalers and what the gate's container uses, from lists that the whole namespace shares."""
+
+    gate: AutoscalingGate
+
+
+class AskConfig(Ask, frozen=True):
+    """Reads the content of one source; only its hash comes back, to every Rollout of the namespace that names it."""
+
+    ref: ConfigRef
+
+
+class AskSecretCopy(Ask, frozen=True):
+    """Asks whether a copy of a Secret exists, which nobody may read."""
 
     name: str
 
 
-Intent: TypeAlias = (
-    CreateReplicaSet
-    | AdoptReplicaSet
-    | PatchReplicaSet
-    | DeleteReplicaSet
-    | SwitchService
-    | ReleaseService
-    | PatchPod
-    | EvictPod
-    | RemoveAnnotation
-    | SetTraffic
-    | MakeRoute
-    | ReleaseRoute
-    | AskRoute
-    | AskFeatures
-    | AskLive
-    | AskDrained
-    | AskService
-    | AskPods
-    | AskAutoscaling
-    | CreateAnalysisRun
-    | TerminateAnalysisRun
-    | DeleteAnalysisRun
-    | AskConfig
-    | CreateConfigCopy
-    | DeleteConfigCopy
-    | AdoptConfigCopy
-    | ReleaseConfigCopy
-    | AskSecretCopy
+ReplicaSetIntent: TypeAlias = CreateReplicaSet | AdoptReplicaSet | PatchReplicaSet | DeleteReplicaSet
+RouteIntent: TypeAlias = SetTraffic | MakeRoute | ReleaseRoute
+AnalysisRunIntent: TypeAlias = CreateAnalysisRun | TerminateAnalysisRun | DeleteAnalysisRun
+ConfigCopyIntent: TypeAlias = CreateConfigCopy | DeleteConfigCopy | AdoptConfigCopy | ReleaseConfigCopy
+ObjectIntent: TypeAlias = SwitchService | ReleaseService | PatchPod | EvictPod | RemoveAnnotation
+AskIntent: TypeAlias = (
+    AskRoute | AskFeatures | AskLive | AskDrained | AskService | AskPods | AskAutoscaling | AskConfig | AskSecretCopy
 )
+Intent: TypeAlias = ReplicaSetIntent | RouteIntent | AnalysisRunIntent | ConfigCopyIntent | ObjectIntent | AskIntent
 
 
 class Notice(Struct, frozen=True):

@@ -21,7 +21,8 @@ from rollouts.controller.analysis.runs import AnalysisRuns
 from rollouts.controller.analysis.sources import MeasurementSource, SourceName
 from rollouts.controller.facts.cluster_metrics import ClusterMetrics
 from rollouts.controller.providers.metric_providers import FreshCredentials, MetricProviders
-from rollouts.controller.workqueue.template_watches import TemplateWatches
+from rollouts.controller.workqueue.optional_watch import OptionalWatch
+from rollouts.controller.workqueue.standing_watches import TEMPLATES
 from rollouts.objects import ANALYSIS_RUN, Kind
 from rollouts.ports import ApiServer, BoundedCalls, Clock, MetricEndpoints
 from rollouts.settings import Settings
@@ -68,7 +69,18 @@ class Evidence:
             folder=settings.metrics.credentials,
             prometheus_url=settings.prometheus_url,
         )
-        self._templates = TemplateWatches(store, api, telemetry, on_change, on_unreadable)
+        rng = random.Random("TemplateWatches")  # noqa: S311 - jitter of its own: some clusters have none to watch
+        self._templates = {
+            kind: OptionalWatch(
+                store.table(kind),
+                api=api,
+                rng=rng,
+                on_change=on_change,
+                on_unreadable=on_unreadable,
+                on_seen=partial(telemetry.follow_table, store.table(kind)),
+            )
+            for kind in TEMPLATES
+        }
         self._runs = AnalysisRuns(
             api=api,
             client=client,
@@ -108,19 +120,20 @@ class Evidence:
 
     def why_unseen(self, kind: Kind, namespace: str) -> str:
         """Why objects of that kind, runs or templates, cannot be seen in a namespace; "" when they can."""
-        watch = self._runs.watch if kind == ANALYSIS_RUN else self._templates.of(kind)
+        watch = self._runs.watch if kind == ANALYSIS_RUN else self._templates[kind]
         return watch.why_unseen(namespace)
 
     async def wait_listed(self) -> None:
         """Returns when it is known which runs and templates there are. Cancellation: safe."""
-        await self._runs.watch.listed.wait()
-        await self._templates.wait_listed()
+        for watch in (self._runs.watch, *self._templates.values()):
+            await watch.listed.wait()
 
     async def run(self) -> NoReturn:
         """Follows the cluster until cancelled. Raises: nothing on purpose."""
         async with asyncio.TaskGroup() as watches:
-            for watch in (self._templates.run(), self._runs.watch.run(), self._providers.watch()):
-                watches.create_task(watch)
+            for watch in (*self._templates.values(), self._runs.watch):
+                watches.create_task(watch.run())
+            watches.create_task(self._providers.watch())
         raise AssertionError("a watch ended by itself")
 
     async def lead(self) -> None:

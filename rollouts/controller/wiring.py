@@ -273,7 +273,7 @@ class Controller:
             for kind, labels in WATCHED:
                 background += [group.create_task(self._watch(kind, labels, scope)) for scope in self._scopes]
             background.append(group.create_task(self._when_ready(on_ready)))
-            parts = (self._events, self._proxies, self._configuration, self._evidence)
+            parts = (self._events, self._proxies, self._configuration.watch, self._evidence)
             background += [group.create_task(part.run()) for part in parts]
             background.append(group.create_task(self._traffic_providers.watch()))
             self._look_for_routes(
@@ -481,7 +481,7 @@ class Controller:
                 await self._proxies.asked.wait()
                 await self._traffic_providers.known.wait()
                 await self._evidence.wait_listed()
-                await self._configuration.wait_listed()
+                await self._configuration.watch.wait_listed()
         self.readiness.crd_is_there()
         warm_up()  # otherwise the first pass would spend the time to build the validators
         self.readiness.ready.set()

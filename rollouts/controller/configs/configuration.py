@@ -29,7 +29,7 @@ from rollouts.telemetry import Telemetry
 _NAMES_ONE = b'"configMap'  # the beginning of each field of a pod template that names a ConfigMap
 
 
-class ConfigMapWatch:
+class ConfigMapWatch(OptionalWatch):
     """Keeps the table of ConfigMaps equal to the cluster from the moment it is wanted.
 
     Without the right to see them, what was seen before still counts: a refusal is never read as absence.
@@ -48,19 +48,19 @@ class ConfigMapWatch:
         on_unreadable: OnUnreadable,
         on_sight: Callable[[], None],
     ) -> None:
-        self._table = store.table(CONFIG_MAP)
+        self._config_maps = store.table(CONFIG_MAP)
         self._telemetry = telemetry
         self._on_sight = on_sight
         self._wanted = asyncio.Event()
         self._reasons: list[str] = []
-        self._watch = OptionalWatch(
-            self._table,
+        super().__init__(
+            self._config_maps,
             api=api,
             rng=random.Random(ConfigMapWatch.__name__),  # noqa: S311 - jitter of its own: many controllers have no such watch
             on_change=on_change,
             on_unreadable=on_unreadable,
-            on_seen=self._seen,
-            on_unseen=self._unseen,
+            on_seen=self._sees,
+            on_unseen=self._sees_nothing,
             is_missed=lambda: True,  # a Rollout that wanted it waits for it
             keeps_what_was_seen=True,
         )
@@ -69,32 +69,23 @@ class ConfigMapWatch:
         """Starts the watch, if it has not been started; it goes on until the process ends."""
         self._wanted.set()
 
-    @property
-    def is_wanted(self) -> bool:
-        """Whether it has been started."""
-        return self._wanted.is_set()
-
-    @property
-    def listed(self) -> asyncio.Event:
-        """Set when it is known which ConfigMaps there are, or that they cannot be seen."""
-        return self._watch.listed
-
-    def why_unseen(self, namespace: str) -> str:
-        """Why the ConfigMaps of a namespace cannot be seen, and what helps; "" when they can."""
-        return self._watch.why_unseen(namespace)
+    async def wait_listed(self) -> None:
+        """Returns when it is known which ConfigMaps there are, if anybody needs one. Cancellation: safe."""
+        if self._wanted.is_set():
+            await self.listed.wait()
 
     async def run(self) -> NoReturn:
         """Follows the cluster until cancelled, and sends nothing until it is wanted. Raises: nothing on purpose."""
         await self._wanted.wait()
-        await self._watch.run()
+        await super().run()
 
-    def _seen(self) -> None:
-        self._telemetry.follow_table(self._table)
+    def _sees(self) -> None:
+        self._telemetry.follow_table(self._config_maps)
         self._reasons = []
         self._on_sight()
 
-    def _unseen(self) -> None:
-        reasons = [self._watch.why_unseen(scope) for scope in self._table.watches()]
+    def _sees_nothing(self) -> None:
+        reasons = [self.why_unseen(scope) for scope in self._config_maps.watches()]
         if reasons != self._reasons:
             self._reasons = reasons
             self._on_sight()
@@ -125,7 +116,7 @@ class Configuration:
         self._queue = queue
         self._clock = clock
         self._on_change = on_change
-        self._watch = ConfigMapWatch(store, api, telemetry, self._changed, on_unreadable, self._wake)
+        self.watch = ConfigMapWatch(store, api, telemetry, self._changed, on_unreadable, self._wake)
 
     def configs(self) -> Configs | None:
         """What observes sources and copies; None when they are left as they are."""
@@ -135,8 +126,8 @@ class Configuration:
             self._store,
             self.contents,
             clock=self._clock,
-            is_listed=self._watch.listed.is_set,
-            why_unseen=self._watch.why_unseen,
+            is_listed=self.watch.listed.is_set,
+            why_unseen=self.watch.why_unseen,
         )
 
     def sources(self, *, client: Client, barrier: Barrier, reads: asyncio.TaskGroup) -> Sources:
@@ -154,16 +145,7 @@ class Configuration:
     def follow(self, rollout: RolloutObject | None) -> None:
         """Starts the watch if the Rollout names a ConfigMap; in a standby too, so that a takeover needs no list."""
         if self._enabled and rollout is not None and _NAMES_ONE in bytes(rollout.spec):
-            self._watch.wanted()
-
-    async def wait_listed(self) -> None:
-        """Returns when it is known which ConfigMaps there are, if anybody needs one. Cancellation: safe."""
-        if self._watch.is_wanted:
-            await self._watch.listed.wait()
-
-    async def run(self) -> NoReturn:
-        """Follows the cluster until cancelled. Raises: nothing on purpose."""
-        await self._watch.run()
+            self.watch.wanted()
 
     def _changed(self, kind: Kind, before: Any, after: Any) -> None:
         self.contents.learn(before, after, now_s=self._clock.now_s())

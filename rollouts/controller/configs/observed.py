@@ -7,6 +7,7 @@ version than these show says nothing. Absent is only what the complete watch doe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from rollouts.api.times import time_or_0
 from rollouts.cluster.store import Store
@@ -52,6 +53,7 @@ _Noted = Mapping[tuple[ConfigKind, str, str, str], str]
 """Content hashes by kind, source, uid and resourceVersion, from the notes on ReplicaSets."""
 
 
+@dataclass(slots=True, eq=False)
 class Configs:
     """Reads sources and copies from the table of ConfigMaps.
 
@@ -60,20 +62,11 @@ class Configs:
         why_unseen: why the ConfigMaps of a namespace cannot be seen, and what helps; "" when they can.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        contents: Contents,
-        *,
-        clock: Clock,
-        is_listed: Callable[[], bool] = lambda: True,
-        why_unseen: Callable[[str], str] = lambda _namespace: "",
-    ) -> None:
-        self._table = store.table(CONFIG_MAP)
-        self._contents = contents
-        self._clock = clock
-        self._is_listed = is_listed
-        self._why_unseen = why_unseen
+    store: Store
+    contents: Contents
+    clock: Clock = field(kw_only=True)
+    is_listed: Callable[[], bool] = field(default=lambda: True, kw_only=True)
+    why_unseen: Callable[[str], str] = field(default=lambda _namespace: "", kw_only=True)
 
     def sources(
         self, key: Key, refs: Iterable[ConfigRef], replica_sets: Iterable[ReplicaSet], copies: Iterable[CopySeen] = ()
@@ -85,7 +78,7 @@ class Configs:
         """
         refs = tuple(refs)
         read = (*refs, *unchecked(copies))
-        self._contents.askers.asks(key, [(ref.kind, key.namespace, ref.name) for ref in read])
+        self.contents.askers.asks(key, [(ref.kind, key.namespace, ref.name) for ref in read])
         if not refs:
             return {}
         noted = {
@@ -105,7 +98,9 @@ class Configs:
 
     def copies(self, key: Key, uid: str) -> tuple[CopySeen, ...]:
         """The copies with the Rollout's name on them, whoever owns them, in order of their names."""
-        marked = [each.metadata for each in self._table.labelled(NAME, key.namespace, name_label(key.name))]
+        marked = [
+            each.metadata for each in self.store.table(CONFIG_MAP).labelled(NAME, key.namespace, name_label(key.name))
+        ]
         copies = [
             self._checked(_copy(metadata, key, uid), key.namespace)
             for metadata in marked
@@ -117,7 +112,7 @@ class Configs:
         """A copy, with what its data says where it was read. The name says what the data must be, annotations only repeat it."""
         if copy.problem:
             return copy
-        read = self._contents.get((ConfigKind.CONFIG_MAP, namespace, copy.name))
+        read = self.contents.get((ConfigKind.CONFIG_MAP, namespace, copy.name))
         if isinstance(read, ReadFailed):
             return replace(copy, unread_because=read.message)
         if read is None or read.uid != copy.uid:
@@ -133,28 +128,28 @@ class Configs:
 
     def forget(self, key: Key) -> None:
         """Drops what is known of a Rollout that is gone."""
-        self._contents.askers.rests(key)
+        self.contents.askers.rests(key)
 
     def _unseen(self, namespace: str) -> SourceUnread | None:
         """Why nothing can be said about the ConfigMaps of a namespace; None when it can."""
-        if not self._is_listed():
+        if not self.is_listed():
             return SourceUnread(asks=False)
-        if why := self._why_unseen(namespace):
+        if why := self.why_unseen(namespace):
             remedy = "or set spec.configVersioning.mode: Off"
             return SourceUnread(f"{why}, {remedy}", needs_a_person=True, asks=False)
-        watch = self._table.watch(namespace)
-        if watch.failing_for_s(now_s=self._clock.monotonic_s()) >= FAILED_TELL_S:
+        watch = self.store.table(CONFIG_MAP).watch(namespace)
+        if watch.failing_for_s(now_s=self.clock.monotonic_s()) >= FAILED_TELL_S:
             return SourceUnread(f"the watch of ConfigMaps fails: {watch.trouble}", asks=False)
         return None
 
     def _config_map(self, namespace: str, ref: ConfigRef, noted: _Noted) -> Source:
-        if (unreadable := self._table.unreadable.get((namespace, ref.name))) is not None:
+        if (unreadable := self.store.table(CONFIG_MAP).unreadable.get((namespace, ref.name))) is not None:
             return SourceUnread(f"{ref} cannot be read: {unreadable.why}; repair it or delete it", asks=False)
-        seen = self._table.get(namespace, ref.name)
+        seen = self.store.table(CONFIG_MAP).get(namespace, ref.name)
         return self._source(namespace, ref, seen.metadata if seen is not None else None, noted)
 
     def _secret(self, namespace: str, ref: ConfigRef, noted: _Noted) -> Source:
-        seen = self._contents.secret((ref.kind, namespace, ref.name))
+        seen = self.contents.secret((ref.kind, namespace, ref.name))
         if seen is None:
             return SourceUnread()
         if seen.failed is not None:
@@ -164,10 +159,10 @@ class Configs:
     def _source(self, namespace: str, ref: ConfigRef, metadata: ConfigMapMetadata | None, noted: _Noted) -> Source:
         source = (ref.kind, namespace, ref.name)
         if metadata is None:
-            return SourceAbsent(self._contents.gone_since_s(source))
+            return SourceAbsent(self.contents.gone_since_s(source))
         if is_left_alone(metadata.annotations or {}):
             return SourceLeftAlone()
-        read = self._contents.get(source)
+        read = self.contents.get(source)
         version = (metadata.uid, metadata.resource_version)
         if isinstance(read, ContentRead) and (read.uid, read.resource_version) == version:
             if read.left_alone:
@@ -186,8 +181,8 @@ class Configs:
             immutable=immutable,
             uid=metadata.uid,
             resource_version=metadata.resource_version,
-            changed_at_s=max(time_or_0(metadata.changed_at), self._contents.undated_change_s(source) or 0.0),
-            shared_by=max(1, self._contents.askers.count(source)),
+            changed_at_s=max(time_or_0(metadata.changed_at), self.contents.undated_change_s(source) or 0.0),
+            shared_by=max(1, self.contents.askers.count(source)),
         )
 
 

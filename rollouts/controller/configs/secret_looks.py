@@ -9,6 +9,7 @@ import asyncio
 import zlib
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -52,6 +53,7 @@ def look_again_s(followed: Mapping[str, int], namespace: str) -> float:
     return LOOK_AGAIN_S
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class SecretLooks:
     """Follows Secrets for as long as a Rollout names them.
 
@@ -60,30 +62,20 @@ class SecretLooks:
         looks: owns the tasks; they end with it.
     """
 
-    def __init__(
-        self,
-        *,
-        client: Client,
-        contents: Contents,
-        queue: WorkQueue,
-        clock: Clock,
-        room: asyncio.Semaphore,
-        looks: asyncio.TaskGroup,
-    ) -> None:
-        self._client = client
-        self._contents = contents
-        self._queue = queue
-        self._clock = clock
-        self._room = room
-        self._looks = looks
-        self._following: dict[SourceKey, asyncio.Task[None]] = {}
-        self._in_namespace: Counter[str] = Counter()
+    client: Client
+    contents: Contents
+    queue: WorkQueue
+    clock: Clock
+    room: asyncio.Semaphore
+    looks: asyncio.TaskGroup
+    _following: dict[SourceKey, asyncio.Task[None]] = field(default_factory=dict)
+    _in_namespace: Counter[str] = field(default_factory=Counter)
 
     def follow(self, source: SourceKey) -> bool:
         """Begins to look at a Secret; False when that goes on already. What is new wakes everybody who names it."""
         if source in self._following:
             return False
-        self._following[source] = self._looks.create_task(self._follow(source))
+        self._following[source] = self.looks.create_task(self._follow(source))
         self._in_namespace[source[1]] += 1
         return True
 
@@ -94,28 +86,28 @@ class SecretLooks:
 
     async def _follow(self, source: SourceKey) -> None:
         """Looks until nobody names the Secret; never fails the task group."""
-        seen_at_s = self._clock.monotonic_s()
+        seen_at_s = self.clock.monotonic_s()
         first = True
         try:
-            while self._contents.askers.count(source):
-                async with self._room:
+            while self.contents.askers.count(source):
+                async with self.room:
                     seen = await self._look(source)
-                now_s = self._clock.monotonic_s()
+                now_s = self.clock.monotonic_s()
                 if seen.failed is None:
                     seen_at_s = now_s
-                known = self._contents.secret(source)
+                known = self.contents.secret(source)
                 tells = seen.failed is None or seen.failed.needs_a_person or known is None
-                if (tells or now_s - seen_at_s >= FAILED_TELL_S) and self._contents.look(
-                    source, seen, now_s=self._clock.now_s()
+                if (tells or now_s - seen_at_s >= FAILED_TELL_S) and self.contents.look(
+                    source, seen, now_s=self.clock.now_s()
                 ):
-                    for key in self._contents.askers.of(source):
-                        self._queue.add(key)
+                    for key in self.contents.askers.of(source):
+                        self.queue.add(key)
                 await asyncio.sleep(self._pause_s(source, seen, first=first))
                 first = first and seen.failed is not None
         finally:
             self._following.pop(source, None)
             self._in_namespace -= Counter((source[1],))
-            self._contents.forget_secret(source)
+            self.contents.forget_secret(source)
 
     def _pause_s(self, source: SourceKey, seen: SecretSeen, *, first: bool) -> float:
         """Until the next look. After the first one a part of the time, so that not all Secrets are looked at in one moment."""
@@ -127,7 +119,7 @@ class SecretLooks:
     async def _look(self, source: SourceKey) -> SecretSeen:
         _, namespace, name = source
         try:
-            answer = await self._client.get(SECRET, namespace, name, metadata_only=True)
+            answer = await self.client.get(SECRET, namespace, name, metadata_only=True)
             return SecretSeen(decode_secret_metadata(answer))
         except ApiNotFound:
             return SecretSeen()

@@ -7,6 +7,8 @@ see meanwhile why it failed.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass, field
+from functools import partial
 
 import structlog
 
@@ -55,6 +57,7 @@ READS_AT_ONCE = 32  # half of the connection's pool
 log = structlog.get_logger()
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class Sources:
     """Reads sources for all Rollouts that name them, and copies them.
 
@@ -62,28 +65,25 @@ class Sources:
         reads: owns the tasks; they end with it.
     """
 
-    def __init__(
-        self,
-        *,
-        client: Client,
-        store: Store,
-        contents: Contents,
-        barrier: Barrier,
-        queue: WorkQueue,
-        clock: Clock,
-        reads: asyncio.TaskGroup,
-    ) -> None:
-        self._client = client
-        self._store = store
-        self._contents = contents
-        self._barrier = barrier
-        self._queue = queue
-        self._clock = clock
-        self._reads = reads
-        self._reading: dict[SourceKey, asyncio.Task[None]] = {}
-        self._room = asyncio.Semaphore(READS_AT_ONCE)
+    client: Client
+    store: Store
+    contents: Contents
+    barrier: Barrier
+    queue: WorkQueue
+    clock: Clock
+    reads: asyncio.TaskGroup
+    _reading: dict[SourceKey, asyncio.Task[None]] = field(default_factory=dict)
+    _room: asyncio.Semaphore = field(default_factory=partial(asyncio.Semaphore, READS_AT_ONCE))
+    _looks: SecretLooks = field(init=False)
+
+    def __post_init__(self) -> None:
         self._looks = SecretLooks(
-            client=client, contents=contents, queue=queue, clock=clock, room=self._room, looks=reads
+            client=self.client,
+            contents=self.contents,
+            queue=self.queue,
+            clock=self.clock,
+            room=self._room,
+            looks=self.reads,
         )
 
     def ask(self, source: SourceKey) -> None:
@@ -94,7 +94,7 @@ class Sources:
         if source[0] is ConfigKind.SECRET and self._looks.follow(source):
             return
         if source not in self._reading:
-            self._reading[source] = self._reads.create_task(self._read(source))
+            self._reading[source] = self.reads.create_task(self._read(source))
 
     def stop(self) -> None:
         """Ends all reads, because no pass will need them."""
@@ -112,13 +112,13 @@ class Sources:
         """
         source_key = (use.kind, key.namespace, use.source)
         try:
-            source = await read_source(self._client, *source_key)
+            source = await read_source(self.client, *source_key)
         except ApiNotFound as exc:
             self._show_secret(source_key, None)
             raise ApiConflict(f"{use.kind} {use.source} was deleted meanwhile") from exc
         except ApiForbidden as exc:
             raise not_readable(use.kind, use.source, exc) from exc
-        self._contents.put(source_key, _content_of(source))
+        self.contents.put(source_key, _content_of(source))
         self._show_secret(source_key, source)
         if source.content != use.content or source.is_token:
             raise ApiConflict(f"{use.kind} {use.source} has another content by now")
@@ -126,7 +126,7 @@ class Sources:
             rollout, use, data=source.data, binary_data=source.binary_data, secret_type=source.type, owner=owner
         )
         try:
-            made = metadata_of(await self._client.create(kind_of(use.kind), key.namespace, manifest, FIELD_MANAGER))
+            made = metadata_of(await self.client.create(kind_of(use.kind), key.namespace, manifest, FIELD_MANAGER))
         except ApiExists as exc:
             if use.kind is ConfigKind.SECRET:
                 return None  # of this ReplicaSet, and the answer was lost: nothing else has such a name
@@ -141,20 +141,20 @@ class Sources:
         if use.kind is ConfigKind.CONFIG_MAP:  # no watch shows a Secret
             version = made.resource_version
             known = ContentRead(uid=made.uid, resource_version=version, content=use.content, immutable=True)
-            self._contents.put((use.kind, key.namespace, use.copy), known)
-            self._barrier.wrote(key, CONFIG_MAP, use.copy, resource_version=version, uid=made.uid)
+            self.contents.put((use.kind, key.namespace, use.copy), known)
+            self.barrier.wrote(key, CONFIG_MAP, use.copy, resource_version=version, uid=made.uid)
         return None
 
     def _show_secret(self, source: SourceKey, read: SourceRead | None) -> None:
         """A read of a Secret is a look at it, too; no watch brings one."""
         if source[0] is ConfigKind.SECRET:
             seen = SecretSeen(read.metadata if read is not None else None)
-            self._contents.look(source, seen, now_s=self._clock.now_s())
+            self.contents.look(source, seen, now_s=self.clock.now_s())
 
     async def _existing(self, key: Key, rollout: Rollout, use: ConfigUse, error: ApiExists) -> ConfigMapMetadata | None:
         """The existing copy of a ConfigMap, if the Rollout must adopt it. Raises: as `copy`."""
         try:
-            existing = await read_source(self._client, use.kind, key.namespace, use.copy)
+            existing = await read_source(self.client, use.kind, key.namespace, use.copy)
         except ApiNotFound:
             raise ApiConflict(f"{use.kind} {use.copy} was deleted while the controller read it") from error
         metadata = existing.metadata
@@ -163,8 +163,8 @@ class Sources:
         if why := _why_no_copy(existing, rollout, use):
             message = f"{use.kind} {use.copy} is not the copy of {use.source} that this Rollout needs: {why}; delete it"
             raise ApiExists(message) from error
-        self._contents.put((use.kind, key.namespace, use.copy), _content_of(existing))
-        self._barrier.wrote(key, CONFIG_MAP, use.copy, resource_version=metadata.resource_version, uid=metadata.uid)
+        self.contents.put((use.kind, key.namespace, use.copy), _content_of(existing))
+        self.barrier.wrote(key, CONFIG_MAP, use.copy, resource_version=metadata.resource_version, uid=metadata.uid)
         if rollout.spec.config_versioning.retain or is_controlled_by(metadata, key, rollout.uid):
             return None
         owners = metadata.owner_references or ()
@@ -181,9 +181,9 @@ class Sources:
                 async with self._room:
                     answer, again_s = await self._attempt(source)
                 if answer is not None:
-                    self._contents.put(source, answer)
-                    for key in self._contents.askers.of(source):
-                        self._queue.add(key)
+                    self.contents.put(source, answer)
+                    for key in self.contents.askers.of(source):
+                        self.queue.add(key)
                 if again_s is None:
                     return
                 await asyncio.sleep(again_s)
@@ -194,7 +194,7 @@ class Sources:
         """What one read says, None for nothing yet, and in how many seconds to read again, None for never."""
         kind, namespace, name = source
         try:
-            read = await read_source(self._client, kind, namespace, name)
+            read = await read_source(self.client, kind, namespace, name)
             shown = self._shown(source)
             if shown is not None and read.metadata.version < shown.version:
                 raise ApiUnavailable(f"{kind} {name} was read in an older version than the watch has shown")
@@ -215,8 +215,8 @@ class Sources:
 
     def _is_needed(self, source: SourceKey) -> bool:
         """Whether somebody names the source, it exists, and its content is not known."""
-        shown, read = self._shown(source), self._contents.get(source)
-        if shown is None or not self._contents.askers.count(source):
+        shown, read = self._shown(source), self.contents.get(source)
+        if shown is None or not self.contents.askers.count(source):
             return False
         return not isinstance(read, ContentRead) or int(read.resource_version) < shown.version
 
@@ -224,9 +224,9 @@ class Sources:
         """The source as its watch, or the last look at it, shows it."""
         kind, namespace, name = source
         if kind is ConfigKind.SECRET:
-            secret = self._contents.secret(source)
+            secret = self.contents.secret(source)
             return secret.metadata if secret is not None else None
-        config_map = self._store.table(CONFIG_MAP).get(namespace, name)
+        config_map = self.store.table(CONFIG_MAP).get(namespace, name)
         return config_map.metadata if config_map is not None else None
 
 

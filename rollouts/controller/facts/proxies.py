@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from ipaddress import ip_address
 from typing import Any, Protocol, TypeVar
@@ -77,6 +78,7 @@ class AskNodes(Protocol):
         ...
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class Proxies:
     """The facts, kept up to date by `run`.
 
@@ -86,23 +88,14 @@ class Proxies:
         ask_nodes: asks kube-proxies whose metrics can be reached; None to ask no node.
     """
 
-    def __init__(
-        self,
-        *,
-        client: Client,
-        api: ApiServer,
-        declared: ProxyMode | None,
-        on_change: Callable[[], None],
-        ask_nodes: AskNodes | None = None,
-    ) -> None:
-        self.facts = ClusterFacts()
-        self.asked = asyncio.Event()
-        """Set after the first round of questions, answered or not."""
-        self._client = client
-        self._api = api
-        self._declared = declared
-        self._on_change = on_change
-        self._ask_nodes = ask_nodes
+    client: Client
+    api: ApiServer
+    declared: ProxyMode | None
+    on_change: Callable[[], None]
+    ask_nodes: AskNodes | None = None
+    facts: ClusterFacts = field(default=ClusterFacts(), init=False)
+    asked: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    """Set after the first round of questions, answered or not."""
 
     async def run(self) -> None:
         """Asks again and again, until it is cancelled."""
@@ -127,16 +120,16 @@ class Proxies:
             proxy = self.facts.proxy
             tell = log.warning if proxy.mode is ProxyMode.UNKNOWN else log.info
             tell("proxy_mode", mode=proxy.mode, known_by=proxy.known_by, native_sleep=self.facts.native_sleep)
-            self._on_change()
+            self.on_change()
         return good
 
     async def _ask_version(self) -> None:
-        version = await server_version(self._api, deadline_s=VERSION_DEADLINE_S)
+        version = await server_version(self.api, deadline_s=VERSION_DEADLINE_S)
         self.facts = replace(self.facts, native_sleep=(version.major, version.minor) >= NATIVE_SLEEP)
 
     async def _ask_proxy(self) -> None:
         self.facts = replace(
-            self.facts, proxy=await proxy_facts(self._client, declared=self._declared, ask_nodes=self._ask_nodes)
+            self.facts, proxy=await proxy_facts(self.client, declared=self.declared, ask_nodes=self.ask_nodes)
         )
 
 

@@ -6,14 +6,14 @@ status says why.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any
 
 from msgspec import Struct
 
 from rollouts.cluster.decoding import UnreadableObject
-from rollouts.cluster.store import Store, Table
+from rollouts.cluster.store import Store
+from rollouts.cluster.structs import Metadata
 from rollouts.cluster.watch_state import FAILED_TELL_S
 from rollouts.controller.observe.routes import RouteRead
 from rollouts.controller.workqueue.standing_watches import WATCHED_KINDS
@@ -36,23 +36,15 @@ class Sight(Struct, frozen=True):
     clock: Clock
 
     def trouble(
-        self, key: Key, uid: str, *, services: Iterable[ServiceRef], routes: Iterable[RouteRead]
+        self, key: Key, uid: str, *, services: Collection[ServiceRef], routes: Collection[RouteRead]
     ) -> ObjectUnreadable | WatchFailed | None:
         """Why no decision about the Rollout of that key and uid can be made now; None when it can. O(1) while all is well."""
-        routes = tuple(routes)
-        if (failed := self._failed(key.namespace, routes)) is not None:
-            return failed
-        for kind, each in self._unreadable(key, uid, frozenset(services), routes):
-            return unreadable(kind, each)
-        return None
-
-    def _failed(self, namespace: str, routes: tuple[RouteRead, ...]) -> WatchFailed | None:
-        of_routes = ((each.kind, each.place.target.namespace) for each in routes)
-        for kind, where in (*((kind, namespace) for kind in WATCHED_KINDS), *of_routes):
+        of_routes = [(read.kind, read.place.target.namespace) for read in routes]
+        for kind, namespace in (*((kind, key.namespace) for kind in WATCHED_KINDS), *of_routes):
             table = self.store.watched(kind)
-            if table is None or not table.covers(where):
+            if table is None or not table.covers(namespace):
                 continue
-            watch = table.watch(where)
+            watch = table.watch(namespace)
             failing_s = watch.failing_for_s(now_s=self.clock.monotonic_s())
             if failing_s >= FAILED_TELL_S:
                 since = datetime.fromtimestamp(self.clock.now_s() - failing_s, UTC).strftime("%Y-%m-%dT%H:%MZ")
@@ -60,32 +52,33 @@ class Sight(Struct, frozen=True):
                     f"the watch of {kind.plural} has failed since {since}; nothing is decided until it works: {watch.trouble}; "
                     f"check that the controller's ServiceAccount may list and watch {kind.plural}"
                 )
+        for kind, unreadable_object in self._unreadable(key, uid, services, routes):
+            return unreadable(kind, unreadable_object)
         return None
 
     def _unreadable(
-        self, key: Key, uid: str, services: frozenset[ServiceRef], routes: tuple[RouteRead, ...]
+        self, key: Key, uid: str, services: Collection[ServiceRef], routes: Iterable[RouteRead]
     ) -> Iterator[tuple[Kind, UnreadableObject]]:
-        for each in self._of(REPLICA_SET, key.namespace):
-            owner = each.metadata.controller_uid
-            if owner == uid or (owner is None and (each.metadata.labels or {}).get(NAME) == key.name):
-                yield REPLICA_SET, each
-        for each in self._of(SERVICE, key.namespace):
-            if each.metadata.name in services:
-                yield SERVICE, each
-        for each in self._of(ENDPOINT_SLICE, key.namespace):
-            if (each.metadata.labels or {}).get(SERVICE_NAME) in services:
-                yield ENDPOINT_SLICE, each
+        """Those that the Rollout depends on; usually there is none in the whole cluster."""
+        depends: Mapping[Kind, Callable[[Metadata], bool]] = {
+            REPLICA_SET: lambda seen: (
+                seen.controller_uid == uid
+                or (seen.controller_uid is None and (seen.labels or {}).get(NAME) == key.name)
+            ),
+            SERVICE: lambda seen: seen.name in services,
+            ENDPOINT_SLICE: lambda seen: (seen.labels or {}).get(SERVICE_NAME) in services,
+        }
+        for kind, is_needed in depends.items():
+            unread = self.store.table(kind).unreadable
+            yield from (
+                (kind, unread[at]) for at in unread if at[0] == key.namespace and is_needed(unread[at].metadata)
+            )
         for read in routes:
             target = read.place.target
             for kind, name in ((read.kind, target.name), (read.owned_kind, target.owned_name)):
                 table = self.store.watched(kind)
-                if table is not None and (found := table.unreadable.get((target.namespace, name))) is not None:
-                    yield kind, found
-
-    def _of(self, kind: Kind, namespace: str) -> Iterable[UnreadableObject]:
-        """The unreadable objects of a kind in a namespace; usually there is none in the whole cluster."""
-        table: Table[Any] = self.store.table(kind)
-        return [each for where, each in table.unreadable.items() if where[0] == namespace] if table.unreadable else ()
+                if table is not None and (route := table.unreadable.get((target.namespace, name))) is not None:
+                    yield kind, route
 
 
 def unreadable(kind: Kind, seen: UnreadableObject) -> ObjectUnreadable:

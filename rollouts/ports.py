@@ -45,20 +45,14 @@ BODY_MAX_BYTES = 64 * 1024 * 1024
 """The largest answer: one object, or one page of a list."""
 
 
-def _always() -> bool:
-    return True
-
-
 class Request(Struct, frozen=True):
     """One call to the API server.
 
     Args:
-        method: GET, POST, PUT, PATCH or DELETE.
         path: starts with `/api/` or `/apis/`; percent-encoded; no query.
         query: parameters, not yet escaped.
         body: JSON, or empty.
-        content_type: of the body; one of the constants above.
-        accept: what the answer should be: JSON, METADATA or METADATA_LIST.
+        content_type, accept: of the body and of the answer; constants above.
         fence: whether it may be sent now; asked again at the last moment, as a process may be stopped while it connects.
     """
 
@@ -68,7 +62,7 @@ class Request(Struct, frozen=True):
     body: bytes = b""
     content_type: str = JSON
     accept: str = JSON
-    fence: Callable[[], bool] = _always
+    fence: Callable[[], bool] = lambda: True
 
     def ask_fence(self) -> None:
         """Raises: NotLeader."""
@@ -77,11 +71,9 @@ class Request(Struct, frozen=True):
 
 
 class Response(Struct, frozen=True):
-    """The API server's answer, with any HTTP status.
+    """The API server's answer, with any HTTP status. The body is JSON, for an error a `Status` object.
 
     Args:
-        status: HTTP status code.
-        body: JSON; for an error a `Status` object.
         retry_after_s: the header Retry-After in seconds, >= 0 and possibly inf; None when it is absent or unreadable.
     """
 
@@ -151,11 +143,10 @@ class LiveQuestion:
     """Does every proxy do what this version of the route says?
 
     Args:
-        stable_service, canary_service: names of Services.
         namespace: the Services' namespace, which is the Rollout's; "" for the route's own.
         gateways: those whose data planes are asked, as the codec names them (`traffic.codec.Provider.gateways`).
-        objects: the route as it was read in that version, and what we own beside it (`traffic.codec.Objects`). An Envoy
-            Gateway's answer needs the route, because its Envoys number a rule's backends instead of naming them.
+        objects: the route as it was read in that version, and what we own beside it. An Envoy Gateway's answer needs the route,
+            because its Envoys number a rule's backends instead of naming them.
         rules: the rules of the route in that version (`traffic.codec.Provider.rules`); those of the user's are not judged.
         since_s: when the routes were first seen to say it, seconds since 1970: only counters of requests use it.
         before: the canary's share until then; None when it is not known.
@@ -182,7 +173,7 @@ class LiveQuestion:
     @property
     def names(self) -> frozenset[str]:
         """Names of the objects that form the route, in its namespace."""
-        own = {str(each.get("metadata", {}).get("name", "")) for each in self.objects}
+        own = {str(manifest.get("metadata", {}).get("name", "")) for manifest in self.objects}
         return frozenset({self.route.name, *own} - {""})
 
 
@@ -191,7 +182,6 @@ class DrainQuestion(Struct, frozen=True, kw_only=True):
 
     Args:
         probes: `spec.drain.probes`, at least one.
-        service: the Service that left the revision.
         addresses: IP addresses of the revision's pods; empty when they are not known, and then no Envoy can answer.
         others: IP addresses of the Rollout's other pods, which identify the Envoy clusters that the revision was in.
         gateways: those whose data planes may have its requests; () for every configured Envoy.
@@ -209,7 +199,7 @@ class DrainQuestion(Struct, frozen=True, kw_only=True):
     @property
     def needs_addresses(self) -> bool:
         """Whether some probe finds the revision by the addresses of its pods; the others find it by name."""
-        return any(isinstance(each, EnvoyProbe) for each in self.probes)
+        return any(isinstance(probe, EnvoyProbe) for probe in self.probes)
 
 
 class ClusterLoad(Protocol):

@@ -50,8 +50,7 @@ class Patch(Struct, frozen=True, kw_only=True):
     """Patches an object other than the Rollout.
 
     Args:
-        body: a merge patch, or the operations of a JSON Patch; preconditions are in it.
-        content_type: which of the two; a constant of ports.py.
+        body: a merge patch, or the operations of a JSON Patch, as `content_type` says; preconditions are in it.
         leaves_watch: after the patch, our label-filtered watch no longer shows the object.
         namespace: "" for the Rollout's.
         route: the route that is patched; None for other objects.
@@ -99,10 +98,9 @@ class Apply(Struct, frozen=True, kw_only=True):
 
 
 class Delete(Struct, frozen=True, kw_only=True):
-    """Deletes an object exactly as it was seen.
+    """Deletes an object exactly as it was seen; in the Rollout's namespace unless another one is named.
 
     Args:
-        namespace: "" for the Rollout's.
         route: the route beside which the object is; None for other objects.
     """
 
@@ -147,12 +145,7 @@ Write: TypeAlias = (
 
 
 class ReadRoute(Struct, frozen=True, kw_only=True):
-    """Finds out which version of the kind the server has, and GETs one route and the object that we own beside it.
-
-    Args:
-        kinds, owned_kinds: the versions, the preferred one first.
-        owned_name: "" for nothing.
-    """
+    """Finds out which version of the kind the server has, and GETs one route and the object that we own beside it, if any."""
 
     route: RouteName
     kinds: tuple[Kind, ...]

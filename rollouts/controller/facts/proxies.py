@@ -51,7 +51,6 @@ METRICS_PORT = 10249
 _CONFIG_MAX = 65_536  # characters; kubeadm writes two thousand, and the parser reads some 50 in a millisecond
 
 _Form = TypeVar("_Form")
-_CONFIG_KIND = "KubeProxyConfiguration"
 _KERNEL = re.compile(r"(\d+)\.(\d+)")
 
 log = structlog.get_logger()
@@ -149,44 +148,56 @@ async def proxy_facts(
     if declared is not None:
         facts = ProxyFacts(mode=declared, known_by=f"--proxy-mode {declared} is set")
     for name, key in CONFIG_MAPS if facts is None else ():
-        data = await _config_map(client, name, tried)
-        if data is not None and (facts := _from_config(data.get(key, ""), name)) is not None:
-            port = _metrics_port(_configuration(data.get(key, "")).get("metricsBindAddress"))
+        config_map = await _optional(client, CONFIG_MAP, name, _ConfigMap, tried)
+        text = (config_map.data or {}).get(key, "") if config_map is not None else ""
+        if (facts := _from_config(text, name)) is not None:
+            port = _metrics_port(_configuration(text).get("metricsBindAddress"))
             break
     if facts is None:
         facts = await _from_daemon_set(client, tried)
     if facts is None:
-        facts = _from_cilium(await _config_map(client, "cilium-config", tried))
+        cilium = await _optional(client, CONFIG_MAP, "cilium-config", _ConfigMap, tried)
+        if cilium is not None and (cilium.data or {}).get("kube-proxy-replacement") in ("true", "strict"):
+            known_by = f"ConfigMap {NAMESPACE}/cilium-config says that Cilium replaces kube-proxy"
+            facts = ProxyFacts(mode=ProxyMode.OTHER, known_by=known_by)
     if facts is None:
         remedy = "set the mode with --proxy-mode (in the chart: proxyMode)"
         facts = ProxyFacts(known_by=f"nothing says how the nodes proxy Services ({'; '.join(tried)}); {remedy}")
-    nodes: list[_Node] | None = None
-    if facts.mode in (ProxyMode.IPVS, ProxyMode.UNKNOWN):
-        nodes = await _nodes(client)
-        facts = replace(facts, oldest_kernel=_oldest_kernel(nodes or ()))
-    if port is not None and ask_nodes is not None:
-        nodes = await _nodes(client) if nodes is None else nodes
-        facts = replace(facts, learnt_lag_s=await _learnt_lag_s(nodes or (), facts, port=port, ask_nodes=ask_nodes))
-    return facts
+    return await _with_nodes(client, facts, port=port, ask_nodes=ask_nodes)
 
 
-async def _learnt_lag_s(nodes: Sequence[_Node], facts: ProxyFacts, *, port: int, ask_nodes: AskNodes) -> float | None:
-    """The measured lag of the nodes' kube-proxies; None when a node has no address, or nothing can be learnt."""
-    addresses = [next((one.address for one in each.status.addresses if one.type == "InternalIP"), "") for each in nodes]
+async def _with_nodes(client: Client, facts: ProxyFacts, *, port: int | None, ask_nodes: AskNodes | None) -> ProxyFacts:
+    """`facts` with the oldest kernel of the nodes where it matters, and the measured lag of their kube-proxies.
+
+    Neither is known when one of the nodes does not tell it.
+    """
+    needs_kernel = facts.mode in (ProxyMode.IPVS, ProxyMode.UNKNOWN)
+    if port is None or ask_nodes is None:
+        return replace(facts, oldest_kernel=_oldest_kernel(await _nodes(client))) if needs_kernel else facts
+    nodes = await _nodes(client)
+    if needs_kernel:
+        facts = replace(facts, oldest_kernel=_oldest_kernel(nodes))
+    addresses = [
+        next((address.address for address in node.status.addresses if address.type == "InternalIP"), "")
+        for node in nodes
+    ]
     if not addresses or "" in addresses:
-        return None
+        return facts
     period_s = DEFAULT_MIN_SYNC_S if facts.min_sync_period_s is None else facts.min_sync_period_s
-    return await ask_nodes(addresses, port=port, min_sync_period_s=period_s, deadline_s=METRICS_DEADLINE_S)
+    lag_s = await ask_nodes(addresses, port=port, min_sync_period_s=period_s, deadline_s=METRICS_DEADLINE_S)
+    return replace(facts, learnt_lag_s=lag_s)
 
 
-async def _config_map(client: Client, name: str, tried: list[str]) -> Mapping[str, str] | None:
-    answer = await _optional(client, CONFIG_MAP, name, tried)
-    return None if answer is None else _decoded(answer, _ConfigMap).data or {}
+def _oldest_kernel(nodes: Sequence[_Node]) -> tuple[int, int] | None:
+    kernels = [_KERNEL.match(node.status.node_info.kernel_version) for node in nodes]
+    versions = [(int(kernel[1]), int(kernel[2])) for kernel in kernels if kernel is not None]
+    return min(versions, default=None) if len(versions) == len(kernels) else None
 
 
-async def _optional(client: Client, kind: Kind, name: str, tried: list[str]) -> bytes | None:
+async def _optional(client: Client, kind: Kind, name: str, form: type[_Form], tried: list[str]) -> _Form | None:
+    """Raises: ApiUnavailable."""
     try:
-        return await client.get(kind, NAMESPACE, name)
+        return _decoded(await client.get(kind, NAMESPACE, name), form)
     except ApiNotFound:
         tried.append(f"no {kind.kind} {NAMESPACE}/{name}")
     except ApiForbidden:
@@ -213,7 +224,7 @@ def _configuration(text: str) -> Mapping[str, Any]:
         config = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
         return {}  # the library's constructors raise what they like: `!!bool x` is a KeyError
-    return config if isinstance(config, dict) and config.get("kind") == _CONFIG_KIND else {}
+    return config if isinstance(config, dict) and config.get("kind") == "KubeProxyConfiguration" else {}
 
 
 def _metrics_port(address: object) -> int | None:
@@ -251,11 +262,11 @@ def _from_config(text: str, name: str) -> ProxyFacts | None:
 
 async def _from_daemon_set(client: Client, tried: list[str]) -> ProxyFacts | None:
     """The facts in kube-proxy's arguments, `--proxy-mode ipvs` or `--proxy-mode=ipvs`; None without that flag."""
-    answer = await _optional(client, DAEMON_SET, "kube-proxy", tried)
-    if answer is None:
+    daemon_set = await _optional(client, DAEMON_SET, "kube-proxy", _DaemonSet, tried)
+    if daemon_set is None:
         return None
-    pod = _decoded(answer, _DaemonSet).spec.template.spec
-    words = [word for each in pod.containers for word in (*(each.command or ()), *(each.args or ()))]
+    containers = daemon_set.spec.template.spec.containers
+    words = [word for container in containers for word in (*(container.command or ()), *(container.args or ()))]
     mode = _mode(_flag(words, "--proxy-mode"))
     if mode is None:
         tried.append(f"DaemonSet {NAMESPACE}/kube-proxy names no mode")
@@ -269,46 +280,23 @@ async def _from_daemon_set(client: Client, tried: list[str]) -> ProxyFacts | Non
     )
 
 
-def _from_cilium(data: Mapping[str, str] | None) -> ProxyFacts | None:
-    if data is None or data.get("kube-proxy-replacement") not in ("true", "strict"):
-        return None
-    return ProxyFacts(
-        mode=ProxyMode.OTHER,
-        known_by=f"ConfigMap {NAMESPACE}/cilium-config says that Cilium replaces kube-proxy",
-    )
-
-
-async def _nodes(client: Client) -> list[_Node] | None:
-    """All nodes; None when the controller may not list them."""
+async def _nodes(client: Client) -> Sequence[_Node]:
+    """All nodes; () when the controller may not list them."""
     nodes: list[_Node] = []
     token = ""
     while True:
         try:
-            answer = await client.list_page(NODE, None, continue_token=token)
+            page = _decoded(await client.list_page(NODE, None, continue_token=token), _Nodes)
         except (ApiForbidden, ApiNotFound):
-            return None
-        page = _decoded(answer, _Nodes)
+            return ()
         nodes += page.items
-        token = page.metadata.continue_token
-        if not token:
+        if not (token := page.metadata.continue_token):
             return nodes
-
-
-def _oldest_kernel(nodes: Sequence[_Node]) -> tuple[int, int] | None:
-    """The oldest kernel's version; None when there are no nodes, or when one names no version."""
-    kernels: list[tuple[int, int]] = []
-    for node in nodes:
-        found = _KERNEL.match(node.status.node_info.kernel_version)
-        if found is None:
-            return None
-        kernels.append((int(found[1]), int(found[2])))
-    return min(kernels, default=None)
 
 
 def _mode(word: object) -> ProxyMode | None:
     """The mode that kube-proxy's word means on Linux."""
-    known = (ProxyMode.IPTABLES, ProxyMode.NFTABLES, ProxyMode.IPVS)
-    return next((each for each in known if each == word), None)
+    return next((mode for mode in (ProxyMode.IPTABLES, ProxyMode.NFTABLES, ProxyMode.IPVS) if mode == word), None)
 
 
 def _flag(words: Sequence[str], name: str) -> str:

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TypeAlias
 
 from msgspec import Struct
 
 from rollouts.api.spec.routing import CANARY_PATH, ROUTING_PATH, router_path
 from rollouts.controller.facts.live_providers import why_not
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.rollout import BlueGreen, Canary, RolloutSpec, Strategy, TrafficRouting
+from rollouts.core.model.rollout import BlueGreen, Canary, RolloutSpec, Router, Strategy, TrafficRouting
 from rollouts.core.model.traffic import RouteName
 from rollouts.errors import SpecInvalid, SpecProblem
 from rollouts.objects import Manifest, name_problem, namespace_problem
 from rollouts.traffic.codec import Provider, Target
 from rollouts.traffic.demands import impossible
-
-Providers: TypeAlias = Mapping[str, Provider]
 
 
 class Place(Struct, frozen=True):
@@ -36,7 +33,7 @@ class Place(Struct, frozen=True):
     own: Manifest | None = None
 
 
-def places_of(spec: RolloutSpec, providers: Providers, *, namespace: str) -> tuple[Place, ...]:
+def places_of(spec: RolloutSpec, providers: Mapping[str, Provider], *, namespace: str) -> tuple[Place, ...]:
     """The places that the spec's routers name, in their order.
 
     Raises: SpecInvalid, with every problem of every router; paths are those of the Rollout's spec.
@@ -46,17 +43,10 @@ def places_of(spec: RolloutSpec, providers: Providers, *, namespace: str) -> tup
     asked: dict[tuple[str, str], SpecProblem] = {}  # one problem for each router, not for each of its objects
     for router in routing_of(spec.strategy).routers:
         path = router_path(router.name)
-        provider = providers.get(router.name)
-        if provider is None:
-            problems.append(SpecProblem(path, why_not(router.name, providers)))
-            continue
         try:
-            targets = provider.targets(router.settings, namespace=namespace)
+            provider, targets = _targets(router, path, providers, namespace=namespace)
         except SpecInvalid as exc:
-            problems += [SpecProblem(_below(path, each.path), each.message) for each in exc.problems]
-            continue
-        if wrong := [why for target in targets for why in name_problems(target)]:
-            problems += [SpecProblem(path, why) for why in wrong]
+            problems += exc.problems
             continue
         for target in targets:
             route = RouteName(router.name, target.kinds[0].kind, target.namespace, target.name)
@@ -64,19 +54,35 @@ def places_of(spec: RolloutSpec, providers: Providers, *, namespace: str) -> tup
                 problems.append(SpecProblem(path, f"names {route} twice; remove one of them"))
             places[route] = Place(route, provider, target)
             if isinstance(spec.strategy, Canary):
-                for each in impossible(spec.strategy, provider, target):
-                    asked.setdefault((router.name, each.path), SpecProblem(f"{CANARY_PATH}.{each.path}", each.message))
+                for problem in impossible(spec.strategy, provider, target):
+                    demand = SpecProblem(f"{CANARY_PATH}.{problem.path}", problem.message)
+                    asked.setdefault((router.name, problem.path), demand)
     problems += [*asked.values(), *_put_own(places, routing_of(spec.strategy).own, namespace)]
     if problems:
         raise SpecInvalid(tuple(problems))
     return tuple(places.values())
 
 
+def _targets(
+    router: Router, path: str, providers: Mapping[str, Provider], *, namespace: str
+) -> tuple[Provider, tuple[Target, ...]]:
+    """The router's provider, and its targets. Raises: SpecInvalid."""
+    provider = providers.get(router.name)
+    if provider is None:
+        raise SpecInvalid((SpecProblem(path, why_not(router.name, providers)),))
+    try:
+        targets = provider.targets(router.settings, namespace=namespace)
+    except SpecInvalid as exc:
+        raise SpecInvalid(tuple(SpecProblem(_below(path, each.path), each.message) for each in exc.problems)) from exc
+    if wrong := [SpecProblem(path, why) for target in targets for why in name_problems(target)]:
+        raise SpecInvalid(tuple(wrong))
+    return provider, targets
+
+
 def name_problems(target: Target) -> Iterator[str]:
     """Problems with the names of a target. They are from settings that only its provider knows, and become parts of URLs."""
-    if target.namespace and (
-        problem := namespace_problem(target.namespace)
-    ):  # "": a Rollout in a file, without a namespace
+    # "": a Rollout in a file, without a namespace
+    if target.namespace and (problem := namespace_problem(target.namespace)):
         yield f"namespace {problem}"
     for name in filter(None, (target.name, target.owned_name)):
         if problem := name_problem(name):
@@ -86,9 +92,8 @@ def name_problems(target: Target) -> Iterator[str]:
 def is_at(place: Place, manifest: Manifest, *, namespace: str) -> bool:
     """Whether the manifest describes the object at that place; `namespace` holds for a manifest that names none."""
     metadata, route = manifest.get("metadata") or {}, place.route
-    of_kind = (manifest.get("apiVersion"), manifest.get("kind")) in [
-        (kind.api_version, kind.kind) for kind in place.target.kinds
-    ]
+    kinds = [(kind.api_version, kind.kind) for kind in place.target.kinds]
+    of_kind = (manifest.get("apiVersion"), manifest.get("kind")) in kinds
     return of_kind and (metadata.get("namespace", namespace), metadata.get("name")) == (route.namespace, route.name)
 
 
@@ -110,7 +115,7 @@ def _put_own(places: dict[RouteName, Place], own: Iterable[Manifest], namespace:
         elif place.own is not None:
             yield SpecProblem(path, f"contains {place.route} a second time; remove one of them")
         else:
-            kinds = tuple(each for each in place.target.kinds if each.api_version == manifest["apiVersion"])
+            kinds = tuple(kind for kind in place.target.kinds if kind.api_version == manifest["apiVersion"])
             places[place.route] = replace(place, own=manifest, target=replace(place.target, kinds=kinds))
 
 

@@ -14,14 +14,15 @@ from rollouts.manifests.ownership import REVISION
 
 PROBLEM_MAX = 300  # characters: it goes into status
 
+_COMING_UP = frozenset({"", "ContainerCreating", "PodInitializing"})
 _DECODER: Decoder[PodObject] = Decoder(PodObject)
 
 
 def pod_page(data: bytes) -> Page[PodObject]:
     """One page of a list of pods. Raises: ApiUnavailable, when it is not such a page, or when a pod in it cannot be read."""
     page = _DECODER.page(data)
-    for each in page.unreadable:
-        raise ApiUnavailable(f"pod {each.metadata.namespace}/{each.metadata.name} cannot be read: {each.why}")
+    for pod in page.unreadable:
+        raise ApiUnavailable(f"pod {pod.metadata.namespace}/{pod.metadata.name} cannot be read: {pod.why}")
     return page
 
 
@@ -31,14 +32,12 @@ def pods_seen(pods: Iterable[PodObject], owners: Iterable[ReplicaSetObject], *, 
     Args:
         at_s: wall clock, when the list was asked for.
     """
-    running = [each for each in pods if each.status.phase not in _ENDED]
+    # The ReplicaSet does not count the others either.
+    running = [pod for pod in pods if pod.status.phase not in ("Succeeded", "Failed")]
     ours = pods_of(running, owners)
-    known = {each.metadata.uid for each in ours}
-    unowned = sum(REVISION in (each.metadata.labels or {}) and each.metadata.uid not in known for each in running)
+    known = {pod.metadata.uid for pod in ours}
+    unowned = sum(REVISION in (pod.metadata.labels or {}) and pod.metadata.uid not in known for pod in running)
     return PodsSeen(at_s=at_s, pods=tuple(sorted(map(pod_of, ours), key=lambda pod: pod.name)), unowned=unowned)
-
-
-_ENDED = frozenset({"Succeeded", "Failed"})  # the ReplicaSet does not count them either
 
 
 def pod_of(seen: PodObject) -> Pod:
@@ -72,6 +71,3 @@ def _problem(seen: PodObject, conditions: dict[str, ObjectCondition]) -> str:
     if scheduled is not None and scheduled.status == "False":
         return f"{scheduled.reason}: {scheduled.message}".removesuffix(": ")
     return ""
-
-
-_COMING_UP = frozenset({"", "ContainerCreating", "PodInitializing"})

@@ -21,7 +21,7 @@ from rollouts.controller.facts.gateway_classes import GatewayClasses
 from rollouts.controller.facts.live_providers import LiveProviders, undecided
 from rollouts.controller.facts.route_kinds import RouteKinds, kinds_named
 from rollouts.controller.facts.settle_times import SettleTimes, settle_s
-from rollouts.controller.observe.places import Place, Providers, name_problems, routing_of
+from rollouts.controller.observe.places import Place, name_problems, routing_of
 from rollouts.controller.workqueue.inbox import Inbox
 from rollouts.controller.workqueue.managed import (
     ManagedRouteObject,
@@ -114,7 +114,7 @@ class RouteReader:
     inbox: Inbox
     kinds: RouteKinds
     managed: ManagedRouteObjects
-    providers: Providers
+    providers: Mapping[str, Provider]
     planes: DataPlanes | None = None
     classes: GatewayClasses | None = None
     settle_times: SettleTimes = field(default_factory=dict)

@@ -267,8 +267,8 @@ class World:
             kinds=self.kinds,
             classes=GatewayClasses(clock=self.clock),
             load=self.load,
-            planes=planes,
-            lags=lags,
+            planes=cast(DataPlanes, planes),  # None where nobody asks them
+            lags=lags or GatewayLags(clock=self.clock),
             questions=questions,
         )
         of_sources = {name: part for name, part in shared.items() if name != "inbox"}

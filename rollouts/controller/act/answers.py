@@ -29,12 +29,11 @@ from rollouts.core.model.config import CopyLook
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskAutoscaling, AskPods, AskSecretCopy, AskService
 from rollouts.core.model.snapshot import DrainSeen
-from rollouts.core.model.traffic import LiveSeen, VerifiedBy
 from rollouts.errors import ApiExists, ApiForbidden, ApiInvalid, ApiNotFound, RolloutsError, TransientError
 from rollouts.manifests.config_copy import config_copy_probe
 from rollouts.manifests.ownership import FIELD_MANAGER, REVISION, pods_selector
 from rollouts.objects import POD, REPLICA_SET, SECRET, SERVICE, Key, Kind
-from rollouts.ports import Clock, ClusterLoad, DataPlanes, DrainQuestion, LiveQuestion
+from rollouts.ports import Clock, ClusterLoad, DataPlanes, DrainQuestion
 
 ASK_AGAIN_S = 1.0
 ASK_AGAIN_REFUSED_S = 60.0  # somebody must change RBAC first
@@ -54,7 +53,6 @@ class Answers:
     """Runs questions and stores their answers.
 
     Args:
-        planes: None when neither a data plane nor Prometheus can be asked.
         lags: learns from the answers of data planes.
         load: what the cluster measures; all Rollouts share it.
         questions: owns the tasks; they end with it.
@@ -67,8 +65,8 @@ class Answers:
     kinds: RouteKinds
     classes: GatewayClasses
     load: ClusterLoad
-    planes: DataPlanes | None = None
-    lags: GatewayLags | None = None
+    planes: DataPlanes
+    lags: GatewayLags
     clock: Clock
     questions: asyncio.TaskGroup
     _asking: dict[tuple[Key, OwnQuestion], asyncio.Task[None]] = field(default_factory=dict)
@@ -88,9 +86,13 @@ class Answers:
 
     async def _question(self, key: Key, uid: str, ask: OwnQuestion) -> None:
         """Runs one question until it is answered or has failed; never fails the task group."""
-        name = type(ask).__name__
+        name, room = type(ask).__name__, self._room_for_asks
+        if isinstance(ask, AskPods | DrainQuestion):
+            room = self._room_for_lists
+        elif isinstance(ask, AskDataPlanes):
+            room = self._room_for_planes
         try:
-            async with self._room(ask):
+            async with room:
                 pass_in_s = await self._answered(key, uid, ask)
         except RolloutsError as exc:
             pass_in_s = ASK_AGAIN_S if isinstance(exc, TransientError) else ASK_AGAIN_REFUSED_S
@@ -104,17 +106,6 @@ class Answers:
             self.queue.add_at(key, self.clock.monotonic_s() + pass_in_s)
         else:
             self.queue.add(key)
-
-    def _room(self, ask: OwnQuestion) -> asyncio.Semaphore:
-        match ask:
-            case AskPods() | DrainQuestion():
-                return self._room_for_lists
-            case AskDataPlanes():
-                return self._room_for_planes
-            case AskService() | ReadRoute() | ReadClasses() | AskAutoscaling() | AskSecretCopy():
-                return self._room_for_asks
-            case _:
-                assert_never(ask)
 
     async def _answered(self, key: Key, uid: str, ask: OwnQuestion) -> float:
         """Puts the answer into the inbox; in how many seconds a pass should look at it, 0 when it is news."""
@@ -136,7 +127,9 @@ class Answers:
             case ReadClasses(gateways):
                 await self.classes.ask(gateways, client=self.client)
             case AskDataPlanes(route=route, pace=pace, question=question):
-                live = await self._live(question)
+                self.lags.asked(question)
+                live = await self.planes.live(question, deadline_s=PLANES_DEADLINE_S)
+                self.lags.answered(question, live)
                 if not self.inbox.put_live(key, route, live):
                     return min(pace.again_s(live) - self.clock.now_s(), pace.most_s)
             case DrainQuestion(revision=revision):
@@ -171,26 +164,7 @@ class Answers:
             return CopyLook(at_s, there=None)
         return CopyLook(at_s, there=False)
 
-    async def _live(self, question: LiveQuestion) -> LiveSeen:
-        if self.planes is None:
-            return LiveSeen(
-                at_s=self.clock.now_s(),
-                resource_version=question.resource_version,
-                live=False,
-                by=VerifiedBy.SETTLE_TIME,
-                message="no data plane is configured (--data-plane)",
-            )
-        if self.lags is not None:
-            self.lags.asked(question)
-        live = await self.planes.live(question, deadline_s=PLANES_DEADLINE_S)
-        if self.lags is not None:
-            self.lags.answered(question, live)
-        return live
-
     async def _drained(self, key: Key, question: DrainQuestion) -> DrainSeen:
-        if self.planes is None:
-            message = "neither a data plane nor Prometheus is configured (--data-plane, --prometheus-url)"
-            return DrainSeen(at_s=self.clock.now_s(), in_flight=None, message=message, streams=None)
         addresses, others = set[str](), set[str]()
         for pod in await self._list_pods(key) if question.needs_addresses else ():
             left = (pod.metadata.labels or {}).get(REVISION) == question.revision

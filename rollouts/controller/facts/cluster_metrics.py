@@ -108,20 +108,16 @@ class ClusterMetrics:
         listed = await self._autoscalers.of(key.namespace, read)
         if isinstance(listed, Unread):
             return listed
-        rollout = (ROLLOUT.group, ROLLOUT.kind, name_label(key.name))
-        return Read(
-            tuple(
+        if name:
+            wanted = [autoscaler.seen for autoscaler in listed.value if autoscaler.seen.name == name]
+        else:
+            rollout = (ROLLOUT.group, ROLLOUT.kind, name_label(key.name))
+            wanted = [
                 autoscaler.seen
                 for autoscaler in listed.value
-                if (
-                    autoscaler.seen.name == name
-                    if name
-                    else (autoscaler.target_group, autoscaler.target_kind, name_label(autoscaler.target_name))
-                    == rollout
-                )
-            ),
-            listed.at_s,
-        )
+                if (autoscaler.target_group, autoscaler.target_kind, name_label(autoscaler.target_name)) == rollout
+            ]
+        return Read(tuple(wanted), listed.at_s)
 
     async def pods(self, key: Key) -> Answered[tuple[ListedPod, ...]]:
         """Pods of the Rollout; a name that their label has shortened finds the same."""

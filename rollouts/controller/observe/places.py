@@ -53,10 +53,10 @@ def places_of(spec: RolloutSpec, providers: Mapping[str, Provider], *, namespace
             if route in places:
                 problems.append(SpecProblem(path, f"names {route} twice; remove one of them"))
             places[route] = Place(route, provider, target)
-            if isinstance(spec.strategy, Canary):
-                for problem in impossible(spec.strategy, provider, target):
-                    demand = SpecProblem(f"{CANARY_PATH}.{problem.path}", problem.message)
-                    asked.setdefault((router.name, problem.path), demand)
+            strategy = spec.strategy
+            for problem in impossible(strategy, provider, target) if isinstance(strategy, Canary) else ():
+                demand = SpecProblem(f"{CANARY_PATH}.{problem.path}", problem.message)
+                asked.setdefault((router.name, problem.path), demand)
     problems += [*asked.values(), *_put_own(places, routing_of(spec.strategy).own, namespace)]
     if problems:
         raise SpecInvalid(tuple(problems))

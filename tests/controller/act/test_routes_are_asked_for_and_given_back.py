@@ -23,7 +23,7 @@ from rollouts.objects import Key, Kind
 from rollouts.ports import JSON_PATCH, DrainQuestion, LiveQuestion, Request, Response
 from rollouts.sim.network.gateway_types import HTTP_ROUTE
 from rollouts.traffic.registry import registry
-from tests.controller.routes import BETA, MARKS, PACE, ROUTE, Planes, Reading, release, route, route_manifest
+from tests.controller.routes import BETA, MARKS, ROUTE, Planes, Reading, release, route, route_manifest
 from tests.controller.world import CART, CART_UID, Answer, World, answered, error, metadata, ok, owned, says
 
 pytestmark = pytest.mark.virtual_time
@@ -123,18 +123,6 @@ async def test_what_we_own_beside_a_route_is_read_with_it(world: World, performe
     assert answer is not None
     assert answer.owned is not None
     assert answer.owned.metadata.name == "cart-weights"
-
-
-async def test_without_data_planes_every_question_is_answered_as_not_known(world: World, performer: Performer) -> None:
-    """Silence would leave the Rollout waiting for an answer that nobody gives."""
-    await performer.perform(world.target(), [AskDataPlanes(ROUTE, "7", PACE, LIVE), DRAINED])
-    await answered()
-
-    said, drained = world.inbox.live(CART, ROUTE), world.inbox.drained(CART)["v1"]
-    assert said is not None
-    assert (said.live, said.resource_version) == (False, "7")
-    assert (drained.in_flight, drained.streams) == (None, None)
-    assert "--prometheus-url" in drained.message
 
 
 async def test_an_answer_that_says_the_same_again_wakes_its_pass_when_it_is_time_to_ask(world: World) -> None:

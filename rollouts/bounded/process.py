@@ -119,7 +119,7 @@ class BoundedProcess:
         return answer
 
     def _start(self) -> socket.socket:
-        self._started = [each for each in self._started if each.poll() is None]
+        self._started = [process for process in self._started if process.poll() is None]
         self._connection, theirs = socket.socketpair()
         self._connection.setblocking(False)
         isolated = ("-I",) if sys.flags.isolated else ()

@@ -236,9 +236,9 @@ def _numbers(texts: Iterable[str]) -> set[float]:
 
 def _secret_problem(metric: Metric, values: Mapping[str, str]) -> str:
     """Why the metric cannot be asked with these values; "" when it can."""
-    if missing := [each.argument for each in metric.secrets if each.argument not in values]:
+    if missing := [secret.argument for secret in metric.secrets if secret.argument not in values]:
         return f"needs the secret {', '.join(missing)}, which has no value"
-    others = with_secret_values(metric, {each.argument: "0" for each in metric.secrets})
+    others = with_secret_values(metric, {secret.argument: "0" for secret in metric.secrets})
     urls = zip(_urls(with_secret_values(metric, values).source), _urls(others.source), strict=True)
     if any(url != other and (not origin_of(url) or origin_of(url) != origin_of(other)) for url, other in urls):
         # It would be told in messages and logs, and asked of name servers.

@@ -15,7 +15,7 @@ import structlog
 from msgspec import Struct
 
 from rollouts.controller.analysis.sources import (
-    UNAVAILABLE,
+    JOBS_OFF,
     MeasuredRun,
     MeasurementSource,
     SourceName,
@@ -77,7 +77,7 @@ class Measuring:
     """Takes measurements while this controller leads.
 
     Args:
-        sources: those that this installation has.
+        sources: all but that of Jobs, which an installation may turn off.
         at_once: measurements at the same time, of all namespaces together.
         on_taken: called with the run's key when a result is there.
     """
@@ -180,7 +180,7 @@ class Measuring:
         name = name_of(order.metric.source)
         source = self._sources.get(name)
         if source is None:
-            return self._failed(UNAVAILABLE[name], began_at_s)
+            return self._failed(JOBS_OFF, began_at_s)
         try:
             async with asyncio.timeout(MEASUREMENT_DEADLINE_S):
                 return await self._patiently(source, order)

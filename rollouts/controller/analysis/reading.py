@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from rollouts.api.spec.analysis.run import parse_run, time_to_live_in
 from rollouts.api.status.analysis_run import STATUS_VALUES_MAX, read_run_status, run_status_to_wire
 from rollouts.api.status.wire import merge_patch
 from rollouts.cluster.decoding import json_object
@@ -16,7 +15,6 @@ from rollouts.cluster.structs import AnalysisRunObject, Partial
 from rollouts.controller.analysis.measuring import Taken
 from rollouts.core.analysis.measurement import Measurement, MetricResult, RunStatus
 from rollouts.core.analysis.run import next_number
-from rollouts.core.analysis.run_spec import RunSpec, TimeToLive
 from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.core.model.frozen import replace
 from rollouts.errors import SpecInvalid, SpecProblem
@@ -56,17 +54,15 @@ def needs_a_look(seen: AnalysisRunObject) -> bool:
     return not over or b'"ttlStrategy"' in bytes(seen.spec)
 
 
-def spec_of(seen: AnalysisRunObject) -> RunSpec:
-    """The run's spec. Raises: SpecInvalid."""
-    return parse_run(_spec_json(seen))
-
-
-def time_to_live_of(seen: AnalysisRunObject) -> TimeToLive:
-    """How long the run is kept, also when the rest of its spec is wrong."""
+def spec_of(seen: AnalysisRunObject) -> Mapping[str, Any]:
+    """The run's spec, not yet understood. Raises: SpecInvalid."""
     try:
-        return time_to_live_in(_spec_json(seen))
-    except SpecInvalid:
-        return TimeToLive()
+        spec = msgspec.json.decode(bytes(seen.spec)) if bytes(seen.spec) else {}
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise SpecInvalid((SpecProblem("spec", "cannot be read: it is nested too deeply, or it is no JSON"),)) from None
+    if not isinstance(spec, dict):
+        raise SpecInvalid((SpecProblem("spec", "must be an object"),))
+    return spec
 
 
 def status_of(seen: AnalysisRunObject) -> RunStatusRead:
@@ -93,9 +89,9 @@ def not_recorded(taken: Mapping[str, Taken], status: RunStatus) -> dict[str, Mea
     """The results that the status has not counted. A write whose answer was lost may have recorded one."""
     results = {result.name: result for result in status.results}
     return {
-        name: each.measurement
-        for name, each in taken.items()
-        if each.number == next_number(results.get(name) or MetricResult(name=name))
+        name: result.measurement
+        for name, result in taken.items()
+        if result.number == next_number(results.get(name) or MetricResult(name=name))
     }
 
 
@@ -104,19 +100,9 @@ def within_limits(status: RunStatus) -> RunStatus:
     while sum(map(_size_bytes, status.results)) > STATUS_MAX_BYTES:
         largest = max(status.results, key=_size_bytes)
         fewer = replace(largest, measurements=largest.measurements[(len(largest.measurements) + 1) // 2 :])
-        status = replace(status, results=tuple(fewer if each is largest else each for each in status.results))
+        status = replace(status, results=tuple(fewer if result is largest else result for result in status.results))
     return status
 
 
 def _size_bytes(result: MetricResult) -> int:
-    return sum(_MEASUREMENT_BYTES + 4 * (len(each.message) + len(each.value)) for each in result.measurements)
-
-
-def _spec_json(seen: AnalysisRunObject) -> Mapping[str, Any]:
-    try:
-        spec = msgspec.json.decode(bytes(seen.spec)) if bytes(seen.spec) else {}
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise SpecInvalid((SpecProblem("spec", "cannot be read: it is nested too deeply, or it is no JSON"),)) from None
-    if not isinstance(spec, dict):
-        raise SpecInvalid((SpecProblem("spec", "must be an object"),))
-    return spec
+    return sum(_MEASUREMENT_BYTES + 4 * (len(taken.message) + len(taken.value)) for taken in result.measurements)

@@ -9,6 +9,7 @@ status. So a crash between any two writes only means that a measurement is taken
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 import structlog
 from msgspec import Struct
 
+from rollouts.api.spec.analysis.run import parse_run, time_to_live_in
 from rollouts.api.status.wire import read_status
 from rollouts.cluster.client import Client
 from rollouts.cluster.decoding import UnreadableObject, metadata_of
@@ -31,7 +33,6 @@ from rollouts.controller.analysis.reading import (
     patch_to,
     spec_of,
     status_of,
-    time_to_live_of,
     within_limits,
 )
 from rollouts.controller.analysis.sources import MeasuredRun, MeasurementSource, SourceName
@@ -42,7 +43,7 @@ from rollouts.controller.workqueue.queue import WorkQueue
 from rollouts.controller.workqueue.runtime import log_error, work_off
 from rollouts.core.analysis.measurement import RunStatus
 from rollouts.core.analysis.run import TERMINATED, decide_run
-from rollouts.core.analysis.run_spec import RunSpec, expires_at_s
+from rollouts.core.analysis.run_spec import RunSpec, TimeToLive, expires_at_s
 from rollouts.core.model.analysis import AnalysisPhase, AnalysisRecord
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import Notice
@@ -334,7 +335,10 @@ class AnalysisRuns:
 
     async def _expire(self, key: Key, seen: AnalysisRunObject, status: RunStatus, now_s: float) -> None:
         """Deletes a run that was to be kept until now, exactly as it was seen."""
-        at_s = expires_at_s(time_to_live_of(seen), status)
+        time_to_live = TimeToLive()
+        with contextlib.suppress(SpecInvalid):  # the rest of its spec may be wrong
+            time_to_live = time_to_live_in(spec_of(seen))
+        at_s = expires_at_s(time_to_live, status)
         if at_s is None:
             return
         metadata = seen.metadata
@@ -360,7 +364,7 @@ class AnalysisRuns:
         if known is not None and known.uid != uid:
             self._measuring.forget(known.uid)
         try:
-            spec: RunSpec | SpecInvalid = spec_of(seen)
+            spec: RunSpec | SpecInvalid = parse_run(spec_of(seen))
         except SpecInvalid as exc:
             spec = exc
         known = self._known[key] = _Known(uid, generation, spec)
@@ -403,4 +407,4 @@ class AnalysisRuns:
 def _record_of(run: Metadata, rollout: RolloutObject) -> tuple[str, AnalysisRecord | None]:
     """The revision that a Rollout updates to, and what its status says of a run; None when it does not name it."""
     status = read_status(bytes(rollout.status)).status
-    return status.current_revision, next((each for each in status.analyses if each.run == run.name), None)
+    return status.current_revision, next((record for record in status.analyses if record.run == run.name), None)

@@ -1,11 +1,7 @@
-"""Who takes a measurement: one `MeasurementSource` for each kind of metric source.
-
-A kind without one is not available in this installation. Its measurements are Errors that say how to turn it on.
-"""
+"""Who takes a measurement: one `MeasurementSource` for each kind of metric source."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import StrEnum
 from typing import Protocol, assert_never
 
@@ -40,19 +36,7 @@ class SourceName(StrEnum):
     COMPARE_OF_CLUSTER = "compare of the cluster's own"
 
 
-UNAVAILABLE: Mapping[SourceName, str] = {
-    SourceName.PROMETHEUS: "this controller asks no metric servers",
-    SourceName.WEB: "this controller asks no metric servers",
-    SourceName.JOB: "metrics of the source job are off: start the controller with --job-metrics",
-    SourceName.KUBERNETES: "this controller cannot list pods for metrics",
-    SourceName.CONTAINER_RESOURCE: "this controller reads no metrics of containers",
-    SourceName.AUTOSCALER: "this controller reads no autoscalers",
-    SourceName.CUSTOM_METRIC: "this controller reads no custom metrics",
-    SourceName.EXTERNAL_METRIC: "this controller reads no external metrics",
-    SourceName.COMPARE: "this controller asks no metric servers",
-    SourceName.COMPARE_OF_CLUSTER: "this controller reads no metrics of the cluster",
-}
-"""What the measurements of a source say that this installation does not have."""
+JOBS_OFF = "metrics of the source job are off: start the controller with --job-metrics"
 
 
 class MeasuredRun(Struct, frozen=True, kw_only=True):

@@ -50,9 +50,9 @@ class Readiness:
         if self._crd_missing:
             return f"the Rollout CRD is not installed: {_CRD_REMEDY}"
         tables: list[Table[Any]] = [self._store.table(kind) for kind in WATCHED_KINDS]
-        if unlisted := [_told(each) for each in tables if not each.synced.is_set()]:
+        if unlisted := [_described(table) for table in tables if not table.synced.is_set()]:
             return f"not listed yet: {', '.join(unlisted)}"
-        if failing := [_told(each) for each in tables if _failing_s(each) >= FAILED_TELL_S]:
+        if failing := [_described(table) for table in tables if _failing_s(table) >= FAILED_TELL_S]:
             return f"these watches fail: {', '.join(failing)}"
         return "" if self.ready.is_set() else "starting"
 
@@ -77,19 +77,19 @@ class Readiness:
         if failing_s >= BLIND_MAX_S and not self.blind.is_set():
             remedy = f"check that the controller's ServiceAccount may list and watch {table.kind.plural}"
             log.error(
-                "watches_failed", kind=table.kind.kind, failing_s=round(failing_s), why=_told(table), remedy=remedy
+                "watches_failed", kind=table.kind.kind, failing_s=round(failing_s), why=_described(table), remedy=remedy
             )
             self.blind.set()
-        elif any(each.failing_for_s(now_s=table.now_s()) >= FAILED_TELL_S for each in table.watches().values()):
+        elif any(watch.failing_for_s(now_s=table.now_s()) >= FAILED_TELL_S for watch in table.watches().values()):
             self._wake_all()
 
 
 def _failing_s(table: Table[Any]) -> float:
     """For how long none of the kind's watches has worked. A watch of one namespace among several affects only its Rollouts."""
-    return min(each.failing_for_s(now_s=table.now_s()) for each in table.watches().values())
+    return min(watch.failing_for_s(now_s=table.now_s()) for watch in table.watches().values())
 
 
-def _told(table: Table[Any]) -> str:
+def _described(table: Table[Any]) -> str:
     """The kind, and why its watch fails if it does."""
-    trouble = next((each.trouble for each in table.watches().values() if each.trouble), "")
+    trouble = next((watch.trouble for watch in table.watches().values() if watch.trouble), "")
     return f"{table.kind.plural} ({trouble})" if trouble else table.kind.plural

@@ -63,8 +63,8 @@ def refused_route(
     if isinstance(error, NotSaid):
         intent: Intent | None = error.intent
     else:
-        writes = (each for each in decision.intents if isinstance(each, SetTraffic | MakeRoute | ReleaseRoute))
-        intent = next((each for each in writes if each.route == error.route), None)
+        writes = (write for write in decision.intents if isinstance(write, SetTraffic | MakeRoute | ReleaseRoute))
+        intent = next((write for write in writes if write.route == error.route), None)
     if not isinstance(intent, SetTraffic | MakeRoute | ReleaseRoute):
         return None
     route = seen.snapshot.routes.get(intent.route)

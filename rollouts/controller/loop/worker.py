@@ -200,11 +200,9 @@ class Worker:
                 # With the status that was decided and not written yet, the progress clock stays exact.
                 status_read = observed.snapshot.status
                 deferred = self._deferred.recalled(this.key, status_read)
-                seen = (
-                    observed
-                    if deferred is status_read
-                    else replace(observed, snapshot=replace(observed.snapshot, status=deferred))
-                )
+                seen = observed
+                if deferred is not status_read:
+                    seen = replace(observed, snapshot=replace(observed.snapshot, status=deferred))
                 decision = decide(seen.snapshot)
                 try:
                     calls = rendered(seen, decision)

@@ -36,10 +36,11 @@ def invalid(exc: SpecInvalid) -> Judged:
 
 def status_of(judged: Judged, *, generation: int, before: Manifest, now_s: float) -> Manifest:
     """`.status` for a verdict, with conditions in kstatus form; equal to `before` when nothing differs."""
-    old = {each.get("type"): each for each in before.get("conditions") or () if isinstance(each, dict)}
+    old = before.get("conditions") or ()
+    old_by_type = {condition.get("type"): condition for condition in old if isinstance(condition, dict)}
     conditions = []
     for kind, holds in (("Ready", judged.ready), ("Stalled", not judged.ready)):
-        was = old.get(kind, {})
+        was = old_by_type.get(kind, {})
         word = "True" if holds else "False"
         since = was.get("lastTransitionTime") if was.get("status") == word else None
         conditions.append(

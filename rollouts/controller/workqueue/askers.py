@@ -29,28 +29,28 @@ class Askers(Generic[_Thing]):
     def asks(self, key: Key, objects: Iterable[_Thing]) -> None:
         """Notes that the Rollout depends on these objects and on no others, whether they exist or not."""
         asked, before = frozenset(objects), frozenset(self._asked.get(key, ()))
-        for each in before - asked:
-            self._asked.discard(key, each)
-            self._askers.discard(each, key)
-        for each in asked - before:
-            self.asks_also(key, each)
+        for thing in before - asked:
+            self._asked.discard(key, thing)
+            self._askers.discard(thing, key)
+        for thing in asked - before:
+            self.asks_also(key, thing)
 
-    def asks_also(self, key: Key, each: _Thing) -> None:
+    def asks_also(self, key: Key, thing: _Thing) -> None:
         """Notes that the Rollout depends on one more object."""
-        self._asked.add(key, each)
-        self._askers.add(each, key)
+        self._asked.add(key, thing)
+        self._askers.add(thing, key)
 
     def rests(self, key: Key) -> None:
         """Notes that the Rollout depends on nothing any more."""
         self.asks(key, ())
 
-    def of(self, each: _Thing) -> frozenset[Key]:
+    def of(self, thing: _Thing) -> frozenset[Key]:
         """The Rollouts that depend on it."""
-        return frozenset(self._askers.get(each, ()))
+        return frozenset(self._askers.get(thing, ()))
 
-    def count(self, each: _Thing) -> int:
+    def count(self, thing: _Thing) -> int:
         """How many Rollouts depend on it."""
-        return len(self._askers.get(each, ()))
+        return len(self._askers.get(thing, ()))
 
     def all(self) -> tuple[Key, ...]:
         """Every Rollout that depends on anything."""

@@ -7,6 +7,7 @@ the watch's event, without polling. The store gives up on a write only when its 
 from __future__ import annotations
 
 from rollouts.cluster.store import BARRIER_DEADLINE_S, Store
+from rollouts.controller.workqueue.index import Index
 from rollouts.controller.workqueue.queue import WorkQueue
 from rollouts.objects import Key, Kind
 from rollouts.ports import Clock
@@ -19,8 +20,8 @@ class Barrier:
         self._store = store
         self._queue = queue
         self._clock = clock
-        self._written: dict[Key, set[tuple[Kind, str, str]]] = {}
-        self._waiters: dict[tuple[Kind, str, str], set[Key]] = {}
+        self._written: Index[Key, tuple[Kind, str, str]] = Index()
+        self._waiters: Index[tuple[Kind, str, str], Key] = Index()
 
     def wrote(
         self,
@@ -41,7 +42,7 @@ class Barrier:
             sure: the server gave that version; see `Table.wrote`.
         """
         self._store.wrote(kind, namespace or key.namespace, name, resource_version, uid, sure=sure)
-        self._written.setdefault(key, set()).add((kind, namespace or key.namespace, name))
+        self._written.add(key, (kind, namespace or key.namespace, name))
 
     def outdated(self, key: Key, kind: Kind, name: str, *, resource_version: str, uid: str) -> None:
         """Remembers that the server has a newer version than this one, so no pass decides on this one again."""
@@ -52,13 +53,13 @@ class Barrier:
         written = self._written.get(key)
         if written is None:
             return False
-        behind = {each for each in written if self._store.is_behind(*each)}
+        behind = {name for name in written if self._store.is_behind(*name)}
         if not behind:
             del self._written[key]
             return False
         self._written[key] = behind
-        for each in behind:
-            self._waiters.setdefault(each, set()).add(key)
+        for name in behind:
+            self._waiters.add(name, key)
         self._queue.add_at(key, self._clock.monotonic_s() + BARRIER_DEADLINE_S)
         return True
 

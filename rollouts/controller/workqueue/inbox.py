@@ -108,8 +108,8 @@ class Inbox:
     def put_copy(self, key: Key, name: str, look: CopyLook) -> None:
         """Takes the answer whether a copy of a Secret is there, or that it was made."""
         looks = self._copies.get(key, {})
-        kept = [each for each in looks.items() if each[0] != name]
-        self._copies[key] = {**dict(kept[1 - COPY_LOOKS_MAX :]), name: look}
+        others = [other for other in looks.items() if other[0] != name]
+        self._copies[key] = {**dict(others[1 - COPY_LOOKS_MAX :]), name: look}
 
     def put_refusal(self, key: Key, refusal: EvictionRefused) -> None:
         """Remembers that a PodDisruptionBudget refused an eviction."""

@@ -17,13 +17,13 @@ from rollouts.objects import REPLICA_SET, Key
 
 def replica_sets_of(table: Table[ReplicaSetObject], key: Key, uid: str) -> tuple[ReplicaSetObject, ...]:
     """The ReplicaSets that the Rollout of that key and uid controls."""
-    return tuple(each for each in table.owned_by(key.namespace, uid) if is_controlled_by(each.metadata, key, uid))
+    return tuple(owned for owned in table.owned_by(key.namespace, uid) if is_controlled_by(owned.metadata, key, uid))
 
 
 def is_controlled_by(metadata: Metadata, key: Key, uid: str) -> bool:
     """Whether the owner reference of an object in the namespace of `key` matches the Rollout of that key and uid in all parts."""
     owners = metadata.owner_references or ()
-    return any(is_rollout(each) and (each.name, each.uid) == (key.name, uid) for each in owners)
+    return any(is_rollout(owner) and (owner.name, owner.uid) == (key.name, uid) for owner in owners)
 
 
 def pods_of(pods: Iterable[PodObject], owners: Iterable[ReplicaSetObject]) -> tuple[PodObject, ...]:

@@ -58,7 +58,7 @@ class Selectors:
     def of(self, key: Key) -> tuple[str, ...]:
         """The other Rollouts that share pods with this one, as `Rollout cart`, in order of their names."""
         others = self._others.get(key)
-        return tuple(sorted(f"{ROLLOUT.kind} {each.name}" for each in others)) if others else ()
+        return tuple(sorted(f"{ROLLOUT.kind} {other.name}" for other in others)) if others else ()
 
     def _take(self, key: Key) -> set[Key]:
         old = self._workloads.pop(key, None)

@@ -123,8 +123,12 @@ class Triggers:
         """The Rollouts of a namespace by the value of `rollouts.dev/name`; a name too long for a label is searched for."""
         if len(value) < LABEL_VALUE_MAX:
             return (Key(namespace, value),) if value else ()
-        found = (each.metadata for each in self._rollouts.all() if name_label(each.metadata.name) == value)
-        return [Key(namespace, each.name) for each in found if each.namespace == namespace]
+        rollouts = (rollout.metadata for rollout in self._rollouts.all())
+        return [
+            Key(namespace, rollout.name)
+            for rollout in rollouts
+            if rollout.namespace == namespace and name_label(rollout.name) == value
+        ]
 
     def _says_the_same(self, before: Watched, after: Watched) -> bool:
         """Whether two versions of one object differ only in what no decision reads (resourceVersion, managedFields …)."""

@@ -7,9 +7,10 @@ import os
 import re
 import socket
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Literal, TypeAlias, TypeVar, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from msgspec import Struct, field
 
@@ -30,7 +31,6 @@ JOB_SERVICE_ACCOUNT = "rollouts-job-metrics"
 HTTPS_PORT = 443
 ANY_HOST = "*"
 
-_T = TypeVar("_T")
 _HOST_PATTERN = re.compile(r"\*|(?:\*\.)?[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?")
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
@@ -106,67 +106,13 @@ class Settings(Struct, frozen=True, kw_only=True):
     metrics: MetricSettings = field(default_factory=MetricSettings)
 
 
-def parse_settings(  # noqa: PLR0913 - one for each flag
-    *,
-    kubeconfig: str | None = None,
-    context: str | None = None,
-    namespaces: Sequence[str] = (),
-    leader_elect: bool = True,
-    lease_namespace: str | None = None,
-    lease_name: str = DEFAULT_LEASE_NAME,
-    metrics_address: str = DEFAULT_METRICS_ADDRESS,
-    health_address: str = "",
-    log_format: str = "json",
-    log_level: str = "info",
-    workers: int = 32,
-    proxy_mode: str = "auto",
-    routers: Sequence[str] = (),
-    data_planes: Sequence[str] = (),
-    data_plane_ca: str | None = None,
-    settle_times: Sequence[str] = (),
-    prometheus_url: str = "",
-    drain_queries: str = "own",
-    config_versioning: str = "on",
-    command_notes: bool = False,
-    metrics: MetricSettings | None = None,
-) -> Settings:
-    """Settings from the text of flags.
+def parse_settings(*, metrics: MetricSettings | None = None, **flags: Any) -> Settings:
+    """Settings from the values of flags, by the names of the fields. What no flag says keeps its default.
 
     Raises: SettingsInvalid for the first flag that cannot be used, naming it and the remedy.
     """
-    path = Path(kubeconfig).expanduser() if kubeconfig else None
-    if path is not None and not path.is_file():
-        raise SettingsInvalid(f"--kubeconfig: there is no file {path}; give the path of a kubeconfig, or omit the flag")
-    for namespace in namespaces:
-        _check_name("--namespace", namespace)
-    if lease_namespace is not None:
-        _check_name("--lease-namespace", lease_namespace)
-    _check_name("--lease-name", lease_name)
-    if not 1 <= workers <= WORKERS_MAX:
-        raise SettingsInvalid(f"--workers: {workers} is not between 1 and {WORKERS_MAX}")
-    return Settings(
-        kubeconfig=path,
-        context=context or None,
-        namespaces=tuple(dict.fromkeys(namespaces)),
-        leader_elect=leader_elect,
-        lease_namespace=lease_namespace,
-        lease_name=lease_name,
-        metrics_address=parse_address(metrics_address),
-        health_address=parse_address(health_address, flag="--health-address"),
-        log_format=_one_of("--log-format", log_format, get_args(LogFormat)),
-        log_level=_one_of("--log-level", log_level, get_args(LogLevel)),
-        workers=workers,
-        proxy_mode=_one_of("--proxy-mode", proxy_mode, get_args(ProxyModeSetting)),
-        routers=tuple(dict.fromkeys(routers)),
-        data_planes=tuple(data_planes),
-        data_plane_ca=Path(data_plane_ca) if data_plane_ca else None,
-        settle_times=tuple(settle_times),
-        prometheus_url=prometheus_url,
-        drain_queries=_one_of("--drain-queries", drain_queries, get_args(DrainQueries)),
-        config_versioning=_one_of("--config-versioning", config_versioning, ("on", "off")) == "on",
-        command_notes=command_notes,
-        metrics=metrics or MetricSettings(),
-    )
+    fields = {name: _READERS[name](value) if name in _READERS else value for name, value in flags.items()}
+    return Settings(metrics=metrics or MetricSettings(), **fields)
 
 
 def parse_metric_settings(  # noqa: PLR0913 - one for each flag
@@ -197,7 +143,7 @@ def parse_metric_settings(  # noqa: PLR0913 - one for each flag
             raise SettingsInvalid(f"--tenant-metrics-port: {port} is not between 1 and 65535")
     if not tenant_hosts and (tenant_ports or tenant_http):
         raise SettingsInvalid("--tenant-metrics: is missing; without it templates may name declared servers only")
-    _check_name("--job-service-account", job_service_account)
+    _name("--job-service-account", job_service_account)
     if job_service_account == "default":
         raise SettingsInvalid("--job-service-account: default is what all pods have; give Jobs an account of their own")
     if not 1 <= at_once <= MEASUREMENTS_MAX:
@@ -235,17 +181,51 @@ def parse_address(text: str, *, flag: str = "--metrics-address") -> Address | No
     return Address(host.removeprefix("[").removesuffix("]"), int(port))
 
 
-def _check_name(flag: str, name: str) -> None:
+def _kubeconfig(text: str | None) -> Path | None:
+    path = Path(text).expanduser() if text else None
+    if path is not None and not path.is_file():
+        raise SettingsInvalid(f"--kubeconfig: there is no file {path}; give the path of a kubeconfig, or omit the flag")
+    return path
+
+
+def _workers(number: int) -> int:
+    if not 1 <= number <= WORKERS_MAX:
+        raise SettingsInvalid(f"--workers: {number} is not between 1 and {WORKERS_MAX}")
+    return number
+
+
+def _name(flag: str, name: str) -> str:
     if not _DNS_LABEL.fullmatch(name):
         raise SettingsInvalid(
             f"{flag}: {name!r} is not a name: use lower-case letters, digits and '-', at most 63 characters"
         )
+    return name
 
 
-def _one_of(flag: str, text: str, choices: tuple[_T, ...]) -> _T:
-    for choice in choices:
-        if text == choice:
-            return choice
-    named = list(map(str, choices))
-    which = f"neither {' nor '.join(named)}" if len(named) == 2 else f"none of {', '.join(named)}"
+def _one_of(flag: str, choices: Sequence[str], text: str) -> str:
+    if text in choices:
+        return text
+    which = f"neither {' nor '.join(choices)}" if len(choices) == 2 else f"none of {', '.join(choices)}"
     raise SettingsInvalid(f"{flag}: {text!r} is {which}")
+
+
+_READERS: Mapping[str, Callable[[Any], Any]] = {
+    "kubeconfig": _kubeconfig,
+    "context": lambda name: name or None,
+    "namespaces": lambda names: tuple(dict.fromkeys(_name("--namespace", name) for name in names)),
+    "lease_namespace": lambda name: None if name is None else _name("--lease-namespace", name),
+    "lease_name": partial(_name, "--lease-name"),
+    "metrics_address": parse_address,
+    "health_address": partial(parse_address, flag="--health-address"),
+    "log_format": partial(_one_of, "--log-format", get_args(LogFormat)),
+    "log_level": partial(_one_of, "--log-level", get_args(LogLevel)),
+    "workers": _workers,
+    "proxy_mode": partial(_one_of, "--proxy-mode", get_args(ProxyModeSetting)),
+    "routers": lambda names: tuple(dict.fromkeys(names)),
+    "data_planes": tuple,
+    "data_plane_ca": lambda path: Path(path) if path else None,
+    "settle_times": tuple,
+    "drain_queries": partial(_one_of, "--drain-queries", get_args(DrainQueries)),
+    "config_versioning": lambda text: _one_of("--config-versioning", ("on", "off"), text) == "on",
+}
+"""What makes a field of `Settings` of the value of its flag; the others are taken as they are."""

@@ -80,8 +80,7 @@ def analyze(  # noqa: PLR0913 - each is an option of the command
     from rollouts.cli.commands import analyze_run  # noqa: PLC0415 - so are models of templates
     from rollouts.cli.commands import templates as known  # noqa: PLC0415
 
-    _check_analyze(dry_run=dry_run, rollout=rollout, watch=watch, output=output)
-    _check_url(prometheus_url)
+    _check(dry_run=dry_run, rollout=rollout, watch=watch, output=output, prometheus_url=prometheus_url)
     if not files and not templates:
         raise typer.BadParameter("name a template of the cluster, or give -f FILE")
     in_files = known.templates_in(read_manifests(files or ()))
@@ -105,8 +104,10 @@ def analyze(  # noqa: PLR0913 - each is an option of the command
     )
 
 
-def _check_analyze(*, dry_run: bool, rollout: str | None, watch: bool, output: Output | None) -> None:
+def _check(*, dry_run: bool, rollout: str | None, watch: bool, output: Output | None, prometheus_url: str) -> None:
     """Raises: typer.BadParameter."""
+    from rollouts.metrics.addresses import ADMINISTRATORS, url_problem  # noqa: PLC0415 - for this command only
+
     if not dry_run and rollout is None:
         raise typer.BadParameter("say --rollout NAME to make an AnalysisRun, or --dry-run to measure now")
     if watch and dry_run:
@@ -115,18 +116,12 @@ def _check_analyze(*, dry_run: bool, rollout: str | None, watch: bool, output: O
         raise typer.BadParameter("-o takes json here")
     if output is not None and not dry_run:
         raise typer.BadParameter("-o needs --dry-run; for the run see `rollouts analysis get RUN -o json`")
-
-
-def _check_url(prometheus_url: str) -> None:
-    """Raises: typer.BadParameter."""
-    from rollouts.metrics.addresses import ADMINISTRATORS, url_problem  # noqa: PLC0415 - for this command only
-
     if prometheus_url and url_problem(prometheus_url, ADMINISTRATORS):
         raise typer.BadParameter(f"--prometheus-url takes http[s]://HOST[:PORT][/PATH], not {prometheus_url!r}")
 
 
 def _arguments(given: Sequence[str]) -> dict[str, str]:
-    pairs = [each.partition("=") for each in given]
+    pairs = [argument.partition("=") for argument in given]
     if wrong := [name for name, sign, _ in pairs if not name or not sign]:
         raise typer.BadParameter(f"--arg takes NAME=VALUE, not {wrong[0]!r}")
     return {name: value for name, _, value in pairs}

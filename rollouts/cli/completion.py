@@ -9,12 +9,14 @@ Source: kubectl, pkg/cmd/plugin_completion.go, and https://pkg.go.dev/github.com
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum, StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from msgspec import Struct
 
 from rollouts.cli.view.follow import Collection, list_all
@@ -70,6 +72,25 @@ class _Place:
     awaited: Any = None
     index: int = 0
 
+    @property
+    def arguments(self) -> list[Any]:
+        return [param for param in self.command.params if param.param_type_name == "argument"]
+
+
+def completion(
+    shell: Annotated[Shell, typer.Argument(help="Which shell.", show_default=False)],
+) -> None:
+    """Print what a shell needs to complete commands and names: `source <(rollouts completion bash)`.
+
+    kubectl completes `kubectl rollouts` itself, by the program `kubectl_complete-rollouts`.
+    """
+    sys.stdout.write(script(shell))
+
+
+def script(shell: Shell) -> str:
+    """What a shell sources, for `rollouts`; kubectl completes its plugin itself."""
+    return {Shell.BASH: _BASH, Shell.ZSH: _ZSH, Shell.FISH: _FISH}[shell]
+
 
 def complete(root: Any, words: Sequence[str]) -> str:
     """The answer to `__complete WORD…`, whose last word is not finished yet, and may be ""."""
@@ -77,17 +98,6 @@ def complete(root: Any, words: Sequence[str]) -> str:
     candidates, directive = _candidates(_place(root, before), last)
     lines = [str(candidate) for candidate in candidates if candidate.word.startswith(last)]
     return "".join(f"{line}\n" for line in [*lines, f":{int(directive)}"])
-
-
-def script(shell: Shell) -> str:
-    """What a shell sources, for `rollouts`; kubectl completes its plugin itself."""
-    match shell:
-        case Shell.BASH:
-            return _BASH
-        case Shell.ZSH:
-            return _ZSH
-        case Shell.FISH:
-            return _FISH
 
 
 def _place(root: Any, words: Sequence[str]) -> _Place:
@@ -106,9 +116,8 @@ def _place(root: Any, words: Sequence[str]) -> _Place:
         elif word in getattr(place.command, "commands", {}):
             place = _Place(place.command.commands[word], place.values)
         else:
-            arguments = _arguments(place.command)
-            if place.index < len(arguments):
-                place.values[arguments[place.index].name] = word
+            if place.index < len(place.arguments):
+                place.values[place.arguments[place.index].name] = word
             place.index += 1
     return place
 
@@ -117,33 +126,23 @@ def _candidates(place: _Place, last: str) -> tuple[list[Candidate], Directive]:
     if place.awaited is not None:
         return _of_parameter(place.awaited, place)
     if last.startswith("-"):
-        return sorted(_flags(place.command), key=str), Directive.NO_FILES
+        options = [param for param in place.command.params if param.param_type_name == "option" and not param.hidden]
+        flags = [(flag, option) for option in options for flag in (*option.opts, *option.secondary_opts)]
+        candidates = [Candidate(flag, option.help or "") for flag, option in flags if flag.startswith("--")]
+        return sorted(candidates, key=str), Directive.NO_FILES
     if commands := getattr(place.command, "commands", {}):
-        shown = [(name, command) for name, command in commands.items() if not command.hidden]
-        return [Candidate(name, each.get_short_help_str(80)) for name, each in sorted(shown)], Directive.NO_FILES
-    arguments = _arguments(place.command)
-    if not arguments:
-        return [], Directive.NO_FILES
-    if place.index >= len(arguments) and arguments[-1].nargs != -1:
+        shown = [(name, commands[name]) for name in sorted(commands) if not commands[name].hidden]
+        return [Candidate(name, command.get_short_help_str(80)) for name, command in shown], Directive.NO_FILES
+    arguments = place.arguments
+    if not arguments or (place.index >= len(arguments) and arguments[-1].nargs != -1):
         return [], Directive.NO_FILES
     return _of_parameter(arguments[min(place.index, len(arguments) - 1)], place)
-
-
-def _arguments(command: Any) -> list[Any]:
-    return [param for param in command.params if param.param_type_name == "argument"]
-
-
-def _flags(command: Any) -> Iterator[Candidate]:
-    for option in command.params:
-        if option.param_type_name == "option" and not option.hidden:
-            flags = (flag for flag in (*option.opts, *option.secondary_opts) if flag.startswith("--"))
-            yield from (Candidate(flag, option.help or "") for flag in flags)
 
 
 def _of_parameter(parameter: Any, place: _Place) -> tuple[list[Candidate], Directive]:
     annotation = parameter.type_descriptor.annotation
     if isinstance(annotation, type) and issubclass(annotation, Enum):
-        return [Candidate(str(each.value)) for each in annotation], Directive.NO_FILES
+        return [Candidate(str(member.value)) for member in annotation], Directive.NO_FILES
     if parameter.name in ("file", "files", "kubeconfig", "serve", "ca_file"):
         return [], Directive.DEFAULT
     return asyncio.run(_names(parameter.name, place.values, run="RUN" in (parameter.metavar or ""))), Directive.NO_FILES
@@ -162,6 +161,8 @@ async def _names(parameter: str, values: Mapping[str, str], *, run: bool) -> lis
         async with asyncio.timeout(ASKED_WITHIN_S), open_session(options) as session:
             if parameter == "namespace":
                 return await _listed(session, NAMESPACE)
+            if parameter in ("name", "names", "rollout"):
+                return await _listed(session, ANALYSIS_RUN if run else ROLLOUT)
             if parameter in _REVISIONS:
                 name = values.get("name", "")
                 if name not in {rollout.word for rollout in await _listed(session, ROLLOUT)}:
@@ -170,11 +171,8 @@ async def _names(parameter: str, values: Mapping[str, str], *, run: bool) -> lis
                 of_rollout = Collection(kind=REPLICA_SET, namespace=session.namespace, query=query)
                 replica_sets, _ = await list_all(session, of_rollout)
                 newest_first = sorted(replica_sets, key=number_of, reverse=True)
-                return [
-                    Candidate(revision_of(each), f"#{number_of(each)}") for each in newest_first if revision_of(each)
-                ]
-            if parameter in ("name", "names", "rollout"):
-                return await _listed(session, ANALYSIS_RUN if run else ROLLOUT)
+                revisions = ((revision_of(replica_set), number_of(replica_set)) for replica_set in newest_first)
+                return [Candidate(revision, f"#{number}") for revision, number in revisions if revision]
     except (RolloutsError, TimeoutError):
         pass
     return []
@@ -182,7 +180,8 @@ async def _names(parameter: str, values: Mapping[str, str], *, run: bool) -> lis
 
 async def _listed(session: Session, kind: Kind) -> list[Candidate]:
     found, _ = await list_all(session, Collection(kind=kind, namespace=session.namespace if kind.namespaced else None))
-    return [Candidate(each["metadata"]["name"], str((each.get("status") or {}).get("phase") or "")) for each in found]
+    phases = ((thing["metadata"]["name"], (thing.get("status") or {}).get("phase") or "") for thing in found)
+    return [Candidate(name, str(phase)) for name, phase in phases]
 
 
 _BASH = """\

@@ -162,17 +162,7 @@ def plan(
 app.command("doctor")(doctor.doctor)
 app.command("diff")(diff.diff)
 app.command("version")(version.version)
-
-
-@app.command("completion")
-def completion_(
-    shell: Annotated[completion.Shell, typer.Argument(help="Which shell.", show_default=False)],
-) -> None:
-    """Print what a shell needs to complete commands and names: `source <(rollouts completion bash)`.
-
-    kubectl completes `kubectl rollouts` itself, by the program `kubectl_complete-rollouts`.
-    """
-    sys.stdout.write(completion.script(shell))
+app.command("completion")(completion.completion)
 
 
 @app.command("crds")

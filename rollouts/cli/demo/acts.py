@@ -39,7 +39,7 @@ from rollouts.objects import Manifest
 from rollouts.sim.network.applications import Behaviour
 
 Say = Callable[[str], None]
-_LAST_REQUESTS_S = 0.6  # a proxy may be half a second late, and a lost request must show in the row of its act
+LAST_REQUESTS_S = 0.6  # a proxy may be half a second late, and a lost request must show in the row of its act
 _STEADY_S = 1.0  # requests on a cluster at rest, to compare with
 _READ_S = 3.0
 _MEASURED_S = 3.1  # two whole seconds, wherever in a second the first one begins
@@ -222,11 +222,6 @@ def promise_share(stage: DemoStage, revision: str, percent: int) -> None:
     _promise(
         abs(share - percent) <= _SHARE_OFF_BY, f"the canary got {share:.0f} % of the requests instead of {percent} %"
     )
-
-
-async def last_requests() -> None:
-    """Waits until the clients have counted the requests that the act may have lost."""
-    await asyncio.sleep(_LAST_REQUESTS_S)
 
 
 async def _verb(stage: DemoStage, name: str, plan: verb_plans.PlannedWrite) -> None:

@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from rollouts.cli.demo.acts import ACTS, Act, last_requests
+from rollouts.cli.demo.acts import ACTS, LAST_REQUESTS_S, Act
 from rollouts.cli.demo.stage import REQUESTS_PER_S, DemoStage, NotAsPromised, Sent, real_stage, simulated_stage
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.listing import can_redraw, print_drawn, print_line
@@ -105,7 +105,7 @@ async def _play(act: Act, stage: DemoStage, screen: _Screen) -> ActRow:
     except NotAsPromised as broken:
         problem = str(broken)
     took_s = _loop_s() - began_s
-    await last_requests()
+    await asyncio.sleep(LAST_REQUESTS_S)  # until the clients have counted those that the act may have lost
     now = stage.sent
     lost = now.lost - sent.lost
     if lost and not problem:

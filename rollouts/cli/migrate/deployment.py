@@ -36,12 +36,6 @@ def rollout_of(deployment: Manifest, migration: Migration, *, strategy: Manifest
     return {**ROLLOUT.head, "metadata": metadata_of(deployment), "spec": {**kept, "strategy": strategy}}
 
 
-def migrate_deployment(deployment: Manifest, migration: Migration) -> None:
-    """Adds the Rollout, and says how the Deployment goes."""
-    migration.objects.append(rollout_of(deployment, migration))
-    leaves(deployment, migration)
-
-
 def leaves(deployment: Manifest, migration: Migration) -> None:
     """Says how the Deployment goes once the Rollout serves."""
     how = "delete it when the Rollout is Healthy; until then both serve behind the same Service (docs/migrating.md)"

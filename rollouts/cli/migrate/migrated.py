@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from copy import deepcopy
 
 from rollouts.cli.kubernetes.hash_labels import hash_uses
-from rollouts.cli.migrate.deployment import leaves, migrate_deployment
+from rollouts.cli.migrate.deployment import leaves, rollout_of
 from rollouts.cli.migrate.flagger import GROUP as FLAGGER
 from rollouts.cli.migrate.flagger import migrate_canary
 from rollouts.cli.migrate.outcome import Migration, Told, metadata_of, name_of
@@ -49,7 +49,8 @@ def migrated(manifests: Iterable[Manifest]) -> Migration:
             migration.note(Told.LEFT_OUT, manifest, "", "no messages to chat (docs/operations.md has alert rules)")
     for name, deployment in deployments.items():
         if ("Deployment", name) not in targets:
-            migrate_deployment(deployment, migration)
+            migration.objects.append(rollout_of(deployment, migration))
+            leaves(deployment, migration)
             targets["Deployment", name] = name
     for each in objects:
         if each.get("kind") == "Service":

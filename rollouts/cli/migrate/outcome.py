@@ -53,17 +53,13 @@ class Migration:
 
     def note(self, told: Told, manifest: Manifest, path: str, message: str) -> None:
         """Adds a note about an object that came in."""
-        self.notes.append(Note(told, subject_of(manifest), path, message))
+        subject = f"{manifest.get('kind', 'object')} {name_of(manifest)}".rstrip()
+        self.notes.append(Note(told, subject, path, message))
 
     @property
     def complete(self) -> bool:
         """Nothing was left out."""
         return all(note.told is not Told.LEFT_OUT for note in self.notes)
-
-
-def subject_of(manifest: Manifest) -> str:
-    """`Deployment cart`."""
-    return f"{manifest.get('kind', 'object')} {name_of(manifest)}".rstrip()
 
 
 def name_of(manifest: Manifest) -> str:

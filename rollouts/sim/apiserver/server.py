@@ -31,7 +31,6 @@ from rollouts.sim.storage.refusals import (
     method_not_allowed,
     not_acceptable,
     options_invalid,
-    too_large,
 )
 from rollouts.sim.storage.registry import BUILT_IN, CRD, NAMESPACE, Registry, Resource
 
@@ -174,7 +173,8 @@ class SimServer:
             target = self.target(request.path)
             form = _form_of(request.accept)
             if len(request.body) > BODY_MAX_BYTES:
-                raise too_large(BODY_MAX_BYTES)
+                message = f"Request entity too large: limit is {BODY_MAX_BYTES}"
+                raise Refused(413, "RequestEntityTooLarge", message)
             if target is None:
                 document = _document(self.registry, request.path, self.aggregation.versions)
                 response = ports.Response(200, msgspec.json.encode(document))

@@ -20,6 +20,7 @@ from rollouts.objects import AUTOSCALER, JOB, POD, REPLICA_SET, SERVICE, Kind, M
 from rollouts.sim.storage import apply as server_side
 from rollouts.sim.storage import autoscaler_rules
 from rollouts.sim.storage.builtin_rules import metadata_problems
+from rollouts.sim.storage.fields import SERVERS_METADATA
 from rollouts.sim.storage.history import ADDED, DELETED, MODIFIED, ObjectHistory, Stored
 from rollouts.sim.storage.job_rules import with_selector
 from rollouts.sim.storage.patches import json_patch, merge_patch, strategic_merge_patch
@@ -41,10 +42,6 @@ from rollouts.sim.storage.validation import unknown_fields
 
 NAME_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # k8s.io/apimachinery pkg/util/rand: no vowels, no bad words
 
-_SERVER_METADATA = (
-    "name", "generateName", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-)  # fmt: skip
 _FIRST_STATUS: dict[Kind, Manifest] = {
     AUTOSCALER: autoscaler_rules.FIRST_STATUS,
     JOB: {},
@@ -105,10 +102,6 @@ class Verbs:
         """The current time as the API writes it."""
         return rfc3339(int(self.clock.now_s()))
 
-    def random_suffix(self) -> str:
-        """Five random letters for the end of a generated name."""
-        return "".join(self.rng.choices(NAME_LETTERS, k=5))
-
     def get(self, resource: Resource, namespace: str, name: str) -> Stored:
         """The last version of an object. Raises: Refused (404)."""
         stored = self.history.get(resource.kind, namespace, name)
@@ -135,9 +128,8 @@ class Verbs:
         self._same_type(resource, manifest)
         metadata = manifest.get("metadata") or {}
         if metadata.get("name", name) != name:
-            raise bad_request(
-                f"the name of the object ({metadata['name']}) does not match the name on the URL ({name})"
-            )
+            wrong = metadata["name"]
+            raise bad_request(f"the name of the object ({wrong}) does not match the name on the URL ({name})")
         if not metadata.get("resourceVersion") and resource.needs_version_to_update:
             cause = value_invalid("metadata.resourceVersion", "0", "must be specified for an update")
             raise invalid(resource.kind, name, [cause])
@@ -226,9 +218,8 @@ class Verbs:
         if options.uid is not None and options.uid != old.metadata["uid"]:
             raise precondition_failed(resource.kind, name, what="UID", wanted=options.uid, found=old.metadata["uid"])
         if options.resource_version is not None and options.resource_version != str(old.version):
-            raise precondition_failed(
-                resource.kind, name, what="ResourceVersion", wanted=options.resource_version, found=str(old.version)
-            )
+            wanted, found = options.resource_version, str(old.version)
+            raise precondition_failed(resource.kind, name, what="ResourceVersion", wanted=wanted, found=found)
         grace_s = self._grace_s(resource, old, options)
         marked = self._marked_for_deletion(resource, old, grace_s, options)
         if options.dry_run:
@@ -281,7 +272,7 @@ class Verbs:
         """The part of an applied configuration that this path may write; the real server calls the others reset fields."""
         if part == "status":
             return {name: value for name, value in config.items() if name in ("apiVersion", "kind", "status")}
-        metadata = {k: v for k, v in (config.get("metadata") or {}).items() if k not in _SERVER_METADATA}
+        metadata = {k: v for k, v in (config.get("metadata") or {}).items() if k not in SERVERS_METADATA}
         body = {name: value for name, value in config.items() if name != "status" or not resource.has_status}
         return {**body, "metadata": metadata} if metadata else {k: v for k, v in body.items() if k != "metadata"}
 
@@ -292,7 +283,9 @@ class Verbs:
             raise bad_request("resourceVersion should not be set on objects to be created")
         if resource.kind.namespaced and given.get("namespace", namespace) != namespace:
             raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
-        name = given.get("name") or (given["generateName"] + self.random_suffix() if given.get("generateName") else "")
+        name, prefix = given.get("name"), given.get("generateName")
+        if prefix and not name:
+            name = prefix + "".join(self.rng.choices(NAME_LETTERS, k=5))
         if not name:
             cause = value_required("metadata.name", "name or generateName is required")
             raise invalid(resource.kind, "", [cause])
@@ -306,9 +299,9 @@ class Verbs:
         if resource.has_generation:
             metadata["generation"] = 1
         metadata["creationTimestamp"] = self.now()
-        metadata |= {k: v for k, v in given.items() if k not in (*_SERVER_METADATA, "managedFields") and v}
-        if given.get("generateName"):
-            metadata["generateName"] = given["generateName"]
+        metadata |= {k: v for k, v in given.items() if k not in SERVERS_METADATA and v}
+        if prefix:
+            metadata["generateName"] = prefix
         head = {"kind": resource.kind.kind, "apiVersion": resource.kind.api_version, "metadata": metadata}
         made = head | {k: v for k, v in manifest.items() if k not in head}
         return with_selector(made) if resource.kind == JOB else made
@@ -365,12 +358,8 @@ class Verbs:
         if given is live["metadata"]:
             metadata = given
         else:
-            metadata = {name: live["metadata"][name] for name in _SERVER_METADATA if name in live["metadata"]}
-            metadata |= {
-                name: value
-                for name, value in given.items()
-                if name not in _SERVER_METADATA and name != "managedFields" and value not in (None, {}, [])
-            }
+            metadata = {name: live["metadata"][name] for name in SERVERS_METADATA if name in live["metadata"]}
+            metadata |= {k: v for k, v in given.items() if k not in SERVERS_METADATA and v not in (None, {}, [])}
         head = {"kind": live["kind"], "apiVersion": live["apiVersion"], "metadata": metadata}
         body = {name: value for name, value in new.items() if name not in head}
         if resource.has_status:
@@ -394,11 +383,9 @@ class Verbs:
     def _refuse_unknown(self, resource: Resource, manifest: Manifest) -> None:
         unknown = [f'unknown field "{path}"' for path in unknown_fields(manifest, resource.schema or {})]
         if unknown:
-            kind = resource.kind
-            message = (
-                f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: strict decoding error: '
-            )
-            raise bad_request(message + ", ".join(unknown))
+            kind, version = resource.kind.kind, resource.kind.version
+            what = f'{kind} in version "{version}" cannot be handled as a {kind}'
+            raise bad_request(f"{what}: strict decoding error: {', '.join(unknown)}")
 
     def _grace_s(self, resource: Resource, old: Stored, options: DeleteOptions) -> int:
         if resource.kind != POD:

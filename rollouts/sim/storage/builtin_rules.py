@@ -157,13 +157,3 @@ def service_problems(new: Manifest, _old: Manifest | None) -> Iterator[Cause]:
     if not spec.get("ports") and spec.get("clusterIP") != "None" and spec.get("type") != "ExternalName":
         yield value_required("spec.ports")
     yield from label_problems(spec.get("selector") or {}, "spec.selector")
-
-
-def nothing_wrong(_new: Manifest, _old: Manifest | None) -> Iterator[Cause]:
-    """No problems, for types that are not checked."""
-    return iter(())
-
-
-def unchanged(manifest: Manifest) -> Manifest:
-    """The manifest itself, for types without defaults here."""
-    return manifest

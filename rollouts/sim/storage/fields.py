@@ -17,9 +17,9 @@ from rollouts.sim.storage.shapes import ATOMIC, METADATA, MergeShape
 FieldPath: TypeAlias = tuple[str, ...]
 FieldSet: TypeAlias = frozenset[FieldPath]
 
-UNOWNED_METADATA = frozenset(
-    ("name", "generateName", "namespace", "creationTimestamp", "selfLink", "uid", "generation", "resourceVersion",
-     "managedFields", "deletionTimestamp", "deletionGracePeriodSeconds")
+SERVERS_METADATA = (
+    "name", "generateName", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp",
+    "deletionGracePeriodSeconds", "selfLink", "managedFields",
 )  # fmt: skip
 """Fields of `metadata` that the server sets and nobody owns."""
 
@@ -63,7 +63,7 @@ def _children(value: Any, shape: MergeShape) -> dict[str, tuple[Any, MergeShape]
 def _owned_parts(manifest: Manifest, shape: MergeShape) -> Iterable[tuple[str, Any, MergeShape]]:
     for name, value in manifest.items():
         if name == "metadata":
-            yield "f:metadata", {k: v for k, v in value.items() if k not in UNOWNED_METADATA}, METADATA
+            yield "f:metadata", {k: v for k, v in value.items() if k not in SERVERS_METADATA}, METADATA
         elif name not in {"apiVersion", "kind"}:
             yield field_step(name), value, shape.child(name)
 

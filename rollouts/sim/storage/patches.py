@@ -9,7 +9,7 @@ from typing import Any
 
 from rollouts.manifests import json_patch as rfc6902
 from rollouts.objects import Manifest
-from rollouts.sim.storage.refusals import bad_request, patch_refused
+from rollouts.sim.storage.refusals import Refused, bad_request
 from rollouts.sim.storage.shapes import MergeShape
 
 
@@ -44,7 +44,9 @@ def json_patch(value: Any, operations: Any) -> Any:
     try:
         return rfc6902.json_patch(value, operations)
     except rfc6902.PatchDoesNotFit as exc:
-        raise patch_refused() from exc
+        # Without a cause: the patch is valid, but cannot be carried out, for example because a `test` fails.
+        message = "the server rejected our request due to an error in our request"
+        raise Refused(422, "Invalid", message, {}) from exc
 
 
 def strategic_merge_patch(value: Any, patch: Any, shape: MergeShape) -> Any:

@@ -159,11 +159,6 @@ def invalid(kind: Kind, name: str, causes: list[Cause]) -> Refused:
     return Refused(422, "Invalid", f'{who} "{name}" is invalid: {text}', details)
 
 
-def patch_refused() -> Refused:
-    """422 without a cause: a JSON Patch that is valid but cannot be carried out, for example because a `test` fails."""
-    return Refused(422, "Invalid", "the server rejected our request due to an error in our request", {})
-
-
 def bad_request(message: str) -> Refused:
     """400."""
     return Refused(400, "BadRequest", message)
@@ -172,11 +167,6 @@ def bad_request(message: str) -> Refused:
 def expired(message: str) -> Refused:
     """410: the resourceVersion or the continue token is no longer kept."""
     return Refused(410, "Expired", message)
-
-
-def too_large(most_bytes: int) -> Refused:
-    """413: the body of the request is too long."""
-    return Refused(413, "RequestEntityTooLarge", f"Request entity too large: limit is {most_bytes}")
 
 
 def unsupported_media_type() -> Refused:

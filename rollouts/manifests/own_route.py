@@ -88,7 +88,6 @@ def _part(manifest: Manifest, field: str) -> Manifest:
 
 
 def _text(manifest: Manifest) -> str:
-    """Value of `rollouts.dev/made-from`."""
     brought = {field: names for field in _MAPS if (names := sorted(_part(manifest, field)))}
     return json.dumps({"hash": _hash(manifest), **brought}, separators=(",", ":"))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from rollouts.core.model.intents import CreateReplicaSet, PatchPod, PatchReplicaSet
@@ -74,27 +75,24 @@ def revision_selector(users_selector: bytes, revision: str) -> Manifest:
 
 def replica_set_patch(intent: PatchReplicaSet) -> Manifest:
     """The merge patch for the intent; it conflicts with another uid, or another version if the intent has one."""
-    annotations: dict[str, str | None] = {}
+    notes: tuple[tuple[str, Any, Callable[[Any], str | None]], ...] = (
+        (REVISION_NUMBER, intent.number, str),
+        (RESTART_SURGE, intent.restart_surge, lambda surge: str(surge) if surge else None),
+        (ABORT_ACCEPTED, intent.abort_note, abort_note_text),
+        (CONFIG_NOTE, intent.config, config_note_text),
+        (EPHEMERAL_METADATA, intent.pod_metadata, pod_metadata_text),
+        (PODS_METADATA, intent.pods_carry_metadata, lambda carried: None if carried else PODS_WITHOUT_METADATA),
+    )
+    annotations = {name: text(value) for name, value, text in notes if value is not None}
     spec: Manifest = {}
-    if intent.number is not None:
-        annotations[REVISION_NUMBER] = str(intent.number)
-    if intent.restart_surge is not None:
-        annotations[RESTART_SURGE] = str(intent.restart_surge) if intent.restart_surge else None
-    if intent.abort_note is not None:
-        annotations[ABORT_ACCEPTED] = abort_note_text(intent.abort_note)
-    if intent.config is not None:
-        annotations[CONFIG_NOTE] = config_note_text(intent.config)
-    if intent.pod_metadata is not None:
-        annotations[EPHEMERAL_METADATA] = pod_metadata_text(intent.pod_metadata)
-        if metadata := _metadata_patch(intent.pod_metadata, removed=intent.replaced_metadata):
-            spec["template"] = {"metadata": metadata}
-    if intent.pods_carry_metadata is not None:
-        annotations[PODS_METADATA] = None if intent.pods_carry_metadata else PODS_WITHOUT_METADATA
+    role = intent.pod_metadata
+    if role is not None and (changes := _metadata_patch(role, removed=intent.replaced_metadata)):
+        spec["template"] = {"metadata": changes}
     if intent.replicas is not None:
         spec["replicas"] = intent.replicas
     if intent.min_ready_s is not None:
         spec["minReadySeconds"] = intent.min_ready_s
-    metadata = {"uid": intent.uid}
+    metadata: Manifest = {"uid": intent.uid}
     if intent.resource_version:
         metadata["resourceVersion"] = intent.resource_version
     if annotations:
@@ -121,7 +119,6 @@ def _metadata_patch(metadata: PodMetadata, *, removed: PodMetadata) -> Manifest:
 
 
 def _completed(template: Manifest, rollout: Rollout, intent: CreateReplicaSet) -> Manifest:
-    """The user's template, with what the intent and the strategy add to it."""
     template = rewritten(template, intent.config)
     metadata: dict[str, Any] = template.setdefault("metadata", {})
     if (injection := intent.injection) is not None:

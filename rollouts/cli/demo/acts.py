@@ -293,7 +293,6 @@ def _ready_pods(replica_sets: Iterable[Manifest]) -> int:
 
 
 def _has_only_current(seen: RolloutObjects) -> bool:
-    """Whether all pods are ready and of the current revision."""
     current = status_of(seen.rollout).current_revision
     return len(seen.pods) == len(_pods_of(seen, current)) == REPLICAS == _ready_pods(seen.replica_sets)
 
@@ -303,7 +302,6 @@ def _pods_of(seen: RolloutObjects, revision: str) -> list[Manifest]:
 
 
 def _serving_images(seen: RolloutObjects) -> set[str]:
-    """Tags of the images that have ready pods."""
     return {
         image.removeprefix(f"{IMAGE}:")
         for replica_set in seen.replica_sets

@@ -96,7 +96,6 @@ def _introduction(stage: DemoStage) -> str:
 
 
 async def _play(act: Act, stage: DemoStage, screen: _Screen) -> ActRow:
-    """Plays one act and makes its row of the table."""
     sent, writes, began_s = stage.sent, stage.writes, _loop_s()
     steps, outcome, problem = 0, "", ""
     screen.act = act.title
@@ -123,7 +122,6 @@ async def _play(act: Act, stage: DemoStage, screen: _Screen) -> ActRow:
 
 
 def _tell_how_far(rows: list[ActRow], acts: list[Act], took_s: float, *, console: Console) -> None:
-    """What was seen before Ctrl-C."""
     if rows:
         print_drawn(console, act_table(rows, width=console.width if console.is_terminal else None))
     at = f" in `{acts[len(rows)].title}`" if len(rows) < len(acts) else ""

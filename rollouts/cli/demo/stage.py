@@ -308,7 +308,6 @@ async def _controller(
 
 
 async def _is_served(session: Session, followed: Followed) -> bool:
-    """Whether a controller in the cluster handles a Rollout in our namespace."""
     manifest = rollout(session.namespace, "probe", {"canary": {}})
     manifest["spec"]["replicas"] = 0
     await session.client.create(ROLLOUT, session.namespace, manifest)

@@ -121,26 +121,13 @@ def _matches(scope: Scope, pod: Mapping[str, Any]) -> bool | None:
                 term.get("namespaces") or term.get("namespaceSelector") is not None for term in _affinity_terms(pod)
             )
         case "PriorityClass":
-            return _matches_priority(scope, pod.get("priorityClassName"))
+            # Where nothing is said of a name, the cluster may have a class for all pods; "" is known to be none.
+            name = pod.get("priorityClassName")
+            among = name in scope.values
+            known = {"Exists": bool(name), "DoesNotExist": not name, "In": among, "NotIn": not among}
+            return None if name is None else known.get(scope.operator)
         case "VolumeAttributesClass":  # not of pods
             return False
-        case _:
-            return None
-
-
-def _matches_priority(scope: Scope, name: object) -> bool | None:
-    """Where nothing is said of a name, the cluster may have a class for all pods; "" is known to be none."""
-    if name is None:
-        return None
-    match scope.operator:
-        case "Exists":
-            return bool(name)
-        case "DoesNotExist":
-            return not name
-        case "In":
-            return name in scope.values
-        case "NotIn":
-            return name not in scope.values
         case _:
             return None
 

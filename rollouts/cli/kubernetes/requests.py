@@ -118,7 +118,6 @@ def _requesting_together(pod: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_resources(owner: Mapping[str, Any], **missing: Mapping[str, Any]) -> dict[str, Any]:
-    """The container or pod, with these resources where it states none of that name."""
     before = mapping(owner.get("resources"))
     filled = {side: {**more, **mapping(before.get(side))} for side, more in missing.items() if more}
     return {**owner, "resources": {**before, **filled}} if filled else dict(owner)

@@ -135,7 +135,6 @@ def read_text(text: str) -> TextRead:
 
 
 def _objects_of(documents: Iterable[tuple[yaml.Node, Any]]) -> Iterator[tuple[yaml.Node, Any]]:
-    """Yields the documents with Lists taken apart."""
     for node, document in documents:
         items = document.get("items") if isinstance(document, dict) else None
         if isinstance(items, list) and str(document.get("kind")).endswith("List"):

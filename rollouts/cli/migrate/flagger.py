@@ -124,7 +124,6 @@ def _strategy(
 
 
 def _router(canary: Manifest, spec: Mapping[str, Any], migration: Migration) -> str | None:
-    """The router of the provider; None for Kubernetes' own Services, which have no weights."""
     provider = str(spec.get("provider") or "")
     word = provider.partition(":")[0]
     if not provider:
@@ -194,7 +193,6 @@ def _pause(duration: str) -> Manifest:
 
 
 def _services(spec: Mapping[str, Any], apex: str, rollout: Manifest) -> list[Manifest]:
-    """What Flagger made of `spec.service`, without its Service of the primary."""
     service = mapping(spec.get("service"))
     port: Manifest = {"port": service.get("port", 80)}
     named = {"name": service.get("portName"), "targetPort": service.get("targetPort")}

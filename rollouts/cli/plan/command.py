@@ -138,7 +138,6 @@ def _print(
 
 
 def _report_as_json(report: PlanReport) -> dict[str, Any]:
-    """The report as data: everything that `draw_plan` shows, with every number and its reason."""
     steps = []
     for step in report.steps:
         outgrown = []

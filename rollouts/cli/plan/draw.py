@@ -167,7 +167,6 @@ class _Steps:
             yield from self._stacked(options.max_width)
 
     def _columns(self) -> Iterator[tuple[Column, list[str]]]:
-        """Each column of numbers and its cells."""
         steps = self._report.steps
         yield Column("NEW"), [str(step.pods.new) for step in steps]
         yield Column("OLD"), [str(step.pods.old) for step in steps]

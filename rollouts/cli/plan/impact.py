@@ -106,7 +106,6 @@ def source_of(manifest: Manifest) -> SourceId | None:
 
 
 async def _rollouts_of(reader: SourceReader, in_file: Iterable[Manifest], namespace: str) -> list[_Named]:
-    """The Rollouts of a namespace that name sources, as they will be."""
     rollouts = {rollout["metadata"]["name"]: rollout for rollout in await _listed(reader, ROLLOUT, namespace)}
     for rollout in in_file:
         name = rollout["metadata"].get("name")

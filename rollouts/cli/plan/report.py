@@ -228,7 +228,6 @@ def _merged(live: tuple[Manifest, ...], from_file: tuple[Manifest, ...]) -> dict
 def _missing_or_unknown(
     seen: Snapshot, services: Mapping[str, Manifest], sources: tuple[PlannedSource, ...]
 ) -> Iterator[Found]:
-    """What is wrong with the Services that the strategy names, and the ConfigMaps and Secrets that the template names."""
     about, where = f"Rollout {seen.rollout.name}", "spec.template.spec"
     for name in named_services(seen.rollout.spec.strategy):
         if isinstance(name, str) and name not in services:

@@ -204,7 +204,6 @@ class JobController(Actor):
             self._forget_in_time(self.write_status(JOB, job, status))
 
     def _forget_in_time(self, job: Stored) -> None:
-        """Deletes a Job that has ended after its time to live."""
         life_s = job.manifest["spec"].get("ttlSecondsAfterFinished")
         ended = _condition(job, "Complete") or _condition(job, "Failed")
         if life_s is None or not ended:
@@ -291,7 +290,6 @@ def _index(pod: Stored) -> int | None:
 
 
 def _condition(job: Stored, name: str) -> Manifest:
-    """The condition of this type when it is True; {} otherwise."""
     condition = pod_facts.condition(job, name)
     return condition if condition.get("status") == "True" else {}
 

@@ -198,7 +198,6 @@ class Kubelets(Actor):
                 read.follow(pod.manifest["spec"], kind, name, self._find_in(pod))
 
     def _begin(self, pod: Stored, process: _Process) -> None:
-        """Plans what a process does that begins now."""
         now_s = self.world.loop.time()
         fixed = (pod.metadata.get("annotations") or {}).get(STARTUP_SECONDS)
         startup_s = float(fixed) if fixed is not None else self.world.rng.uniform(*self.settings.startup_s)
@@ -211,7 +210,6 @@ class Kubelets(Actor):
         self.mark(pod.key, process.next_s() - now_s)
 
     def _live(self, pod: Stored, process: _Process) -> None:
-        """What is due of a process that has begun."""
         due_s = self.world.loop.time() + 1e-6
         if process.restarts_at_s <= due_s:
             self._restart(pod, process)
@@ -226,7 +224,6 @@ class Kubelets(Actor):
             self.mark(pod.key, max(process.next_s() - self.world.loop.time(), 0.0))
 
     def _stop(self, pod: Stored, process: _Process) -> None:
-        """The process ends by itself."""
         now_s, end, uid = self.world.loop.time(), process.end, pod.metadata["uid"]
         process.ready_at_s = process.ends_at_s = math.inf
         self._serving.discard(uid)

@@ -95,34 +95,23 @@ def waiting(pod: Stored, reason: str, message: str) -> list[Manifest]:
 
 def ended(pod: Stored, end: End, *, backs_off: bool, now: str) -> list[Manifest]:
     """The container statuses of a pod whose first process has ended, and those of the others as they were."""
-    statuses = []
-    for number, (container, before) in enumerate(_containers(pod)):
-        if number:
-            statuses.append(before or _status(container, before, ready=False, state={"running": {"startedAt": now}}))
-            continue
-        began = before.get("state", {}).get("running", {}).get("startedAt", now)
-        terminated = {
-            "terminated": {"exitCode": end.exit_code, "reason": end.reason, "startedAt": began, "finishedAt": now}
-        }
-        status = _status(container, before, ready=False, state=terminated)
-        if backs_off:
-            message = "back-off restarting failed container"
-            status |= {"state": {"waiting": {"reason": CRASH_LOOP, "message": message}}, "lastState": terminated}
-        statuses.append(status)
-    return statuses
+    (container, before), *others = _containers(pod)
+    began = before.get("state", {}).get("running", {}).get("startedAt", now)
+    how = {"exitCode": end.exit_code, "reason": end.reason, "startedAt": began, "finishedAt": now}
+    status = _status(container, before, ready=False, state={"terminated": how})
+    if backs_off:
+        waits = {"reason": CRASH_LOOP, "message": "back-off restarting failed container"}
+        status |= {"state": {"waiting": waits}, "lastState": {"terminated": how}}
+    return [status, *(other for _, other in others)]
 
 
 def restarted(pod: Stored, *, now: str) -> list[Manifest]:
     """The container statuses of a pod whose first process runs again."""
-    statuses = []
-    for number, (container, before) in enumerate(_containers(pod)):
-        if number:
-            statuses.append(before)
-            continue
-        last = before["state"] if "terminated" in before["state"] else before["lastState"]
-        status = _status(container, before, ready=False, state={"running": {"startedAt": now}})
-        statuses.append({**status, "restartCount": before["restartCount"] + 1, "lastState": last})
-    return statuses
+    (container, before), *others = _containers(pod)
+    last = before["state"] if "terminated" in before["state"] else before["lastState"]
+    status = _status(container, before, ready=False, state={"running": {"startedAt": now}})
+    again = {"restartCount": before["restartCount"] + 1, "lastState": last}
+    return [{**status, **again}, *(other for _, other in others)]
 
 
 def waiting_reason(pod: Stored) -> str | None:

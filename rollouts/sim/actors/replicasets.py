@@ -138,7 +138,6 @@ class ReplicaSetController(Actor):
 
 
 def _first_to_go(active: list[Stored]) -> list[Stored]:
-    """Pods in the order in which a scale-down removes them."""
     nodes = Counter(pod.manifest["spec"].get("nodeName") for pod in active)
 
     def rank(pod: Stored) -> tuple[object, ...]:

@@ -69,7 +69,6 @@ class SimDataPlanes:
 
 
 def _problem(proxy: Proxy, question: LiveQuestion) -> str:
-    """How a proxy differs from what it should do; "" when it does not."""
     if not proxy.answers:
         return "does not answer"
     where = question.namespace or question.route.namespace

@@ -359,6 +359,5 @@ class Gateway(Actor):
 
 
 def _kept(condition: Manifest, before: Iterable[Manifest]) -> Manifest:
-    """The condition, with its old time if it has not changed."""
     time = {"lastTransitionTime": condition["lastTransitionTime"]}
     return next((old for old in before if {**old, **time} == condition), condition)

@@ -62,8 +62,6 @@ IPTABLES = ProxySettings()
 
 @dataclass(slots=True)
 class _Server:
-    """A pod in an ipvs table."""
-
     endpoint: ProxyEndpoint
     weight: int
 

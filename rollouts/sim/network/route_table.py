@@ -109,8 +109,6 @@ class ProxyRule:
 
 
 class _Entry(Struct, frozen=True):
-    """One match of one rule."""
-
     match: Manifest
     is_grpc: bool
     rule: ProxyRule

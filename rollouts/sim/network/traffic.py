@@ -100,7 +100,6 @@ class PacedClients:
             finish(duration_s)
 
     def _count_answer(self, uid: str, revision: str, second: int, duration_s: float) -> bool:
-        """Counts a request to a pod, and says whether it was lost."""
         lost = not self._kubelets.serves(uid)
         self._count(revision, second, lost=lost)
         if not lost and self._applications.answer(uid, duration_s) >= FAILED:

@@ -90,7 +90,6 @@ POD_TEMPLATE = MergeShape(fields={"metadata": METADATA, "spec": POD_SPEC})
 
 
 def _object(spec: MergeShape, **status: MergeShape) -> MergeShape:
-    """An object whose status has conditions."""
     conditions = MergeShape(fields={"conditions": list_map("type"), **status})
     return MergeShape(fields={"metadata": METADATA, "spec": spec, "status": conditions})
 

@@ -107,7 +107,6 @@ class HorizontalPodAutoscalerController(Actor):
             self.mark(change.new.key)
 
     def _status(self, stored: Stored) -> Manifest:
-        """The status after a look; the look may have scaled the target."""
         status: Manifest = stored.manifest.get("status") or {}
         try:
             resource, target = self._target(stored)
@@ -159,7 +158,6 @@ class HorizontalPodAutoscalerController(Actor):
         return resource, target
 
     def _found(self, key: ObjectKey, selector: str, selects: LabelTest) -> PodsFound | ConditionReason:
-        """The pods that the target's selector selects, and their usage."""
         if not selector:
             return ConditionReason("InvalidSelector", "the HPA target's scale is missing a selector")
         self._selectors.put(key, selector)

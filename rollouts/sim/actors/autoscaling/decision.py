@@ -149,7 +149,6 @@ def _proposal(target: MetricTarget, look: AutoscalerLook, found: PodsFound) -> P
 
 
 def _name(target: MetricTarget) -> str:
-    """A metric as messages name it."""
     match target:
         case UnservedTarget(source, name):
             return f"{source.lower()} metric {name}"

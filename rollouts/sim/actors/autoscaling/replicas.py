@@ -149,7 +149,6 @@ def _sample_is_left_out(pod: ScaledPod, sample: UsageSample, measured: PodsMeasu
 
 
 def _requests(target: ResourceTarget, pods: Sequence[ScaledPod]) -> dict[str, int] | NoProposal:
-    """What each pod requests of the target's resource, in thousandths."""
     resource, container = target.resource, target.container
     by_pod = {}
     for pod in pods:

@@ -171,7 +171,6 @@ def _applied(node: QueryBinary, left: float, right: float, *, kept: float) -> fl
 
 
 def _with_number(node: QueryBinary, vector: Vector, sides: Callable[[float], tuple[float, float]]) -> Vector:
-    """Each series with a number; a comparison keeps the value of the series."""
     made = ((labels, _applied(node, *sides(value), kept=value)) for labels, value in vector.items())
     results = [(labels, value) for labels, value in made if value is not None]
     return dict(results) if node.keeps else _renamed(results)

@@ -197,7 +197,6 @@ def _each_series(answer: ApiAnswer, change: Callable[[Any], list[Any]]) -> ApiAn
 
 
 def _each_point(answer: ApiAnswer, change: Callable[[float, str], list[Any]]) -> ApiAnswer:
-    """The answer with other samples."""
     data = answer.body.get("data") or {}
     if data.get("resultType") == "scalar":
         return replace(answer, body={**answer.body, "data": {**data, "result": change(*data["result"])}})

@@ -42,33 +42,30 @@ class KubernetesLoader(yaml.SafeLoader):
         try:
             return super().construct_object(node, deep=deep)
         except _BROKEN as exc:
-            kind, said = (
-                node.tag.rpartition(":")[2],
-                repr(node.value)[:40] if isinstance(node, yaml.ScalarNode) else "this",
-            )
-            why = f"{said} is no {kind}; correct it, or put it in quotes without a tag"
-            raise yaml.constructor.ConstructorError(None, None, why, node.start_mark) from exc
+            said = repr(node.value)[:40] if isinstance(node, yaml.ScalarNode) else "this"
+            why = f"{said} is no {node.tag.rpartition(':')[2]}; correct it, or put it in quotes without a tag"
+            raise _refused(why, node.start_mark) from exc
 
     def construct_scalar(self, node: yaml.ScalarNode | yaml.MappingNode) -> Any:
         """Raises: yaml.constructor.ConstructorError for half of a character, which no JSON can contain."""
         text = super().construct_scalar(node)
-        if isinstance(text, str) and not text.isascii() and any("\ud800" <= each <= "\udfff" for each in text):
-            raise yaml.constructor.ConstructorError(
-                None, None, "it contains a half of a character (U+D800 to U+DFFF)", node.start_mark
-            )
+        if (
+            isinstance(text, str)
+            and not text.isascii()
+            and any("\ud800" <= character <= "\udfff" for character in text)
+        ):
+            raise _refused("it contains a half of a character (U+D800 to U+DFFF)", node.start_mark)
         return text
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """Raises: yaml.constructor.ConstructorError on a repeated key."""
         if not isinstance(node, yaml.MappingNode):
-            raise yaml.constructor.ConstructorError(None, None, "expected a mapping", node.start_mark)
+            raise _refused("expected a mapping", node.start_mark)
         seen: set[str] = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
                 if key.value in seen:
-                    raise yaml.constructor.ConstructorError(
-                        None, None, f"key {key.value!r} is given twice", key.start_mark
-                    )
+                    raise _refused(f"key {key.value!r} is given twice", key.start_mark)
                 seen.add(key.value)
         return {_key_text(key, node): value for key, value in super().construct_mapping(node, deep=deep).items()}
 
@@ -161,6 +158,10 @@ def node_at(node: yaml.Node, path: str) -> tuple[yaml.Node, int]:
     return node, line
 
 
+def _refused(why: str, mark: yaml.Mark | None) -> yaml.constructor.ConstructorError:
+    return yaml.constructor.ConstructorError(None, None, why, mark)
+
+
 def _key_text(key: object, node: yaml.MappingNode) -> str:
     """The key as it stands in JSON. Raises: yaml.constructor.ConstructorError for one that JSON cannot have."""
     match key:
@@ -171,9 +172,7 @@ def _key_text(key: object, node: yaml.MappingNode) -> str:
         case int() | float():
             return str(key)
         case _:
-            raise yaml.constructor.ConstructorError(
-                None, None, "a key must be a text, and here it is empty or an object", node.start_mark
-            )
+            raise _refused("a key must be a text, and here it is empty or an object", node.start_mark)
 
 
 def _overgrown(root: yaml.Node) -> str | None:

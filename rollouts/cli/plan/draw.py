@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import assert_never
 
+from msgspec import Struct
 from rich import box
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.measure import Measurement
@@ -150,13 +151,12 @@ def draw_impacts(impacts: Iterable[ConfigImpact]) -> RenderableType:
     return Group(*(Text(plain(line)) for impact in impacts for line in impact_lines(impact)))
 
 
-class _Steps:
+class _Steps(Struct, frozen=True):
     """The steps as a table. Where its last column would be too narrow to be read, what it says stands below each step."""
 
-    def __init__(self, report: PlanReport, *, wide: bool, lines: bool) -> None:
-        self._report = report
-        self._wide = wide
-        self._lines = lines
+    report: PlanReport
+    wide: bool
+    lines: bool
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """The table, or the list with lines below its rows."""
@@ -167,7 +167,7 @@ class _Steps:
             yield from self._stacked(options.max_width)
 
     def _columns(self) -> Iterator[tuple[Column, list[str]]]:
-        steps = self._report.steps
+        steps = self.report.steps
         yield Column("NEW"), [str(step.pods.new) for step in steps]
         yield Column("OLD"), [str(step.pods.old) for step in steps]
         if any(step.pods.others for step in steps):
@@ -175,16 +175,16 @@ class _Steps:
         if any(step.share_percent is not None for step in steps):
             shares = [f"{step.share_percent} %" if step.share_percent is not None else "-" for step in steps]
             yield Column("SHARE", rank=1), shares
-        if self._wide:
+        if self.wide:
             yield Column("MOST"), [f"{step.most_pods}" for step in steps]
             yield Column("AVAILABLE"), [f">= {step.least_available}" for step in steps]
 
     def _table(self, *, waits: bool) -> Table:
-        steps = self._report.steps
+        steps = self.report.steps
         table = Table(
-            box=box.SIMPLE_HEAD if self._lines else None,
+            box=box.SIMPLE_HEAD if self.lines else None,
             pad_edge=False,
-            header_style="bold" if self._lines else "",
+            header_style="bold" if self.lines else "",
             padding=(0, 2, 0, 0),
         )
         table.add_column("STEP", no_wrap=True)
@@ -203,7 +203,7 @@ class _Steps:
         return table
 
     def _stacked(self, width: int) -> Iterator[RenderableType]:
-        steps = self._report.steps
+        steps = self.report.steps
         columns = [(Column("STEP"), [step.what for step in steps]), *self._columns()]
         rows = zip(*(cells for _, cells in columns), strict=True)
         header, *listed = Listing([column for column, _ in columns], [[*map(Text, row)] for row in rows]).lines(width)

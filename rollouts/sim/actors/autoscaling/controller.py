@@ -43,18 +43,13 @@ class TargetSelectors:
     def __init__(self) -> None:
         self._texts: dict[ObjectKey, str] = {}
         self._keys: defaultdict[tuple[str, tuple[str, str] | None], set[ObjectKey]] = defaultdict(set)
-        self._rank: dict[ObjectKey, int] = {}
-        self._ranks = 0
 
     def put(self, key: ObjectKey, selector: str) -> None:
         """Remembers the selector of an autoscaler's target."""
         before = self._texts.get(key)
         if before == selector:
             return
-        if before is None:
-            self._ranks += 1
-            self._rank[key] = self._ranks
-        else:
+        if before is not None:
             self._keys[key[0], required_label(before)].discard(key)
         self._texts[key] = selector
         self._keys[key[0], required_label(selector)].add(key)
@@ -64,7 +59,6 @@ class TargetSelectors:
         selector = self._texts.pop(key, None)
         if selector is not None:
             self._keys[key[0], required_label(selector)].discard(key)
-            del self._rank[key]
 
     def that_select(self, namespace: str, pods: Iterable[Mapping[str, str]]) -> list[ObjectKey]:
         """The autoscalers of a namespace whose targets select a pod with some of these labels, in the order they came in."""
@@ -73,7 +67,7 @@ class TargetSelectors:
             for required in (None, *labels.items()):
                 keys = self._keys.get((namespace, required), set())
                 selecting |= {key for key in keys if label_test(self._texts[key])(labels)}
-        return sorted(selecting, key=self._rank.__getitem__)
+        return [key for key in self._texts if key in selecting] if len(selecting) > 1 else list(selecting)
 
 
 class HorizontalPodAutoscalerController(Actor):
@@ -173,16 +167,15 @@ class HorizontalPodAutoscalerController(Actor):
         request = ports.Request("GET", _POD_METRICS.format(quote(namespace)), {"labelSelector": selector})
         answer = self.world.server.aggregation.answer(request)
         match answer.status if answer is not None else 404:
-            case 200:
-                why = ""
             case 404:
-                why = "the server could not find the requested resource (get pods.metrics.k8s.io)"
+                why = "the server could not find the requested resource"
             case 503:
-                why = "the server is currently unable to handle the request (get pods.metrics.k8s.io)"
+                why = "the server is currently unable to handle the request"
             case status:
-                why = f"an error on the server ({status}) has prevented the request from succeeding (get pods.metrics.k8s.io)"
+                why = f"an error on the server ({status}) has prevented the request from succeeding"
+        why += " (get pods.metrics.k8s.io)"
         try:
-            if answer is not None and not why:
+            if answer is not None and answer.status == 200:
                 return tuple(pod_usage(item) for item in msgspec.json.decode(answer.body)["items"])
         except ValueError as exc:
             why = str(exc)

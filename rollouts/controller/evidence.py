@@ -18,11 +18,13 @@ from rollouts.controller.analysis.job_measurements import JobMeasurements
 from rollouts.controller.analysis.measuring import MEASUREMENT_DEADLINE_S
 from rollouts.controller.analysis.pod_measurements import PodMeasurements
 from rollouts.controller.analysis.runs import AnalysisRuns
-from rollouts.controller.analysis.sources import MeasurementSource, SourceName
+from rollouts.controller.analysis.sources import MeasurementSource
 from rollouts.controller.facts.cluster_metrics import ClusterMetrics
 from rollouts.controller.providers.metric_providers import FreshCredentials, MetricProviders
 from rollouts.controller.workqueue.optional_watch import OptionalWatch
 from rollouts.controller.workqueue.standing_watches import TEMPLATES
+from rollouts.core.analysis.source import COMPARED, JobMetric, PodEvidence
+from rollouts.metrics.sources import HTTP_CODECS
 from rollouts.objects import ANALYSIS_RUN, Kind
 from rollouts.ports import ApiServer, BoundedCalls, Clock, MetricEndpoints
 from rollouts.settings import Settings
@@ -97,7 +99,7 @@ class Evidence:
 
     def _sources(
         self, settings: Settings, metrics: MetricEndpoints, *, client: Client, bounded: BoundedCalls, clock: Clock
-    ) -> Mapping[SourceName, MeasurementSource]:
+    ) -> Mapping[str, MeasurementSource]:
         """What takes the measurements of AnalysisRuns in this installation."""
         http = HttpMeasurements(
             endpoints=FreshCredentials(metrics, providers=self._providers, clock=clock),
@@ -108,14 +110,14 @@ class Evidence:
             clock=clock,
             deadline_s=MEASUREMENT_DEADLINE_S,
         )
-        sources: dict[SourceName, MeasurementSource] = {
-            **dict.fromkeys((SourceName.PROMETHEUS, SourceName.WEB, SourceName.COMPARE), http),
-            SourceName.KUBERNETES: PodMeasurements(client=client, clock=clock),
+        sources: dict[str, MeasurementSource] = {
+            **dict.fromkeys((*HTTP_CODECS, COMPARED), http),
+            PodEvidence.provider: PodMeasurements(client=client, clock=clock),
             **cluster_sources(self.cluster_metrics, client=client, bounded=bounded, clock=clock),
         }
         if settings.metrics.jobs:
             account = settings.metrics.job_service_account
-            sources[SourceName.JOB] = JobMeasurements(client=client, clock=clock, service_account=account)
+            sources[JobMetric.provider] = JobMeasurements(client=client, clock=clock, service_account=account)
         return sources
 
     def why_unseen(self, kind: Kind, namespace: str) -> str:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias, assert_never
+from typing import TypeAlias
 
 import msgspec
 from msgspec import Struct
 
-from rollouts.core.analysis.cluster_source import ContainerResourceMetric, CustomMetric, ExternalMetric
-from rollouts.core.analysis.source import ComparedBy, ComparedSource, Comparison, PrometheusQuery, WebQuery
+from rollouts.core.analysis.cluster_source import ExternalMetric
+from rollouts.core.analysis.source import ComparedBy, ComparedSource, Comparison, Fills, HttpSource, PrometheusQuery
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.grammar import is_label_value
 from rollouts.core.placeholders import filled
@@ -22,10 +22,10 @@ from rollouts.core.promql import filled_query
 from rollouts.metrics.comparison_state import Carried, carried_of
 from rollouts.metrics.counter_growth import LOOKBACK_S, Growth, growth
 from rollouts.metrics.figures import FiguresFound, NotYet
-from rollouts.metrics.prometheus import Window, numbers_of, series_of, window_of
-from rollouts.metrics.requests import HttpAnswer, MetricAnswer, NoAnswer
-from rollouts.metrics.samples import Absence, NoEvidence, finite
-from rollouts.metrics.web import document_of
+from rollouts.metrics.prometheus import series_of
+from rollouts.metrics.requests import HttpAnswer, MetricAnswer
+from rollouts.metrics.samples import Absence, Document, NoEvidence, Numbers, finite
+from rollouts.metrics.sources import found_in, window_of
 
 SETTLE_S = 10.0
 """Counters are read up to so long ago: a scrape that began before may still be under way. Source: Prometheus' scrape_timeout."""
@@ -92,16 +92,31 @@ def look_of(
     at_s = now_s - SETTLE_S if counters else now_s
     since_s = max(began_at_s if before.until_s is None else before.until_s, at_s - SPAN_MAX_S)
     span_s = max(at_s - since_s, 0.0) + LOOKBACK_S if counters else max(at_s - since_s, 1.0)
+    asked: tuple[ComparedSource, ...] = (source.of,)
+    if counters and isinstance(source.of, PrometheusQuery):
+        samples = f"[{math.ceil(span_s)}s]"
+        of, total = f"{source.of.query}{samples}", f"{source.total}{samples}"
+        asked = (replace(source.of, query=of), replace(source.of, query=total))
     queries: list[ComparedSource] = []
+    problems: list[str] = []
     for arm in (source.canary, source.stable):
-        for each in _asked(source):
-            query = _of_arm(each, arm, span_s)
-            if isinstance(query, NoEvidence):
-                return query
-            if counters and isinstance(query, PrometheusQuery):
-                query = replace(query, query=f"{query.query}[{math.ceil(span_s)}s]")
-            queries.append(query)
+        fills = _fills_of_arm({"arm": arm, "window": f"{math.floor(span_s)}s"}, problems)
+        queries += [query.filled(fills) for query in asked]
+    if problems:
+        return NoEvidence(problems[0], Absence.ERROR)
     return ComparisonLook(source=source, queries=tuple(queries), since_s=since_s, at_s=at_s, before=before)
+
+
+def _fills_of_arm(values: Mapping[str, str], problems: list[str]) -> Fills:
+    """Puts the name of an arm into its places. Except in PromQL, which is escaped, an arm is a label's value."""
+
+    def plain(text: str) -> str:
+        return filled(text, values.get)
+
+    def query(text: str) -> str:
+        return filled_query(text, values.get, lambda name, why: problems.append(f"{{{{{name}}}}} {why}"))
+
+    return Fills(plain=plain, url=plain, body=plain, json=plain, query=query)
 
 
 def seen_in(answer: MetricAnswer, look: ComparisonLook) -> ArmSeen:
@@ -109,19 +124,41 @@ def seen_in(answer: MetricAnswer, look: ComparisonLook) -> ArmSeen:
 
     Raises: nothing that a server could cause.
     """
-    if isinstance(answer, NoAnswer):
-        return NoEvidence(answer.why, Absence.ERROR)
-    if look.source.by is ComparedBy.RATES:
-        return _growth(answer, look)
-    match look.source.of:
-        case PrometheusQuery() as query:
-            return _samples(answer, query, look)
-        case WebQuery() as query:
-            return _number(answer, query)
-        case ContainerResourceMetric() | CustomMetric() | ExternalMetric():
-            raise AssertionError("the cluster's own metrics are not asked over HTTP")
-        case _:
-            assert_never(look.source.of)
+    source = look.source.of
+    assert isinstance(source, HttpSource)  # noqa: S101 - the cluster's own metrics are not asked over HTTP
+    if look.source.by is ComparedBy.RATES and isinstance(answer, HttpAnswer) and answer.status == 200:
+        try:
+            series, problem = series_of(answer.body)
+        except msgspec.DecodeError:
+            return NoEvidence("the answer is not one of Prometheus' API", Absence.ERROR)
+        if series is None:
+            return NoEvidence(problem, Absence.ERROR)
+        return growth(series, since_s=look.since_s, until_s=look.until_s)
+    window = window_of(source, look.at_s)
+    found = window if isinstance(window, NoEvidence) else found_in(answer, source, window)
+    match found:
+        case NoEvidence():
+            return found
+        case Numbers():
+            return _values_of_one_series(found, look)
+        case Document(None):
+            return NoEvidence("no value")
+        case Document(float(number)):
+            return (number,) if math.isfinite(number) else NoEvidence("a number is NaN or infinite")
+        case Document():
+            return NoEvidence("the answer is not one number: let jsonPath lead to one", Absence.ERROR)
+
+
+def _values_of_one_series(found: Numbers, look: ComparisonLook) -> tuple[float, ...] | NoEvidence:
+    if found.warnings:
+        return NoEvidence("the answer has warnings, so it may be incomplete")
+    if len({sample.series for sample in found.samples}) > 1:
+        return NoEvidence(f"the query gave {len(found.labels)} series: let it give one, as sum() does", Absence.ERROR)
+    if not found.samples:
+        return NoEvidence("no value")
+    if look.source.by is ComparedBy.VALUES and len(found.samples) > 1:
+        return NoEvidence("the query gave many values of one series, and a look needs one", Absence.ERROR)
+    return found.numbers if finite(found.numbers) else NoEvidence("a number is NaN or infinite")
 
 
 def figures_seen(found: FiguresFound, look: ComparisonLook) -> ArmSeen:
@@ -153,78 +190,3 @@ def _wrong_arms(source: Comparison) -> NoEvidence | None:
         why = "compare.canary and compare.stable are the same, so there is nothing to compare"
         return NoEvidence(why, Absence.ERROR)
     return None
-
-
-def _asked(source: Comparison) -> tuple[ComparedSource, ...]:
-    """What is asked of each arm, before its name is put in."""
-    if source.by is ComparedBy.RATES and isinstance(source.of, PrometheusQuery):
-        return (source.of, replace(source.of, query=source.total))
-    return (source.of,)
-
-
-def _of_arm(source: ComparedSource, arm: str, span_s: float) -> ComparedSource | NoEvidence:
-    """The source with the arm in its places. Except in PromQL, which is escaped, an arm is a label's value."""
-    values: Mapping[str, str] = {"arm": arm, "window": f"{math.floor(span_s)}s"}
-
-    def put(text: str) -> str:
-        return filled(text, values.get)
-
-    match source:
-        case PrometheusQuery():
-            problems: list[str] = []
-            query = filled_query(source.query, values.get, lambda name, why: problems.append(f"{{{{{name}}}}} {why}"))
-            return NoEvidence(problems[0], Absence.ERROR) if problems else replace(source, query=query)
-        case WebQuery():
-            headers = tuple((name, put(value)) for name, value in source.headers)
-            return replace(source, url=put(source.url), body=put(source.body), headers=headers)
-        case ContainerResourceMetric():
-            return source
-        case CustomMetric():
-            of = None if source.of is None else replace(source.of, name=put(source.of.name))
-            return replace(source, metric=put(source.metric), selector=put(source.selector), of=of)
-        case ExternalMetric():
-            return replace(source, metric=put(source.metric), selector=put(source.selector))
-        case _:
-            assert_never(source)
-
-
-def _growth(answer: HttpAnswer, look: ComparisonLook) -> Growth | NoEvidence:
-    if answer.status != 200:
-        refused = numbers_of(answer, Window(look.at_s))
-        return refused if isinstance(refused, NoEvidence) else NoEvidence("no answer", Absence.ERROR)
-    try:
-        series, problem = series_of(answer.body)
-    except msgspec.DecodeError:
-        return NoEvidence("the answer is not one of Prometheus' API", Absence.ERROR)
-    if series is None:
-        return NoEvidence(problem, Absence.ERROR)
-    return growth(series, since_s=look.since_s, until_s=look.until_s)
-
-
-def _samples(answer: HttpAnswer, query: PrometheusQuery, look: ComparisonLook) -> tuple[float, ...] | NoEvidence:
-    """The values of one series."""
-    window = window_of(query, now_s=look.at_s)
-    found = window if isinstance(window, NoEvidence) else numbers_of(answer, window)
-    if isinstance(found, NoEvidence):
-        return found
-    if found.warnings:
-        return NoEvidence("the answer has warnings, so it may be incomplete")
-    if len({each.series for each in found.samples}) > 1:
-        return NoEvidence(f"the query gave {len(found.labels)} series: let it give one, as sum() does", Absence.ERROR)
-    if not found.samples:
-        return NoEvidence("no value")
-    if look.source.by is ComparedBy.VALUES and len(found.samples) > 1:
-        return NoEvidence("the query gave many values of one series, and a look needs one", Absence.ERROR)
-    return found.numbers if finite(found.numbers) else NoEvidence("a number is NaN or infinite")
-
-
-def _number(answer: HttpAnswer, query: WebQuery) -> tuple[float, ...] | NoEvidence:
-    """The one number of a JSON answer."""
-    found = document_of(answer, query)
-    if isinstance(found, NoEvidence):
-        return found
-    if found.value is None:
-        return NoEvidence("no value")
-    if type(found.value) is not float:
-        return NoEvidence("the answer is not one number: let jsonPath lead to one", Absence.ERROR)
-    return (found.value,) if math.isfinite(found.value) else NoEvidence("a number is NaN or infinite")

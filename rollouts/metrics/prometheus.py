@@ -15,11 +15,11 @@ from urllib.parse import urlencode
 import msgspec
 from msgspec import Struct
 
-from rollouts.core.analysis.source import PrometheusQuery
+from rollouts.core.analysis.source import DEFAULT_ENDPOINT, PrometheusQuery
 from rollouts.errors import ExpressionFailed, ExpressionInvalid
 from rollouts.metrics.conditions import moment_s
 from rollouts.metrics.request_headers import header_problem, sent
-from rollouts.metrics.requests import HttpAnswer, HttpRequest, MetricEndpoint
+from rollouts.metrics.requests import HttpAnswer, HttpRequest, MetricEndpoint, Window, origin_of
 from rollouts.metrics.samples import Absence, NoEvidence, Numbers, ResultShape, Sample
 from rollouts.metrics.times import FUTURE_S
 from rollouts.secret import Secret
@@ -46,23 +46,23 @@ _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?", re.ASCII | r
 _NOT_FINITE = {"NaN": math.nan, "+Inf": math.inf, "Inf": math.inf, "-Inf": -math.inf}
 
 
-class Window(Struct, frozen=True):
-    """The times that were asked for, seconds since 1970; a value of another time answers another question.
-
-    Args:
-        start_s: None for an instant query: of `end_s`.
-    """
-
-    end_s: float
-    start_s: float | None = None
-    step_s: float = 0.0
-
-
 class Series(Struct, frozen=True):
     """One counter of one target: its labels, and its samples as (seconds since 1970, value), the oldest first."""
 
     labels: Mapping[str, str]
     samples: tuple[tuple[float, float], ...]
+
+
+def endpoint_of(query: PrometheusQuery, declared: Mapping[str, MetricEndpoint]) -> MetricEndpoint | NoEvidence:
+    """The endpoint of that name, or of that URL."""
+    name = query.endpoint
+    if name in declared:
+        return declared[name]
+    if origin_of(name):
+        same = [endpoint for endpoint in declared.values() if endpoint.url.rstrip("/") == name.rstrip("/")]
+        return same[0] if same else MetricEndpoint(url=name)
+    what = "--prometheus-url" if name == DEFAULT_ENDPOINT else f"a MetricProvider {name}"
+    return NoEvidence(f"nothing names the Prometheus to ask: give {what}, or its address", Absence.ERROR)
 
 
 def window_of(query: PrometheusQuery, *, now_s: float) -> Window | NoEvidence:
@@ -106,7 +106,7 @@ def request_of(query: PrometheusQuery, endpoint: MetricEndpoint, window: Window)
     return HttpRequest(url=url, method="POST", headers=(*headers, kind), body=form.encode(), timeout_s=query.timeout_s)
 
 
-def numbers_of(answer: HttpAnswer, window: Window) -> Numbers | NoEvidence:
+def data_of(answer: HttpAnswer, _query: PrometheusQuery, window: Window) -> Numbers | NoEvidence:
     """The numbers that a query gave. Raises: nothing."""
     try:
         said = _answer(answer.body)

@@ -78,6 +78,18 @@ class MetricEndpoint:
         return origin_of(self.url)
 
 
+class Window(Struct, frozen=True):
+    """The times that are asked for, seconds since 1970; a value of another time answers another question.
+
+    Args:
+        start_s: None for an instant query: of `end_s`.
+    """
+
+    end_s: float
+    start_s: float | None = None
+    step_s: float = 0.0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpRequest:
     """One request.

@@ -1,20 +1,59 @@
-"""Each source's question and what its answer means: the one place that names the codecs of sources that are asked over HTTP."""
+"""The sources that are asked over HTTP, with the module of each: who is asked, what, and what the answer means. Pure.
+
+A new source is one module and one line here.
+"""
 
 from __future__ import annotations
 
-from typing import TypeAlias, assert_never
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Protocol
 
 from msgspec import Struct
 
 from rollouts.core.analysis.measurement import Measurement
 from rollouts.core.analysis.metric import MetricCondition
-from rollouts.core.analysis.source import PrometheusQuery, WebQuery
+from rollouts.core.analysis.source import BasicAuth, HttpSource, OAuth2, PrometheusQuery, WebQuery
+from rollouts.core.model.frozen import replace
 from rollouts.metrics import prometheus, web
 from rollouts.metrics.evidence import measured
-from rollouts.metrics.requests import HttpRequest, MetricAnswer, MetricEndpoint, NoAnswer
+from rollouts.metrics.requests import (
+    Basic,
+    ClientCredentials,
+    HttpAnswer,
+    HttpRequest,
+    MetricAnswer,
+    MetricCredentials,
+    MetricEndpoint,
+    NoAnswer,
+    Window,
+)
 from rollouts.metrics.samples import Absence, MetricData, NoEvidence
+from rollouts.secret import Secret
 
-HttpSource: TypeAlias = PrometheusQuery | WebQuery
+
+class HttpCodec(Protocol):
+    """What the module of a source has."""
+
+    def endpoint_of(self, source: Any, declared: Mapping[str, MetricEndpoint], /) -> MetricEndpoint | NoEvidence:
+        """The endpoint that the source names: a declared one, or one with a tenant's URL."""
+        ...
+
+    def window_of(self, source: Any, /, *, now_s: float) -> Window | NoEvidence:
+        """The times that are asked for."""
+        ...
+
+    def request_of(self, source: Any, endpoint: MetricEndpoint, window: Window, /) -> HttpRequest | NoEvidence:
+        """What is sent."""
+        ...
+
+    def data_of(self, answer: HttpAnswer, source: Any, window: Window, /) -> MetricData:
+        """What the answer shows. Raises: nothing that a server could cause."""
+        ...
+
+
+HTTP_CODECS: Mapping[str, HttpCodec] = MappingProxyType({PrometheusQuery.provider: prometheus, WebQuery.provider: web})
+"""By `provider`."""
 
 
 class Question(Struct, frozen=True):
@@ -27,65 +66,87 @@ class Question(Struct, frozen=True):
     source: HttpSource
     endpoint: MetricEndpoint
     request: HttpRequest
-    window: prometheus.Window
+    window: Window
 
 
-def window_of(source: HttpSource, now_s: float) -> prometheus.Window | NoEvidence:
+def window_of(source: HttpSource, now_s: float) -> Window | NoEvidence:
     """The times that are asked for; those of a range are a template's expressions.
 
     Args:
         now_s: seconds since 1970.
     """
-    return (
-        prometheus.window_of(source, now_s=now_s) if isinstance(source, PrometheusQuery) else prometheus.Window(now_s)
-    )
+    return HTTP_CODECS[source.provider].window_of(source, now_s=now_s)
 
 
-def question_of(
-    source: HttpSource, endpoint: MetricEndpoint, window: prometheus.Window | NoEvidence
-) -> Question | NoEvidence:
-    """What is asked.
+def endpoint_of(source: HttpSource, declared: Mapping[str, MetricEndpoint]) -> MetricEndpoint | NoEvidence:
+    """Who is asked. A URL that somebody declared is the declared endpoint, with its credentials; any other is a tenant's.
+
+    What the template says of credentials comes before what the endpoint has. The URL of a template's token stays a template's,
+    though the token is for a server that an administrator declared. A template does not turn off the check of a certificate for
+    credentials that are not its own: anybody could take them then.
 
     Args:
-        endpoint: who `source.endpoint` or `source.url` names.
-        window: see `window_of`.
+        declared: by name; "default" is what `--prometheus-url` names.
     """
+    endpoint = HTTP_CODECS[source.provider].endpoint_of(source, declared)
+    if isinstance(endpoint, NoEvidence):
+        return endpoint
+    credentials: MetricCredentials | None = endpoint.credentials
+    match source.authentication:
+        case OAuth2(token_url=token_url, client_id=client_id, client_secret=client_secret, scopes=scopes):
+            credentials = ClientCredentials(token_url, client_id, Secret(client_secret), scopes)
+        case BasicAuth(username=username, password=password):
+            credentials = Basic(username, Secret(password))
+        case None:
+            pass
+    unchecked = source.insecure and endpoint.credentials is None and not endpoint.headers
+    return replace(endpoint, credentials=credentials, insecure=endpoint.insecure or unchecked)
+
+
+def question_of(source: HttpSource, endpoint: MetricEndpoint, window: Window | NoEvidence) -> Question | NoEvidence:
+    """What is asked of that endpoint, for the times of `window_of`."""
     if isinstance(window, NoEvidence):
         return window
-    match source:
-        case PrometheusQuery():
-            request = prometheus.request_of(source, endpoint, window)
-            return request if isinstance(request, NoEvidence) else Question(source, endpoint, request, window)
-        case WebQuery():
-            asked = web.request_of(source)
-            return asked if isinstance(asked, NoEvidence) else Question(source, endpoint, asked, window)
-        case _:
-            assert_never(source)
+    request = HTTP_CODECS[source.provider].request_of(source, endpoint, window)
+    return request if isinstance(request, NoEvidence) else Question(source, endpoint, request, window)
 
 
-def found_in(answer: MetricAnswer, source: HttpSource, window: prometheus.Window) -> MetricData:
-    """What the answer shows.
+def question_to(
+    source: HttpSource,
+    declared: Mapping[str, MetricEndpoint],
+    window: Window | NoEvidence,
+    *,
+    anywhere: bool = False,
+) -> Question | NoEvidence:
+    """What is asked, and whom; or why nobody can be asked.
 
     Args:
-        source, window: of the question.
-
-    Raises: nothing that a server could cause.
+        declared: by name; "default" is what `--prometheus-url` names.
+        window: the times that are asked for.
+        anywhere: whoever asks may ask any address, as people may from their own machines.
     """
+    endpoint = endpoint_of(source, declared)
+    if isinstance(endpoint, NoEvidence):
+        return endpoint
+    if anywhere:  # all of its URLs are as if whoever asks had declared them
+        credentials = endpoint.credentials
+        if isinstance(credentials, ClientCredentials):
+            credentials = replace(credentials, declared=True)
+        endpoint = replace(endpoint, declared=True, credentials=credentials)
+    return question_of(source, endpoint, window)
+
+
+def found_in(answer: MetricAnswer, source: HttpSource, window: Window) -> MetricData:
+    """What the answer to a question shows. Raises: nothing that a server could cause."""
     if isinstance(answer, NoAnswer):
         return NoEvidence(answer.why, Absence.ERROR)
-    match source:
-        case PrometheusQuery():
-            return prometheus.numbers_of(answer, window)
-        case WebQuery():
-            return web.document_of(answer, source)
-        case _:
-            assert_never(source)
+    return HTTP_CODECS[source.provider].data_of(answer, source, window)
 
 
 def judged(
     answer: MetricAnswer,
     source: HttpSource,
-    window: prometheus.Window,
+    window: Window,
     condition: MetricCondition,
     started_at_s: float,
     finished_at_s: float,

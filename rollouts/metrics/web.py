@@ -7,13 +7,15 @@ Source: https://argo-rollouts.readthedocs.io/en/stable/analysis/web/
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from rollouts.core.analysis.source import WebQuery
 from rollouts.errors import ExpressionFailed, ExpressionInvalid
 from rollouts.metrics.json_path import json_path, part_of
 from rollouts.metrics.request_headers import header_problem, sent
-from rollouts.metrics.requests import HttpAnswer, HttpRequest
+from rollouts.metrics.requests import HttpAnswer, HttpRequest, MetricEndpoint, Window
 from rollouts.metrics.samples import Absence, Document, NoEvidence, document
 
 METHODS = ("GET", "POST", "PUT")
@@ -23,9 +25,35 @@ TEXT_MAX_BYTES = 4_096
 _BEGIN_JSON = (b"{", b"[", b'"')
 
 
-def request_of(source: WebQuery) -> HttpRequest | NoEvidence:
+def endpoint_of(source: WebQuery, declared: Mapping[str, MetricEndpoint]) -> MetricEndpoint | NoEvidence:
+    """The endpoint whose URL the source's begins with.
+
+    A declared one is only read, unless its declaration allows more: a template must not change what it could not reach itself.
+    """
+    url, method = source.url, source.method
+    same = [endpoint for endpoint in declared.values() if f"{url}/".startswith(f"{endpoint.url.rstrip('/')}/")]
+    if same and method not in same[0].methods:
+        # The server believes the controller, and many have an API that deletes beside the one that measures.
+        may = f"a metric may use {' and '.join(same[0].methods)} there; its MetricProvider says so in spec.methods"
+        return NoEvidence(f"method: {method} to {same[0].display_name} is refused: {may}", Absence.ERROR)
+    return same[0] if same else MetricEndpoint(url=url)
+
+
+def window_of(_source: WebQuery, *, now_s: float) -> Window:
+    """Now."""
+    return Window(now_s)
+
+
+def request_of(source: WebQuery, _endpoint: MetricEndpoint, _window: Window) -> HttpRequest | NoEvidence:
     """What is sent."""
-    if problem := header_problem(source.headers) or _problem(source):
+    problem = header_problem(source.headers)
+    if source.method not in METHODS:
+        problem = problem or f"method: must be one of {', '.join(METHODS)}"
+    elif source.body and source.method == "GET":
+        problem = problem or "body: a GET has none; the method must be POST or PUT"
+    elif len(source.body) > BODY_MAX_BYTES:
+        problem = problem or f"body: must have at most {BODY_MAX_BYTES} bytes"
+    if problem:
         return NoEvidence(problem, Absence.ERROR)
     try:
         body = source.body.encode()
@@ -40,7 +68,7 @@ def request_of(source: WebQuery) -> HttpRequest | NoEvidence:
     )
 
 
-def document_of(answer: HttpAnswer, source: WebQuery) -> Document | NoEvidence:
+def data_of(answer: HttpAnswer, source: WebQuery, _window: Window) -> Document | NoEvidence:
     """What a condition sees of the answer. Raises: nothing."""
     if not 200 <= answer.status < 300:
         return NoEvidence(f"the answer's status is {answer.status}, which is no success", Absence.ERROR)
@@ -74,11 +102,3 @@ def _text(answer: HttpAnswer, body: bytes, source: WebQuery) -> Document | NoEvi
     if len(body) > TEXT_MAX_BYTES or "\0" in text:
         return NoEvidence(f"the answer is no JSON, and no text of at most {TEXT_MAX_BYTES} bytes", Absence.ERROR)
     return Document(text)
-
-
-def _problem(source: WebQuery) -> str:
-    if source.method not in METHODS:
-        return f"method: must be one of {', '.join(METHODS)}"
-    if source.body and source.method == "GET":
-        return "body: a GET has none; the method must be POST or PUT"
-    return f"body: must have at most {BODY_MAX_BYTES} bytes" if len(source.body) > BODY_MAX_BYTES else ""

@@ -19,6 +19,7 @@ from rollouts.cluster.managed_fields import annotators_of
 from rollouts.cluster.structs import RolloutObject
 from rollouts.core.advice.graceful_exit import sigterm, sleep_s_of
 from rollouts.core.advice.service_contradictions import contradictions
+from rollouts.core.analysis.source import PrometheusQuery
 from rollouts.core.config.content import content_hash, hashing
 from rollouts.core.config.references import references
 from rollouts.core.drain.query import query_problem
@@ -32,9 +33,9 @@ from rollouts.metrics.expr_cel import cel_of, reads_of
 from rollouts.metrics.expr_parser import parsed
 from rollouts.metrics.json_path import json_path
 from rollouts.metrics.metric_values import metric_values
-from rollouts.metrics.prometheus import Window, numbers_of
+from rollouts.metrics.prometheus import data_of
 from rollouts.metrics.quantities import go_duration_s, quantity
-from rollouts.metrics.requests import HttpAnswer
+from rollouts.metrics.requests import HttpAnswer, Window
 from rollouts.metrics.samples import document
 from rollouts.probes.traefik import live_share
 from rollouts.traffic.alb.action import Action
@@ -238,7 +239,7 @@ OF_A_BROKEN_SERVER: tuple[EntryPoint, ...] = (
 ELSEWHERE: tuple[EntryPoint, ...] = (
     EntryPoint("a ConfigMap's keys", lambda size: {f"k{n}": "v" for n in range(size)},
         lambda data: content_hash(data, None), 50_000),
-    EntryPoint("series of Prometheus", _vector, lambda answer: numbers_of(answer, Window(1.0)), 10_000),
+    EntryPoint("series of Prometheus", _vector, lambda answer: data_of(answer, PrometheusQuery(query=""), Window(1.0)), 10_000),
     EntryPoint("routers of Traefik", _as_json(_routers), lambda raw: live_share(raw, question()), 2_000),
 )  # fmt: skip
 """What is read in pieces, in a thread when it is long, or in the process that may be ended: work in proportion is enough."""

@@ -8,10 +8,10 @@ from typing import Any
 
 from rollouts.core.analysis.measurement import Measurement
 from rollouts.core.analysis.metric import MetricCondition
-from rollouts.core.analysis.source import PrometheusQuery, QueryRange, WebQuery
+from rollouts.core.analysis.source import HttpSource, PrometheusQuery, QueryRange, WebQuery
 from rollouts.metrics.requests import HttpAnswer, MetricAnswer, MetricEndpoint
 from rollouts.metrics.samples import MetricData, NoEvidence
-from rollouts.metrics.sources import HttpSource, Question, found_in, judged, question_of, window_of
+from rollouts.metrics.sources import Question, found_in, judged, question_of, window_of
 
 NOW_S = 1_790_000_000.0
 MARK = "MARKER-of-the-server"

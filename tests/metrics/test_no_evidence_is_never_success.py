@@ -8,12 +8,11 @@ import random
 import pytest
 
 from rollouts.core.analysis.metric import MetricCondition, NoData
-from rollouts.core.analysis.source import PrometheusQuery
+from rollouts.core.analysis.source import HttpSource, PrometheusQuery
 from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.core.model.frozen import replace
 from rollouts.metrics.requests import HttpAnswer, MetricAnswer, NoAnswer
 from rollouts.metrics.samples import NoEvidence
-from rollouts.metrics.sources import HttpSource
 from tests.metrics.answers import (
     MARK,
     NOW_S,

@@ -11,7 +11,7 @@ import contextlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, assert_never
+from typing import Any
 
 from msgspec import Struct, field
 from rich.console import Console
@@ -36,34 +36,26 @@ from rollouts.cli.view.session import Options, Session, open_session
 from rollouts.clock import SystemClock
 from rollouts.cluster.decoding import manifest_from
 from rollouts.controller.analysis.cluster_measurements import cluster_sources
-from rollouts.controller.analysis.sources import MeasuredRun, MeasurementSource, SourceName, name_of
+from rollouts.controller.analysis.sources import MeasuredRun, MeasurementSource
 from rollouts.controller.facts.cluster_metrics import ClusterMetrics
-from rollouts.core.analysis.cluster_source import FromCluster
+from rollouts.core.analysis.cluster_source import ClusterSource
 from rollouts.core.analysis.measurement import Measurement
 from rollouts.core.analysis.metric import Metric
 from rollouts.core.analysis.rehearsal import RunRehearsal, rehearsed
 from rollouts.core.analysis.run import Due, Task
 from rollouts.core.analysis.run_spec import RunSpec
 from rollouts.core.analysis.schedule import retry_interval_s
-from rollouts.core.analysis.source import (
-    DEFAULT_ENDPOINT,
-    Comparison,
-    JobMetric,
-    PodEvidence,
-    PrometheusQuery,
-    WebQuery,
-)
+from rollouts.core.analysis.source import DEFAULT_ENDPOINT, Comparison, HttpSource, PrometheusQuery
 from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.core.model.frozen import replace
 from rollouts.errors import RolloutsError, SpecInvalid
 from rollouts.metrics.addresses import TenantUrls
 from rollouts.metrics.comparison import condition_of_comparison, failure_of, measurement_of
 from rollouts.metrics.comparison_arms import ArmSeen, look_of, seen_in
-from rollouts.metrics.endpoints import question_to
 from rollouts.metrics.evidence import measured
 from rollouts.metrics.requests import MetricEndpoint
 from rollouts.metrics.samples import Absence, MetricData, NoEvidence
-from rollouts.metrics.sources import found_in, window_of
+from rollouts.metrics.sources import found_in, question_to, window_of
 from rollouts.objects import ROLLOUT, mapping
 from rollouts.ports import Clock, MetricEndpoints
 from rollouts.probes.metric_asker import MetricAsker
@@ -135,7 +127,7 @@ class InCluster(Struct, frozen=True):
     """A Rollout as a run that began long ago, so that no measurement waits for a new sample, and what measures it."""
 
     run: MeasuredRun
-    sources: Mapping[SourceName, MeasurementSource]
+    sources: Mapping[str, MeasurementSource]
 
 
 async def analysed(
@@ -154,7 +146,7 @@ async def analysed(
 
     async def measure(metric: Metric) -> Measurement:
         started_at_s = clock.now_s()
-        source = cluster.sources.get(name_of(metric.source)) if cluster is not None else None
+        source = cluster.sources.get(metric.source.provider) if cluster is not None else None
         if cluster is not None and source is not None:
             due = Due(metric=metric.rules.name, task=Task.TAKE, number=1)
             taken = await source.measure(cluster.run, metric, due, now_s=started_at_s)
@@ -197,15 +189,11 @@ def _not_from_here(metric: Metric) -> NoEvidence | None:
         names = ", ".join(secret.argument for secret in metric.secrets)
         return NoEvidence(f"needs the secret {names}: give it with --arg", Absence.ERROR)
     source = metric.source.of if isinstance(metric.source, Comparison) else metric.source
-    match source:
-        case PrometheusQuery() | WebQuery():
-            return None
-        case FromCluster():
-            return NoEvidence("is about a Rollout in a cluster: say which with --rollout", Absence.ERROR)
-        case JobMetric() | PodEvidence() | Comparison():
-            return NoEvidence("is measured in the cluster, by a run", Absence.ERROR)
-        case never:
-            assert_never(never)
+    if isinstance(source, HttpSource):
+        return None
+    if isinstance(source, ClusterSource):
+        return NoEvidence("is about a Rollout in a cluster: say which with --rollout", Absence.ERROR)
+    return NoEvidence("is measured in the cluster, by a run", Absence.ERROR)
 
 
 async def _compared(
@@ -218,7 +206,7 @@ async def _compared(
         return failure_of(look, now_s=now_s)
     seen: list[ArmSeen] = []
     for query in look.queries:
-        assert isinstance(query, PrometheusQuery | WebQuery)  # noqa: S101 - a query keeps the kind of its source
+        assert isinstance(query, HttpSource)  # noqa: S101 - a query keeps the kind of its source
         question = question_to(query, asked.declared, window_of(query, look.at_s), anywhere=True)
         if isinstance(question, NoEvidence):
             return failure_of(question, now_s=now_s)
@@ -231,7 +219,7 @@ async def _found(metric: Metric, asked: AnalyzeOptions, endpoints: MetricEndpoin
     if (nothing := _not_from_here(metric)) is not None:
         return nothing
     source = metric.source
-    assert isinstance(source, PrometheusQuery | WebQuery)  # noqa: S101 - the others are not measured from here
+    assert isinstance(source, HttpSource)  # noqa: S101 - the others are not measured from here
     question = question_to(source, asked.declared, window_of(source, now_s), anywhere=True)
     if isinstance(question, NoEvidence):
         return question

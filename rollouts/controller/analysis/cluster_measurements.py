@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Mapping
 from typing import assert_never
 
 from rollouts.cluster.client import Client
-from rollouts.controller.analysis.sources import MeasuredRun, MeasurementSource, SourceName, failed, stopped
+from rollouts.controller.analysis.sources import MeasuredRun, MeasurementSource, failed, stopped
 from rollouts.controller.facts.cluster_metrics import ClusterMetrics, Unread
 from rollouts.core.analysis.cluster_source import (
     AutoscalerMetric,
@@ -22,7 +22,7 @@ from rollouts.core.analysis.cluster_source import (
 from rollouts.core.analysis.measurement import Measurement
 from rollouts.core.analysis.metric import Metric
 from rollouts.core.analysis.run import Due, Task
-from rollouts.core.analysis.source import Comparison, MetricSource, PrometheusQuery, WebQuery
+from rollouts.core.analysis.source import COMPARED_IN_CLUSTER, Comparison, MetricSource
 from rollouts.core.model.autoscaling import LOOK_S
 from rollouts.core.model.frozen import replace
 from rollouts.errors import ApiForbidden, ApiNotFound, ApiThrottled, ApiUnavailable, RolloutsError
@@ -52,15 +52,10 @@ AUTOSCALER_PATIENCE_S = 2 * LOOK_S
 
 def cluster_sources(
     cluster: ClusterMetrics, *, client: Client, bounded: BoundedCalls, clock: Clock
-) -> Mapping[SourceName, MeasurementSource]:
-    """What takes the measurements of the cluster's own sources."""
-    names = (
-        SourceName.CONTAINER_RESOURCE,
-        SourceName.AUTOSCALER,
-        SourceName.CUSTOM_METRIC,
-        SourceName.EXTERNAL_METRIC,
-        SourceName.COMPARE_OF_CLUSTER,
-    )
+) -> Mapping[str, MeasurementSource]:
+    """What takes the measurements of the cluster's own sources, by `provider`."""
+    sources = (ContainerResourceMetric, AutoscalerMetric, CustomMetric, ExternalMetric)
+    names = (*(source.provider for source in sources), COMPARED_IN_CLUSTER)
     return dict.fromkeys(names, ClusterMeasurements(cluster, client=client, bounded=bounded, clock=clock))
 
 
@@ -104,7 +99,7 @@ class ClusterMeasurements:
             return failure_of(look, now_s=now_s)
         seen = []
         for arm, query in zip(look.arms, look.queries, strict=True):
-            assert not isinstance(query, PrometheusQuery | WebQuery)  # noqa: S101 - `HttpMeasurements` asks servers
+            assert isinstance(query, ClusterSource)  # noqa: S101 - `HttpMeasurements` asks servers
             seen.append(figures_seen(await self._figures(replace(run, revision=arm), query), look))
         return measurement_of(look, seen, started_at_s=now_s, finished_at_s=self._clock.now_s())
 

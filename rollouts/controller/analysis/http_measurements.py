@@ -5,40 +5,28 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeAlias, assert_never
+from typing import TypeAlias
 
 from msgspec import Struct
 
 from rollouts.cluster.client import Client
 from rollouts.cluster.secret_data import secret_data
 from rollouts.controller.analysis.sources import MeasuredRun, failed, stopped
-from rollouts.core.analysis.cluster_source import FromCluster
 from rollouts.core.analysis.measurement import Measurement
-from rollouts.core.analysis.metric import Metric, SecretReference
+from rollouts.core.analysis.metric import Metric, SecretReference, with_secret_values
 from rollouts.core.analysis.run import Due, Task
-from rollouts.core.analysis.secret_values import with_secret_values
-from rollouts.core.analysis.source import (
-    ComparedBy,
-    Comparison,
-    JobMetric,
-    MetricSource,
-    OAuth2,
-    PodEvidence,
-    PrometheusQuery,
-    WebQuery,
-)
+from rollouts.core.analysis.source import ComparedBy, Comparison, HttpSource, PrometheusQuery
 from rollouts.core.model.frozen import replace
 from rollouts.errors import ApiForbidden, ApiNotFound
 from rollouts.metrics.comparison import failure_of, measurement_of
 from rollouts.metrics.comparison_arms import ArmSeen, look_of, seen_in
-from rollouts.metrics.endpoints import question_to
 from rollouts.metrics.evidence import measured
 from rollouts.metrics.requests import MetricEndpoint, origin_of
 from rollouts.metrics.samples import Absence, NoEvidence
-from rollouts.metrics.sources import HttpSource, Question, judged, window_of
+from rollouts.metrics.sources import Question, judged, question_to, window_of
 from rollouts.ports import BoundedCalls, Clock, MetricEndpoints
 from rollouts.secret import Secret
 
@@ -168,8 +156,8 @@ class HttpMeasurements:
 
     async def _asked(self, tenant: str, metric: Metric, values: Mapping[str, str], now_s: float) -> Measurement:
         source, asked = metric.source, with_secret_values(metric, values).source
-        assert isinstance(source, PrometheusQuery | WebQuery)  # noqa: S101 - the registry knows no other for us
-        assert isinstance(asked, PrometheusQuery | WebQuery)  # noqa: S101 - of the same kind
+        assert isinstance(source, HttpSource)  # noqa: S101 - the registry knows no other for us
+        assert isinstance(asked, HttpSource)  # noqa: S101 - of the same kind
         question = await self._question(tenant, asked, now_s)
         if isinstance(question, NoEvidence):
             return measured(question, metric.condition, started_at_s=now_s, finished_at_s=self._clock.now_s())
@@ -188,7 +176,7 @@ class HttpMeasurements:
         seen: list[ArmSeen] = []
         for query in look.queries:
             asked = with_secret_values(replace(metric, source=query), values).source
-            assert isinstance(asked, PrometheusQuery | WebQuery)  # noqa: S101 - the registry knows no other for us
+            assert isinstance(asked, HttpSource)  # noqa: S101 - the registry knows no other for us
             question = await self._question(run.namespace, asked, look.at_s)
             if isinstance(question, NoEvidence):
                 return failure_of(question, now_s=now_s)
@@ -209,7 +197,7 @@ class HttpMeasurements:
             window = window_of(source, now_s)
         question = question_to(source, self._declared(), window)
         if isinstance(question, NoEvidence):
-            why_not = self._why_not(source.endpoint if isinstance(source, PrometheusQuery) else "")
+            why_not = self._why_not(source.endpoint)
             return NoEvidence(why_not, Absence.ERROR) if why_not else question
         return question
 
@@ -239,7 +227,7 @@ def _secret_problem(metric: Metric, values: Mapping[str, str]) -> str:
     if missing := [secret.argument for secret in metric.secrets if secret.argument not in values]:
         return f"needs the secret {', '.join(missing)}, which has no value"
     others = with_secret_values(metric, {secret.argument: "0" for secret in metric.secrets})
-    urls = zip(_urls(with_secret_values(metric, values).source), _urls(others.source), strict=True)
+    urls = zip(with_secret_values(metric, values).source.urls(), others.source.urls(), strict=True)
     if any(url != other and (not origin_of(url) or origin_of(url) != origin_of(other)) for url, other in urls):
         # It would be told in messages and logs, and asked of name servers.
         return "a secret stands in the host or the port of a URL, where it would be shown: put it into a header or the path"
@@ -248,20 +236,3 @@ def _secret_problem(metric: Metric, values: Mapping[str, str]) -> str:
     if refused:
         return f"the secret of {refused[0]} cannot stand in its place, as it would change what is around it"
     return ""
-
-
-def _urls(source: MetricSource) -> Iterator[str]:
-    match source:
-        case Comparison(of=of):
-            yield from _urls(of)
-            return
-        case WebQuery(url=url, authentication=authentication):
-            yield url
-        case PrometheusQuery(authentication=authentication):
-            pass
-        case JobMetric() | PodEvidence() | FromCluster():
-            return
-        case _:
-            assert_never(source)
-    if isinstance(authentication, OAuth2):
-        yield authentication.token_url

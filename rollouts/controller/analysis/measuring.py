@@ -14,14 +14,7 @@ from dataclasses import dataclass, field
 import structlog
 from msgspec import Struct
 
-from rollouts.controller.analysis.sources import (
-    JOBS_OFF,
-    MeasuredRun,
-    MeasurementSource,
-    SourceName,
-    failed,
-    name_of,
-)
+from rollouts.controller.analysis.sources import JOBS_OFF, MeasuredRun, MeasurementSource, failed
 from rollouts.controller.workqueue.queue import WorkQueue
 from rollouts.core.analysis.measurement import Measurement
 from rollouts.core.analysis.metric import Metric
@@ -77,7 +70,7 @@ class Measuring:
     """Takes measurements while this controller leads.
 
     Args:
-        sources: all but that of Jobs, which an installation may turn off.
+        sources: all but that of Jobs, which an installation may turn off; by `provider`.
         at_once: measurements at the same time, of all namespaces together.
         on_taken: called with the run's key when a result is there.
     """
@@ -85,7 +78,7 @@ class Measuring:
     def __init__(
         self,
         *,
-        sources: Mapping[SourceName, MeasurementSource],
+        sources: Mapping[str, MeasurementSource],
         clock: Clock,
         rng: random.Random,
         telemetry: Telemetry,
@@ -165,7 +158,7 @@ class Measuring:
     async def _carry_out(self, order: _Order) -> None:
         began_s = self._clock.monotonic_s()
         measurement = await self._measured(order)
-        name = name_of(order.metric.source)
+        name = order.metric.source.provider
         self._telemetry.analysis.measurements.labels(name, measurement.phase.value).inc()
         self._telemetry.analysis.measurement_seconds.labels(name).observe(self._clock.monotonic_s() - began_s)
         of_run = self._runs.get(order.run.uid)
@@ -177,7 +170,7 @@ class Measuring:
     async def _measured(self, order: _Order) -> Measurement:
         """The measurement; an Error where there is none. Raises: nothing but cancellation."""
         began_at_s = self._clock.now_s()
-        name = name_of(order.metric.source)
+        name = order.metric.source.provider
         source = self._sources.get(name)
         if source is None:
             return self._failed(JOBS_OFF, began_at_s)

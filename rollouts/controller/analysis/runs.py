@@ -35,7 +35,7 @@ from rollouts.controller.analysis.reading import (
     status_of,
     within_limits,
 )
-from rollouts.controller.analysis.sources import MeasuredRun, MeasurementSource, SourceName
+from rollouts.controller.analysis.sources import MeasuredRun, MeasurementSource
 from rollouts.controller.workqueue.barrier import Barrier
 from rollouts.controller.workqueue.managed import is_rollout
 from rollouts.controller.workqueue.optional_watch import OptionalWatch
@@ -120,7 +120,7 @@ class AnalysisRuns:
         api: ApiServer,
         client: Client,
         store: Store,
-        sources: Mapping[SourceName, MeasurementSource],
+        sources: Mapping[str, MeasurementSource],
         events: EventSender,
         telemetry: Telemetry,
         clock: Clock,

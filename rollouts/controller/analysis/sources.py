@@ -2,39 +2,14 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Protocol, assert_never
+from typing import Protocol
 
 from msgspec import Struct
 
-from rollouts.core.analysis.cluster_source import (
-    AutoscalerMetric,
-    ContainerResourceMetric,
-    CustomMetric,
-    ExternalMetric,
-    FromCluster,
-)
 from rollouts.core.analysis.measurement import Measurement
 from rollouts.core.analysis.metric import Metric
 from rollouts.core.analysis.run import Due
-from rollouts.core.analysis.source import Comparison, JobMetric, MetricSource, PodEvidence, PrometheusQuery, WebQuery
 from rollouts.core.model.analysis import AnalysisPhase
-
-
-class SourceName(StrEnum):
-    """A kind of metric source, by its name in `provider`; a comparison also by who is asked, a server or the cluster."""
-
-    PROMETHEUS = "prometheus"
-    WEB = "web"
-    JOB = "job"
-    KUBERNETES = "kubernetes"
-    CONTAINER_RESOURCE = "containerResource"
-    AUTOSCALER = "hpa"
-    CUSTOM_METRIC = "customMetric"
-    EXTERNAL_METRIC = "externalMetric"
-    COMPARE = "compare"
-    COMPARE_OF_CLUSTER = "compare of the cluster's own"
-
 
 JOBS_OFF = "metrics of the source job are off: start the controller with --job-metrics"
 
@@ -71,33 +46,6 @@ class MeasurementSource(Protocol):
         Raises: what `Client` raises. Cancellation: safe.
         """
         ...
-
-
-def name_of(source: MetricSource) -> SourceName:
-    """The kind of a metric's source."""
-    match source:
-        case PrometheusQuery():
-            return SourceName.PROMETHEUS
-        case WebQuery():
-            return SourceName.WEB
-        case JobMetric():
-            return SourceName.JOB
-        case PodEvidence():
-            return SourceName.KUBERNETES
-        case ContainerResourceMetric():
-            return SourceName.CONTAINER_RESOURCE
-        case AutoscalerMetric():
-            return SourceName.AUTOSCALER
-        case CustomMetric():
-            return SourceName.CUSTOM_METRIC
-        case ExternalMetric():
-            return SourceName.EXTERNAL_METRIC
-        case Comparison(of=FromCluster()):
-            return SourceName.COMPARE_OF_CLUSTER
-        case Comparison():
-            return SourceName.COMPARE
-        case _:
-            assert_never(source)
 
 
 def failed(why: str, *, started_at_s: float, finished_at_s: float) -> Measurement:

@@ -5,12 +5,16 @@ Source: https://argo-rollouts.readthedocs.io/en/stable/features/analysis/
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from msgspec import Struct
 
-from rollouts.core.analysis.source import MetricSource
+from rollouts.core.analysis.source import Fills, MetricSource
+from rollouts.core.filled_texts import filled_body, filled_json, filled_url
+from rollouts.core.model.frozen import replace
+from rollouts.core.placeholders import Refuse, filled
 
 FAILURE_LIMIT = 0
 INCONCLUSIVE_LIMIT = 0
@@ -102,3 +106,27 @@ class Metric(Struct, frozen=True, kw_only=True):
     condition: MetricCondition = MetricCondition()
     source: MetricSource
     secrets: tuple[SecretReference, ...] = ()
+
+
+def with_secret_values(metric: Metric, values: Mapping[str, str], refuse: Refuse = lambda _name, _why: None) -> Metric:
+    """The metric with the values in the places of its secrets; nothing that stands in a value is a place.
+
+    Its result is for nobody's eyes, so it is made right before a request.
+
+    Args:
+        values: by the name of the argument; of all of `metric.secrets`.
+        refuse: is given the argument of each value that may not stand in its place, and why, which has a part of the value.
+
+    Raises: KeyError for a secret without a value.
+    """
+    known = {f"args.{secret.argument}": values[secret.argument] for secret in metric.secrets}
+    if not known:
+        return metric
+    fills = Fills(
+        plain=lambda text: filled(text, known.get),
+        url=lambda text: filled_url(text, known.get, refuse),
+        body=lambda text: filled_body(text, known.get, refuse),
+        json=lambda text: filled_json(text, known.get, refuse),
+        query=lambda text: text,  # no secret may stand in a query
+    )
+    return replace(metric, source=metric.source.filled(fills), secrets=())

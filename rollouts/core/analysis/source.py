@@ -1,4 +1,4 @@
-"""Where the numbers of a metric come from: a closed union. What each of them asks is for the room `metrics` to say.
+"""Where the numbers of a metric come from. What each source asks is for the room `metrics` to say.
 
 URL, values of headers, body and authentication may hold `{{args.name}}` of an argument that is a secret: whoever sends the
 request puts it in, at that moment. `Metric.secrets` says which those are.
@@ -6,22 +6,20 @@ request puts it in, at that moment. `Metric.secrets` says which those are.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TypeAlias
+from typing import ClassVar, NamedTuple, Self, TypeAlias
 
 from msgspec import Struct
 
-from rollouts.core.analysis.cluster_source import (
-    ClusterSource,
-    ContainerResourceMetric,
-    CustomMetric,
-    ExternalMetric,
-)
+from rollouts.core.model.frozen import replace
 from rollouts.objects import Manifest
 
 DEFAULT_ENDPOINT = "default"
 """The endpoint that `--prometheus-url` names."""
+
+COMPARED, COMPARED_IN_CLUSTER = "compare", "compare of the cluster's own"
 
 RESTARTS_MAX = 0
 READY_PERCENT_MIN = 100
@@ -29,6 +27,44 @@ PROMETHEUS_TIMEOUT_S = 30.0
 WEB_TIMEOUT_S = 10.0
 ALPHA = 0.05
 """Chance that the answer of a comparison is wrong, where its author says nothing."""
+
+_Fill: TypeAlias = Callable[[str], str]
+
+
+class Fills(NamedTuple):
+    """How values are put into each kind of text."""
+
+    plain: _Fill
+    url: _Fill
+    body: _Fill
+    json: _Fill
+    query: _Fill
+
+
+class MetricSource:
+    """What a metric is measured with: its fields, and where values that are known late go."""
+
+    __slots__ = ()
+
+    @property
+    def provider(self) -> str:
+        """Its name in `provider` of a metric, and in metrics and logs."""
+        raise NotImplementedError
+
+    def filled(self, fills: Fills) -> Self:
+        """The source with the values of secrets, or of an arm, in their places; itself where it can have none."""
+        del fills
+        return self
+
+    def urls(self) -> tuple[str, ...]:
+        """Every URL that its author names."""
+        return ()
+
+
+class ComparedSource(MetricSource):
+    """Gives a number of each arm. An autoscaler has one for all revisions; Jobs and pods give success or failure."""
+
+    __slots__ = ()
 
 
 class QueryRange(Struct, frozen=True, kw_only=True):
@@ -52,6 +88,15 @@ class OAuth2:
     client_secret: str = field(repr=False)  # arguments that were filled in may be secrets
     scopes: tuple[str, ...] = ()
 
+    def filled(self, fills: Fills) -> OAuth2:
+        """With the values of secrets in their places."""
+        return OAuth2(
+            token_url=fills.url(self.token_url),
+            client_id=fills.plain(self.client_id),
+            client_secret=fills.plain(self.client_secret),
+            scopes=tuple(map(fills.plain, self.scopes)),
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BasicAuth:
@@ -60,65 +105,105 @@ class BasicAuth:
     username: str
     password: str = field(repr=False)  # as above
 
+    def filled(self, fills: Fills) -> BasicAuth:
+        """With the values of secrets in their places."""
+        return BasicAuth(username=fills.plain(self.username), password=fills.plain(self.password))
+
 
 Authentication: TypeAlias = OAuth2 | BasicAuth
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PrometheusQuery:
-    """A query of Prometheus.
+class HttpSource(ComparedSource):
+    """A source that is asked over HTTP; `metrics/sources.py` has the module of each.
 
     Args:
-        endpoint: name of a MetricProvider, or the URL of one; "default" for what `--prometheus-url` names.
-        query: PromQL.
-        range: None for an instant query.
+        endpoint: name of a MetricProvider, or the URL of one; "default" for what `--prometheus-url` names, "" where the source
+            has a URL of its own.
         insecure: the certificate is not checked; only where the operator allows it.
         authentication: None for what the endpoint itself has.
     """
 
-    query: str = field(repr=False)  # arguments that were filled in may be secrets
-    endpoint: str = DEFAULT_ENDPOINT
-    range: QueryRange | None = None
-    timeout_s: float = PROMETHEUS_TIMEOUT_S
+    timeout_s: float
+    endpoint: str = ""
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     insecure: bool = False
     authentication: Authentication | None = None
 
+    def filled(self, fills: Fills) -> Self:
+        """See `MetricSource.filled`."""
+        return replace(
+            self,
+            headers=tuple((name, fills.plain(value)) for name, value in self.headers),
+            authentication=None if self.authentication is None else self.authentication.filled(fills),
+        )
+
+    def urls(self) -> tuple[str, ...]:
+        """See `MetricSource.urls`."""
+        return (self.authentication.token_url,) if isinstance(self.authentication, OAuth2) else ()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WebQuery:
+class PrometheusQuery(HttpSource):
+    """A query of Prometheus.
+
+    Args:
+        query: PromQL.
+        range: None for an instant query.
+    """
+
+    provider: ClassVar[str] = "prometheus"
+    query: str = field(repr=False)  # arguments that were filled in may be secrets
+    endpoint: str = DEFAULT_ENDPOINT
+    range: QueryRange | None = None
+    timeout_s: float = PROMETHEUS_TIMEOUT_S
+
+    def filled(self, fills: Fills) -> PrometheusQuery:
+        """See `MetricSource.filled`."""
+        return replace(HttpSource.filled(self, fills), query=fills.query(self.query))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebQuery(HttpSource):
     """A request whose answer is JSON, or text.
 
     Args:
         method: GET, POST or PUT.
         body_is_json: the body is JSON, so a secret is written into it as a part of a JSON string.
         json_path: which part of the answer is the result, as kubectl's JSONPath; "" for all of it.
-        insecure: the certificate is not checked; only where the operator allows it.
     """
 
+    provider: ClassVar[str] = "web"
     url: str = field(repr=False)  # arguments that were filled in may be secrets
     method: str = "GET"
-    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     body: str = field(default="", repr=False)
     json_path: str = ""
     timeout_s: float = WEB_TIMEOUT_S
-    insecure: bool = False
     body_is_json: bool = False
-    authentication: Authentication | None = None
+
+    def filled(self, fills: Fills) -> WebQuery:
+        """See `MetricSource.filled`."""
+        body = (fills.json if self.body_is_json else fills.body)(self.body)
+        return replace(HttpSource.filled(self, fills), url=fills.url(self.url), body=body)
+
+    def urls(self) -> tuple[str, ...]:
+        """See `MetricSource.urls`."""
+        return (self.url, *HttpSource.urls(self))
 
 
-class JobMetric(Struct, frozen=True, kw_only=True):
+class JobMetric(Struct, MetricSource, frozen=True, kw_only=True):
     """A Kubernetes Job in the Rollout's namespace: its success is the measurement's.
 
     Args:
         metadata: labels and annotations that the Job gets.
     """
 
+    provider: ClassVar[str] = "job"
     metadata: Manifest
     spec: Manifest
 
 
-class PodEvidence(Struct, frozen=True, kw_only=True):
+class PodEvidence(Struct, MetricSource, frozen=True, kw_only=True):
     """What Kubernetes shows of the revision's own pods: restarts, kills for memory, readiness. It needs no server.
 
     Args:
@@ -127,13 +212,10 @@ class PodEvidence(Struct, frozen=True, kw_only=True):
         containers: only these; () for all but native sidecars.
     """
 
+    provider: ClassVar[str] = "kubernetes"
     restarts_max: int = RESTARTS_MAX
     ready_percent_min: int = READY_PERCENT_MIN
     containers: tuple[str, ...] = ()
-
-
-ComparedSource: TypeAlias = PrometheusQuery | WebQuery | ContainerResourceMetric | CustomMetric | ExternalMetric
-"""What gives a number of each arm. An autoscaler has one for all revisions; Jobs and pods give success or failure."""
 
 
 class ComparedBy(Enum):
@@ -156,7 +238,7 @@ class Effect(Struct, frozen=True, kw_only=True):
     relative: bool = False
 
 
-class Comparison(Struct, frozen=True, kw_only=True):
+class Comparison(Struct, MetricSource, frozen=True, kw_only=True):
     """Canary against stable: the same query for both, with what tells their pods apart in place of `{{arm}}`.
 
     Args:
@@ -182,5 +264,15 @@ class Comparison(Struct, frozen=True, kw_only=True):
     undecided_fails: bool = False
     warm_up_s: float = 0.0
 
+    @property
+    def provider(self) -> str:
+        """Also by who is asked, a server or the cluster."""
+        return COMPARED if isinstance(self.of, HttpSource) else COMPARED_IN_CLUSTER
 
-MetricSource: TypeAlias = PrometheusQuery | WebQuery | JobMetric | PodEvidence | Comparison | ClusterSource
+    def filled(self, fills: Fills) -> Comparison:
+        """See `MetricSource.filled`."""
+        return replace(self, of=self.of.filled(fills))
+
+    def urls(self) -> tuple[str, ...]:
+        """See `MetricSource.urls`."""
+        return self.of.urls()

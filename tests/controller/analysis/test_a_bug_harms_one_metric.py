@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from rollouts.api.spec.analysis.run import parse_run
 from rollouts.controller.analysis.measuring import MEASUREMENT_DEADLINE_S, Measuring
-from rollouts.controller.analysis.sources import MeasuredRun, SourceName
+from rollouts.controller.analysis.sources import MeasuredRun
 from rollouts.core.analysis.measurement import Measurement
 from rollouts.core.analysis.metric import Metric
 from rollouts.core.analysis.run import Due, Task
@@ -60,7 +60,7 @@ async def taken(
     """What came of one measurement, and whom it woke."""
     woken: list[Key] = []
     measuring = Measuring(
-        sources={SourceName.WEB: source, SourceName.JOB: source},
+        sources={"web": source, "job": source},
         clock=SimClock(asyncio.get_running_loop()),
         rng=random.Random(1),  # noqa: S311 - jitter
         telemetry=Telemetry(),

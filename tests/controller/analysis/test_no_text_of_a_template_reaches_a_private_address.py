@@ -26,7 +26,7 @@ from rollouts.clock import SystemClock
 from rollouts.cluster.client import Client
 from rollouts.controller.analysis.cluster_measurements import cluster_sources
 from rollouts.controller.analysis.http_measurements import HttpMeasurements
-from rollouts.controller.analysis.sources import MeasuredRun, name_of
+from rollouts.controller.analysis.sources import MeasuredRun
 from rollouts.controller.facts.cluster_metrics import ClusterMetrics
 from rollouts.core.analysis.metric import SecretReference
 from rollouts.core.analysis.run import Due, Task
@@ -303,7 +303,7 @@ def test_no_text_leads_to_another_path_of_the_api_server(field: str) -> None:
             return
         sources = cluster_sources(ClusterMetrics(client, clock), client=client, bounded=Here(), clock=clock)
         for metric in run.metrics:
-            if (source := sources.get(name_of(metric.source))) is not None:
+            if (source := sources.get(metric.source.provider)) is not None:
                 due = Due(metric=metric.rules.name, task=Task.TAKE, number=1)
                 await source.measure(RUN, metric, due, now_s=clock.now_s())
         for request in api.requests:

@@ -11,7 +11,7 @@ import pytest
 from rollouts.bounded.here import Here
 from rollouts.cluster.client import Client
 from rollouts.controller.analysis.cluster_measurements import cluster_sources
-from rollouts.controller.analysis.sources import MeasuredRun, name_of
+from rollouts.controller.analysis.sources import MeasuredRun
 from rollouts.controller.facts.cluster_metrics import ClusterMetrics
 from rollouts.core.analysis.cluster_source import ContainerResourceMetric, CustomMetric, ExternalMetric
 from rollouts.core.analysis.measurement import Measurement
@@ -92,7 +92,7 @@ async def compared(
     carried: tuple[tuple[str, str], ...] = ()
     for number in range(1, looks + 1):
         due = Due(metric="m", task=Task.TAKE, number=number, carried=carried)
-        found.append(await takers[name_of(source)].measure(run, metric, due, now_s=clock.now_s()))
+        found.append(await takers[source.provider].measure(run, metric, due, now_s=clock.now_s()))
         if found[-1].phase is not AnalysisPhase.PENDING:
             break
         carried = found[-1].carried

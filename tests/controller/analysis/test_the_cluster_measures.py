@@ -12,7 +12,7 @@ import pytest
 from rollouts.bounded.here import Here
 from rollouts.cluster.client import Client
 from rollouts.controller.analysis.cluster_measurements import cluster_sources
-from rollouts.controller.analysis.sources import MeasuredRun, name_of
+from rollouts.controller.analysis.sources import MeasuredRun
 from rollouts.controller.facts.cluster_metrics import ClusterMetrics
 from rollouts.core.analysis.cluster_source import (
     AutoscalerMetric,
@@ -130,7 +130,7 @@ async def measure(api: ScriptedApi) -> Measure:
         rules, condition = MetricRules(name="m"), MetricCondition(success=success or _holds(source))
         due = Due(metric="m", task=task, number=1, measurement=before)
         metric = Metric(rules=rules, condition=condition, source=source)
-        return await takers[name_of(source)].measure(run, metric, due, now_s=clock.now_s())
+        return await takers[source.provider].measure(run, metric, due, now_s=clock.now_s())
 
     return taken
 

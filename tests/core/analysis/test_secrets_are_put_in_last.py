@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from rollouts.core.analysis.metric import Metric, MetricRules, SecretReference
-from rollouts.core.analysis.secret_values import with_secret_values
+from rollouts.core.analysis.metric import Metric, MetricRules, SecretReference, with_secret_values
 from rollouts.core.analysis.source import (
     BasicAuth,
     ComparedBy,

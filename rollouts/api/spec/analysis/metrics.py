@@ -25,7 +25,7 @@ from rollouts.api.v1alpha1.analysis_template import (
 from rollouts.api.v1alpha1.wire import Wire, attributes_of, wire_name
 from rollouts.core.analysis import metric as core
 from rollouts.core.analysis import source
-from rollouts.core.analysis.cluster_source import AutoscalerMetric, ClusterSource
+from rollouts.core.analysis.cluster_source import ClusterSource
 
 INTERVAL_MIN_S = 1.0
 """Between two measurements: what is asked more often loads a server and tells nothing new."""
@@ -216,8 +216,7 @@ def core_metric(
     assert wire.provider is not None  # noqa: S101 - check_metric has seen it
     if (compare := wire.provider.compare) is not None:
         of = _number_source(compare.of) if compare.of is not None else None
-        assert of is not None  # noqa: S101 - check_comparison has seen it
-        assert not isinstance(of, AutoscalerMetric)  # noqa: S101 - and refused this one
+        assert isinstance(of, source.ComparedSource)  # noqa: S101 - check_comparison has seen it, and refused others
         rules, comparison = core_comparison(wire, compare, of, dry_run=dry_run, kept=kept)
         return core.Metric(rules=rules, source=comparison, secrets=secrets)
     measured: source.MetricSource | None = _number_source(wire.provider)

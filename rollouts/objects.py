@@ -119,13 +119,13 @@ class Kind(Struct, frozen=True):
             subresource: `status`, `scale`, `eviction`; needs `name`.
         """
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
-        where = f"/namespaces/{_escaped(namespace)}" if namespace else ""
-        what = f"/{_escaped(name)}" if name else ""
+        where = f"/namespaces/{path_segment(namespace)}" if namespace else ""
+        what = f"/{path_segment(name)}" if name else ""
         part = f"/{subresource}" if subresource else ""
         return f"{root}{where}/{self.plural}{what}{part}"
 
 
-def _escaped(name: str) -> str:
+def path_segment(name: str) -> str:
     """One segment of a path. Source: RFC 3986, sections 2.1 and 5.2.4 (the segments `.` and `..` have a meaning of their own)."""
     if _NAME.fullmatch(name):  # all names but hostile ones
         return name

@@ -28,37 +28,28 @@ class AddressKind(Enum):
     """What an address is for those who are asked from within a cluster."""
 
     PUBLIC = auto()
-    PRIVATE = (
-        auto()
-    )  # the cluster's own, the machine's own, and what clouds hand out to clusters although it is reserved
+    # The cluster's own, the machine's own, and what clouds hand out to clusters although it is reserved.
+    PRIVATE = auto()
     REFUSED = auto()  # nobody serves metrics there
 
 
-_PRIVATE = tuple(
-    map(
-        ipaddress.ip_network,
-        (
-            *("10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "::1/128", "fc00::/7"),
-            # Protocol assignments, documentation, relays, benchmarks and reserved ones: Google Cloud has them for nodes and pods.
-            # Source: https://cloud.google.com/vpc/docs/subnets#valid-ranges
-            *("192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24"),
-            "240.0.0.0/4",
-        ),
-    )
+_PRIVATE = (
+    *("10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "::1/128", "fc00::/7"),
+    # Protocol assignments, documentation, relays, benchmarks and reserved ones: Google Cloud has them for nodes and pods.
+    # Source: https://cloud.google.com/vpc/docs/subnets#valid-ranges
+    *("192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24"),
+    "240.0.0.0/4",
 )
-_REFUSED = tuple(
-    map(
-        ipaddress.ip_network,
-        (
-            # Metadata services.
-            *("168.63.129.16/32", "100.100.100.200/32", "192.0.0.192/32", "fd00:ec2::/32", "fd20:ce::254/128"),
-            # This network, link-local, multicast, broadcast.
-            *("0.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "255.255.255.255/32"),
-            # Within 2000::/3: protocol assignments with Teredo, documentation, 6to4, documentation.
-            *("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"),
-        ),
-    )
+_REFUSED = (
+    # Metadata services.
+    *("168.63.129.16/32", "100.100.100.200/32", "192.0.0.192/32", "fd00:ec2::/32", "fd20:ce::254/128"),
+    # This network, link-local, multicast, broadcast.
+    *("0.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "255.255.255.255/32"),
+    # Within 2000::/3: protocol assignments with Teredo, documentation, 6to4, documentation.
+    *("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"),
 )
+_PRIVATE_NETWORKS = tuple(map(ipaddress.ip_network, _PRIVATE))
+_REFUSED_NETWORKS = tuple(map(ipaddress.ip_network, _REFUSED))
 _GLOBAL_IPV6 = ipaddress.ip_network("2000::/3")
 """What of IPv6 is handed out. Outside of it are also the forms that hold an IPv4 address (`::ffff:0:0/96`, `64:ff9b::/96`)."""
 
@@ -111,7 +102,9 @@ def url_problem(url: str, rules: UrlRules) -> str:
     host = found["host"].lower().removesuffix(".")
     if _NUMBER.fullmatch(host.rpartition(".")[2]) and not _is_address(host):
         return "the URL's host is a number, not a name and not an IP address as it is written"
-    if tenants.hosts and not any(_matches(host, each) for each in tenants.hosts):
+    patterns = [pattern.lower() for pattern in tenants.hosts]
+    matches = (host.endswith(it[1:]) if it.startswith("*.") else host == it for it in patterns)
+    if patterns and not any(matches):
         return "the URL's host is not one that the administrator allows"
     return ""
 
@@ -122,9 +115,9 @@ def address_kind(text: str) -> AddressKind:
         address = ipaddress.ip_address(text)
     except ValueError:
         return AddressKind.REFUSED
-    if any(address in each for each in _REFUSED):
+    if any(address in network for network in _REFUSED_NETWORKS):
         return AddressKind.REFUSED
-    if any(address in each for each in _PRIVATE):
+    if any(address in network for network in _PRIVATE_NETWORKS):
         return AddressKind.PRIVATE
     if isinstance(address, ipaddress.IPv6Address) and address not in _GLOBAL_IPV6:
         return AddressKind.REFUSED
@@ -139,7 +132,7 @@ def may_be_asked(text: str, rules: UrlRules) -> bool:
     if kind is not AddressKind.PUBLIC:
         return False
     address = ipaddress.ip_address(text)
-    return not any(address in each for each in rules.refused)
+    return not any(address in network for network in rules.refused)
 
 
 def _is_address(host: str) -> bool:
@@ -148,8 +141,3 @@ def _is_address(host: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _matches(host: str, pattern: str) -> bool:
-    wanted = pattern.lower()
-    return host.endswith(wanted[1:]) if wanted.startswith("*.") else host == wanted

@@ -6,19 +6,15 @@ Sources: https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import msgspec
 from msgspec import Struct
 
 from rollouts.core.model.autoscaling import AutoscalerSeen, ScalingCondition
-from rollouts.metrics.lists import ListedPart, ListMetadata, decoded
-from rollouts.metrics.times import time_s
+from rollouts.metrics.kubernetes_values import ListedPart, ListMetadata, decoded, time_s
 from rollouts.objects import NAME_MAX
 
-STABILIZATION_UP_S = 0
-STABILIZATION_DOWN_S = 300
 KIND_MAX = 63  # characters of a kind. Source: apiextensions, validation of `spec.names`
+STABILIZATION_UP_S, STABILIZATION_DOWN_S = 0, 300
 """Without a window in `spec.behavior`. The second is the default of --horizontal-pod-autoscaler-downscale-stabilization."""
 
 
@@ -137,11 +133,20 @@ def _listed(wire: _Autoscaler) -> ListedAutoscaler:
 def _seen(wire: _Autoscaler) -> AutoscalerSeen:
     """An API server that keeps no generation of autoscalers has 0: then any status is about the present spec."""
     spec, status, metadata = wire.spec, wire.status, wire.metadata
-    looked = bool(
-        status.conditions
-    )  # the controller writes a condition with its first look; counts of 0 are there before
-    conditions = {each.type: _condition(each) for each in status.conditions or ()}
+    # The controller writes a condition with its first look; counts of 0 are there before.
+    looked = bool(status.conditions)
+    conditions = {
+        condition.type: ScalingCondition(_TRUTHS.get(condition.status), condition.reason, condition.message)
+        for condition in status.conditions or ()
+    }
     behavior = spec.behavior or _Behavior()
+    sources = (metric.object or metric.external for metric in spec.metrics or ())
+    # The API server bounds neither kind nor name in an ownerReference.
+    owners = (
+        f"{owner.kind[:KIND_MAX]} {owner.name[:NAME_MAX]}"
+        for owner in metadata.owner_references or ()
+        if owner.controller
+    )
     return AutoscalerSeen(
         name=metadata.name,
         min_replicas=1 if spec.min_replicas is None else spec.min_replicas,
@@ -156,25 +161,11 @@ def _seen(wire: _Autoscaler) -> AutoscalerSeen:
         last_scale_at_s=time_s(status.last_scale_time),
         stabilization_up_s=_window_s(behavior.scale_up, STABILIZATION_UP_S),
         stabilization_down_s=_window_s(behavior.scale_down, STABILIZATION_DOWN_S),
-        owner=next((_named(each) for each in metadata.owner_references or () if each.controller), ""),
-        by_value=tuple(each.metric.name for each in _single_values(spec) if each.target.type == "Value"),
+        owner=next(owners, ""),
+        by_value=tuple(
+            source.metric.name for source in sources if source is not None and source.target.type == "Value"
+        ),
     )
-
-
-def _single_values(spec: _Spec) -> Iterator[_MetricSource]:
-    for each in spec.metrics or ():
-        source = each.object or each.external
-        if source is not None:
-            yield source
-
-
-def _condition(wire: _Condition) -> ScalingCondition:
-    return ScalingCondition(_TRUTHS.get(wire.status), wire.reason, wire.message)
-
-
-def _named(owner: _Owner) -> str:
-    """Kind and name, as long as those of an object may be: the API server bounds neither in an ownerReference."""
-    return f"{owner.kind[:KIND_MAX]} {owner.name[:NAME_MAX]}"
 
 
 def _window_s(rules: _ScalingRules | None, default_s: int) -> int:

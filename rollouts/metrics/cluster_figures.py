@@ -16,9 +16,9 @@ from rollouts.core.analysis.cluster_source import (
 from rollouts.core.model.autoscaling import AutoscalerSeen, ContainerUse
 from rollouts.core.scale.settling import is_settled
 from rollouts.metrics.figures import Figures, FiguresFound, NotYet
+from rollouts.metrics.kubernetes_values import FUTURE_S
 from rollouts.metrics.metric_values import MetricValue
 from rollouts.metrics.samples import Absence, NoEvidence
-from rollouts.metrics.times import FUTURE_S
 
 CONTAINER_NAMES = frozenset({"utilizationPercent", "averageValue", "value", "pods", "ageSeconds"})
 AUTOSCALER_NAMES = frozenset(

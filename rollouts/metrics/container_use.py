@@ -15,9 +15,15 @@ from msgspec import Struct
 
 from rollouts.core.model.autoscaling import SAMPLE_MAX_AGE_S, ContainerMetric, ContainerUse
 from rollouts.core.model.revision import REVISION_LABEL
-from rollouts.metrics.lists import ListedPart, ListMetadata, decoded
-from rollouts.metrics.quantities import go_duration_s, quantity
-from rollouts.metrics.times import FUTURE_S, time_s
+from rollouts.metrics.kubernetes_values import (
+    FUTURE_S,
+    ListedPart,
+    ListMetadata,
+    decoded,
+    go_duration_s,
+    quantity,
+    time_s,
+)
 
 ROUNDING_S = 1.0
 """Times of pods and of samples are whole seconds."""

@@ -49,13 +49,11 @@ def declaration_problems(name: str, server: MetricServer, *, folder: str, taken:
         if header.lower() == "authorization" and server.identity is not None:
             yield SpecProblem(path, "Authorization is what basic, bearer or oauth2 says; give one of them")
     for place in server.places:
-        if isinstance(place, InFile) and place.path and not _is_below(place.path, folder):
+        if not isinstance(place, InFile) or not place.path:
+            continue
+        parts = PurePosixPath(place.path)
+        if "\0" in place.path or ".." in parts.parts or PurePosixPath(folder) not in parts.parents:
             yield SpecProblem("spec", f"{place} must be below {folder}, the folder of credentials, without '..'")
-
-
-def _is_below(path: str, folder: str) -> bool:
-    parts = PurePosixPath(path)
-    return "\0" not in path and ".." not in parts.parts and PurePosixPath(folder) in parts.parents
 
 
 def credential_problem(text: str) -> str:
@@ -80,33 +78,24 @@ def endpoint_of_server(
 
     Raises: KeyError for a credential without a value.
     """
+    credentials: MetricCredentials | None = None
+    match server.identity:
+        case BasicPlace(username, password):
+            credentials = Basic(username, values[password])
+        case BearerPlace(token):
+            credentials = Bearer(values[token])
+        case OAuth2Place(token_url=token_url, client_id=client_id, client_secret=secret, scopes=scopes):
+            credentials = ClientCredentials(token_url, client_id, values[secret], scopes, declared=True)
+        case None:
+            pass
+    headers = ((name, Secret(value) if isinstance(value, str) else values[value]) for name, value in server.headers)
     return MetricEndpoint(
         url=server.url,
         declared=True,
-        credentials=_credentials(server, values),
-        headers=tuple(
-            (name, Secret(value) if isinstance(value, str) else values[value]) for name, value in server.headers
-        ),
+        credentials=credentials,
+        headers=tuple(headers),
         insecure=server.insecure,
         authorities=authorities,
         server_name=server.server_name,
         methods=server.methods,
     )
-
-
-def _credentials(server: MetricServer, values: Mapping[CredentialPlace, Secret]) -> MetricCredentials | None:
-    match server.identity:
-        case BasicPlace(username, password):
-            return Basic(username, values[password])
-        case BearerPlace(token):
-            return Bearer(values[token])
-        case OAuth2Place() as place:
-            return ClientCredentials(
-                token_url=place.token_url,
-                declared=True,
-                client_id=place.client_id,
-                client_secret=values[place.client_secret],
-                scopes=place.scopes,
-            )
-        case None:
-            return None

@@ -18,6 +18,7 @@ Source: https://argo-rollouts.readthedocs.io/en/stable/features/analysis/#failur
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 
 from msgspec import Struct
 
@@ -116,10 +117,11 @@ def _verdict(found: MetricData, condition: MetricCondition, conditions: _Conditi
         return _judged(found, condition, conditions, now_s)
     if condition.min_samples == 0 and all(map(gap.asked_by, conditions.all)):
         return _judged(found, condition, conditions, now_s)
-    if conditions.failure is not None and gap.asked_by(conditions.failure) and _holds(conditions.failure, found, now_s):
-        return _Verdict(
-            AnalysisPhase.FAILED, f"{gap.why}, and the failure condition holds: {quoted(condition.failure)}"
-        )
+    if conditions.failure is not None and gap.asked_by(conditions.failure):
+        with suppress(ExpressionFailed):
+            if conditions.failure.holds(found.result, now_s=now_s):
+                why = f"{gap.why}, and the failure condition holds: {quoted(condition.failure)}"
+                return _Verdict(AnalysisPhase.FAILED, why)
     return _Verdict(_NO_DATA[condition.no_data], gap.why)
 
 
@@ -144,8 +146,7 @@ def _unread(found: Numbers, conditions: _Conditions) -> str | None:
     count = len(found.samples)
     if found.shape is ResultShape.SCALAR or count < 2:
         return None
-    for each in conditions.all:
-        reads = each.reads
+    for reads in (condition.reads for condition in conditions.all):
         places = {place % count for place in reads.items if -count <= place < count}
         if reads.items and not reads.whole and len(places) < count:
             return (
@@ -181,13 +182,6 @@ def _judged(found: Numbers | Document, condition: MetricCondition, conditions: _
     return _Verdict(
         AnalysisPhase.INCONCLUSIVE, f"neither the success condition nor the failure condition holds: {both}"
     )
-
-
-def _holds(condition: CompiledCondition, found: Numbers | Document, now_s: float) -> bool:
-    try:
-        return condition.holds(found.result, now_s=now_s)
-    except ExpressionFailed:
-        return False
 
 
 def _count(found: MetricData) -> int:

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from datetime import UTC, datetime
 from enum import Enum, auto
 
 from msgspec import Struct
 
 from rollouts.errors import ExpressionInvalid
-from rollouts.metrics.expr_parser import NOW, RESULT
+from rollouts.metrics.expr_parser import NOW, RESULT, SOURCE_BYTES_MAX
 from rollouts.metrics.expr_tree import (
     At,
     Binary,
@@ -31,7 +30,6 @@ from rollouts.metrics.expr_tree import (
     children,
     nodes,
 )
-from rollouts.metrics.expr_words import SOURCE_BYTES_MAX
 
 NOT_FINITE = 99_991
 _NONE = f"[true][{NOT_FINITE}]"
@@ -61,14 +59,11 @@ _SIMPLE = {
     "startsWith": "{}.startsWith({})",
     "endsWith": "{}.endsWith({})",
 }
-_NUMBERS = ("asInt", "asFloat", "len", "abs", "ceil", "floor", "round", "min", "max")
-_TRUTHS = ("isNaN", "isInf", "isNil", "matches", "contains", "startsWith", "endsWith")
 _LAYOUTS = {
     "2006-01-02 15:04:05": "%Y-%m-%d %H:%M:%S",
     "2006-01-02": "%Y-%m-%d",
     "2006-01-02T15:04:05": "%Y-%m-%dT%H:%M:%S",
 }
-_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 class ValueKind(Enum):
@@ -80,6 +75,14 @@ class ValueKind(Enum):
     TIME = auto()
     LIST = auto()
     ANY = auto()
+
+
+_KINDS_OF_CALLS = {
+    **dict.fromkeys(("asInt", "asFloat", "len", "abs", "ceil", "floor", "round", "min", "max"), ValueKind.NUMBER),
+    **dict.fromkeys(("isNaN", "isInf", "isNil", "matches", "contains", "startsWith", "endsWith"), ValueKind.TRUTH),
+    **dict.fromkeys(("date", "duration"), ValueKind.TIME),
+    **dict.fromkeys(("string", "lower", "upper", "trim"), ValueKind.TEXT),
+}
 
 
 class Reads(Struct, frozen=True):
@@ -128,15 +131,14 @@ def kind_of(node: Node) -> ValueKind:
             return ValueKind.NUMBER
         case Binary(("+" | "-"), left, right):
             kinds = {kind_of(left), kind_of(right)}
-            return next(
-                (each for each in (ValueKind.TIME, ValueKind.NUMBER, ValueKind.TEXT) if each in kinds), ValueKind.ANY
-            )
+            strongest = (ValueKind.TIME, ValueKind.NUMBER, ValueKind.TEXT)
+            return next((kind for kind in strongest if kind in kinds), ValueKind.ANY)
         case Each(kind):
             return ValueKind.LIST if kind in ("filter", "map") else ValueKind.TRUTH
         case Items():
             return ValueKind.LIST
         case Call(name):
-            return _kind_of_call(name)
+            return _KINDS_OF_CALLS.get(name, ValueKind.ANY)
         case Variable(text):
             return ValueKind.TIME if text == NOW else ValueKind.ANY
         case Literal() | At() | Binary() | Choice() | Unary():
@@ -172,16 +174,6 @@ def reads_of(tree: Node) -> Reads:
     return Reads(frozenset(items), whole, of_missing, of_finite, measured, copies)
 
 
-def _kind_of_call(name: str) -> ValueKind:
-    if name in _NUMBERS:
-        return ValueKind.NUMBER
-    if name in _TRUTHS:
-        return ValueKind.TRUTH
-    if name in ("date", "duration"):
-        return ValueKind.TIME
-    return ValueKind.TEXT if name in ("string", "lower", "upper", "trim") else ValueKind.ANY
-
-
 class _Writer:
     def __init__(self, defaults: bool) -> None:
         self._defaults = defaults
@@ -201,9 +193,7 @@ class _Writer:
             case At(of, key):
                 return self._at(of, key)
             case Unary(sign, of):
-                if kind_of(of) not in (
-                    (ValueKind.TRUTH, ValueKind.ANY) if sign == "!" else (ValueKind.NUMBER, ValueKind.ANY)
-                ):
+                if kind_of(of) not in (ValueKind.TRUTH if sign == "!" else ValueKind.NUMBER, ValueKind.ANY):
                     raise ExpressionInvalid(f"has a {sign} before a value that it cannot stand before")
                 return f"{sign}{self.cel(of)}"
             case Binary(sign, left, right):
@@ -329,7 +319,7 @@ def _worked_out(node: Node) -> bool:
         case Choice(_, yes, no):
             return _worked_out(yes) or _worked_out(no)
         case (
-            Binary(("+" | "-" | "%" | "??"), _, _)
+            Binary(("%" | "??" | "+" | "-"), _, _)
             | Unary("-", _)
             | Call("abs" | "ceil" | "floor" | "round" | "default")
         ):

@@ -1,16 +1,23 @@
 """Reads a condition, in Argo Rollouts' expressions or in CEL, into one tree. Pure.
 
-Precedence is Argo's (expr): `||`, `&&`, comparisons and `in`, `+ -`, `* / %`, `!` and `not`, `-`, `??`. CEL has the same order.
+Both have the same words. Precedence is Argo's (expr): `||`, `&&`, comparisons and `in`, `+ -`, `* / %`, `!` and `not`, `-`, `??`.
+CEL has the same order.
 Source: https://expr-lang.org/docs/language-definition
 """
 
 from __future__ import annotations
 
+import re
+from enum import Enum, auto
+
+from msgspec import Struct
+
 from rollouts.errors import ExpressionInvalid
 from rollouts.metrics.expr_tree import At, Binary, Call, Choice, Each, Items, Literal, Node, Unary, Variable
-from rollouts.metrics.expr_words import Word, WordKind, words_of
 
 DEPTH_MAX = 32
+SOURCE_BYTES_MAX = 1_024
+WORDS_MAX = 200  # and no tree is deeper
 RESULT = "result"
 NOW = "now"
 
@@ -65,12 +72,95 @@ _INSTEAD = {
 }
 
 
+_WORD = re.compile(
+    r"""
+    (?P<space>\s+)
+    |(?P<number>(?:\d[\d_]*(?:\.\d[\d_]*)?|\.\d[\d_]*)(?:[eE][+-]?\d+)?(?![\w.]))
+    |(?P<name>[A-Za-z_]\w*)
+    |(?P<text>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`[^`]*`)
+    |(?P<sign>\?\?|\?\.|\*\*|\.\.|==|!=|<=|>=|&&|\|\||[-+*/%^<>!?:.,()\[\]{}\#|;=])
+    """,
+    re.VERBOSE | re.ASCII,
+)
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|.)", re.DOTALL)
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "a": "\a", "\\": "\\", "'": "'", '"': '"'}
+
+
+class WordKind(Enum):
+    """What a word is."""
+
+    NUMBER = auto()
+    TEXT = auto()
+    NAME = auto()
+    SIGN = auto()
+    END = auto()
+
+
+class Word(Struct, frozen=True):
+    """One word.
+
+    Args:
+        text: the text's own value for TEXT, without quotes and escapes.
+        at: its first character, from 1.
+    """
+
+    kind: WordKind
+    text: str
+    at: int
+
+
 def parsed(source: str) -> Node:
-    """The tree. Raises: ExpressionInvalid."""
-    reader = _Reader(words_of(source))
+    """The tree.
+
+    Raises: ExpressionInvalid. Here and in all modules of conditions its message says what to write, and has no part of the
+    condition in it: an argument that was filled in may be a secret.
+    """
+    reader = _Reader(_words_of(source))
     tree = reader.expression()
     reader.finish()
     return tree
+
+
+def _words_of(source: str) -> tuple[Word, ...]:
+    """The words, and END. Raises: ExpressionInvalid."""
+    if len(source.encode(errors="surrogatepass")) > SOURCE_BYTES_MAX:
+        raise ExpressionInvalid(f"has more than {SOURCE_BYTES_MAX} bytes")
+    found: list[Word] = []
+    at = 0
+    while at < len(source):
+        match = _WORD.match(source, at)
+        if match is None:
+            raise ExpressionInvalid(f"cannot be read at character {at + 1}")
+        where, at = at + 1, match.end()
+        match match.lastgroup:
+            case "number":
+                found.append(Word(WordKind.NUMBER, match[0].replace("_", ""), where))
+            case "name":
+                found.append(Word(WordKind.NAME, match[0], where))
+            case "text":
+                found.append(Word(WordKind.TEXT, _plain(match[0], where), where))
+            case "sign":
+                found.append(Word(WordKind.SIGN, match[0], where))
+            case _:
+                pass
+    if len(found) > WORDS_MAX:
+        raise ExpressionInvalid(f"has more than {WORDS_MAX} words and signs")
+    return (*found, Word(WordKind.END, "", len(source) + 1))
+
+
+def _plain(quoted: str, at: int) -> str:
+    if quoted[0] == "`":
+        return quoted[1:-1]
+
+    def character(found: re.Match[str]) -> str:
+        text = found[1]
+        if text[0] in "ux" and len(text) > 1:
+            return chr(int(text[1:], 16))
+        if text not in _ESCAPES:
+            raise ExpressionInvalid(f"has an escape that is not known in the text at character {at}")
+        return _ESCAPES[text]
+
+    return _ESCAPE.sub(character, quoted[1:-1])
 
 
 class _Reader:
@@ -78,14 +168,12 @@ class _Reader:
         self._words = words
         self._next = 0
         self._depth = 0
-        self._names: list[
-            tuple[str, str]
-        ] = []  # that CEL's calls give to elements, and ours for them, the innermost last
+        # Names that CEL's calls give to elements, and ours for them, the innermost last.
+        self._names: list[tuple[str, str]] = []
         self._elements: list[str] = []  # those of them that `#` means
         self._made = 0
 
     def finish(self) -> None:
-        """Nothing may follow."""
         if self._word.kind is not WordKind.END:
             raise self._refused()
 

@@ -80,12 +80,14 @@ def figures_measured(found: FiguresFound, condition: MetricCondition, asked: Loo
                 message=f"waits for evidence: {found.why}",
             )
         found = NoEvidence(found.why)
-    measurement = measured(
-        _evidence(found, condition), _of_samples(condition), started_at_s=asked.started_at_s, finished_at_s=asked.now_s
-    )
+    # `minSamples` counts pods or series here, not names.
+    with_names = replace(condition, min_samples=min(1, condition.min_samples))
+    evidence = _evidence(found, condition)
+    measurement = measured(evidence, with_names, started_at_s=asked.started_at_s, finished_at_s=asked.now_s)
     if isinstance(found, NoEvidence):
         return measurement
-    return replace(measurement, value=_text(found), samples=found.samples)
+    value = " ".join(f"{name}={_told(number)}" for name, number in found.values.items())
+    return replace(measurement, value=value, samples=found.samples)
 
 
 def _evidence(found: Figures | NoEvidence, condition: MetricCondition) -> MetricData:
@@ -98,15 +100,6 @@ def _evidence(found: Figures | NoEvidence, condition: MetricCondition) -> Metric
         if re.search(rf"\b{re.escape(name)}\b", read):
             return NoEvidence(why)
     return document(dict(found.values))
-
-
-def _of_samples(condition: MetricCondition) -> MetricCondition:
-    """The condition, with enough samples: `minSamples` counts pods or series here, not names."""
-    return replace(condition, min_samples=min(1, condition.min_samples))
-
-
-def _text(found: Figures) -> str:
-    return " ".join(f"{name}={_told(value)}" for name, value in found.values.items())
 
 
 def _told(value: float | bool) -> str:

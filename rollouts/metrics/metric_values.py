@@ -6,14 +6,12 @@ Source: kubernetes, staging/src/k8s.io/metrics/pkg/apis/custom_metrics and exter
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct
 
-from rollouts.metrics.lists import ListedPart, decoded
-from rollouts.metrics.quantities import quantity
-from rollouts.metrics.times import time_s
+from rollouts.metrics.kubernetes_values import ListedPart, decoded, quantity, time_s
+from rollouts.objects import path_segment
 
 CUSTOM_GROUP = "custom.metrics.k8s.io"
 CUSTOM_VERSIONS = ("v1beta2", "v1beta1")
@@ -43,13 +41,13 @@ def custom_path(version: str, namespace: str, resource: str, name: str, metric: 
     Args:
         resource: plural, with its group if it has one: `pods`, `ingresses.networking.k8s.io`.
     """
-    parts = (each if each == ALL_OBJECTS else _part(each) for each in (namespace, resource, name, metric))
+    parts = (part if part == ALL_OBJECTS else path_segment(part) for part in (namespace, resource, name, metric))
     return f"/apis/{CUSTOM_GROUP}/{version}/namespaces/{'/'.join(parts)}"
 
 
 def external_path(namespace: str, metric: str) -> str:
     """URL path of an external metric; percent-encoded."""
-    return f"/apis/{EXTERNAL_GROUP}/{EXTERNAL_VERSION}/namespaces/{_part(namespace)}/{_part(metric)}"
+    return f"/apis/{EXTERNAL_GROUP}/{EXTERNAL_VERSION}/namespaces/{path_segment(namespace)}/{path_segment(metric)}"
 
 
 def metric_values(body: bytes) -> tuple[MetricValue, ...]:
@@ -105,8 +103,3 @@ def _value(item: object) -> MetricValue:
         value=quantity(item.get("value")),
         at_s=time_s(item.get("timestamp")),
     )
-
-
-def _part(name: str) -> str:
-    """One segment of a path. Source: RFC 3986, section 5.2.4 (the segments `.` and `..` have a meaning of their own)."""
-    return quote(name, safe="") if name.strip(".") else name.replace(".", "%2E")

@@ -6,7 +6,7 @@ Source: https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -14,8 +14,8 @@ from msgspec import Struct
 from rollouts.core.analysis.measurement import Measurement
 from rollouts.core.analysis.source import PodEvidence
 from rollouts.core.model.analysis import AnalysisPhase
-from rollouts.metrics.times import time_s
-from rollouts.objects import Manifest
+from rollouts.metrics.kubernetes_values import time_s
+from rollouts.objects import Manifest, mapping
 
 OUT_OF_MEMORY = "OOMKilled"
 WAITS_IN_VAIN = (
@@ -69,17 +69,21 @@ class PodSeen(Struct, frozen=True, kw_only=True):
 
 def pod_seen(pod: Manifest) -> PodSeen:
     """What a pod shows; whatever is missing or of a strange type is not ready, and no restart."""
-    metadata, status = _object(pod.get("metadata")), _object(pod.get("status"))
-    conditions = [each for each in _objects(status.get("conditions")) if each.get("type") == "Ready"]
+    metadata, status = mapping(pod.get("metadata")), mapping(pod.get("status"))
+    conditions = _objects(status.get("conditions"))
     created_s = time_s(metadata.get("creationTimestamp"))
     containers = tuple(map(_container, _objects(status.get("containerStatuses"))))
-    over = status.get("phase") in OVER
+    over_at_s = None
+    if status.get("phase") in OVER:  # the latest time that it shows; infinity without one, so that it counts
+        changed = (time_s(condition.get("lastTransitionTime")) for condition in conditions)
+        times = (created_s, *changed, *(container.ended_at_s for container in containers))
+        over_at_s = max((at_s for at_s in times if at_s is not None), default=math.inf)
     return PodSeen(
-        ready=any(each.get("status") == "True" for each in conditions),
+        ready=any(condition.get("type") == "Ready" and condition.get("status") == "True" for condition in conditions),
         leaves=bool(metadata.get("deletionTimestamp")),
         created_at_s=-math.inf if created_s is None else created_s,
         containers=containers,
-        over_at_s=_over_at_s(status, containers, created_s) if over else None,
+        over_at_s=over_at_s,
     )
 
 
@@ -95,16 +99,20 @@ def pods_measured(
         pods: of the revision, all of them; one that was over before the run began says nothing about it.
         since_s: when the run began, seconds since 1970.
     """
-    seen = tuple(each for each in pods if each.over_at_s is None or each.over_at_s >= since_s)
+    seen = tuple(pod for pod in pods if pod.over_at_s is None or pod.over_at_s >= since_s)
     counted = [
-        (pod, each)
+        (pod, container)
         for pod in seen
-        for each in pod.containers
-        if not source.containers or each.name in source.containers
+        for container in pod.containers
+        if not source.containers or container.name in source.containers
     ]
-    restarts = sum(_restarts(pod, each, since_s) for pod, each in counted)
-    serving = [each for each in seen if not each.leaves]
-    ready = sum(each.ready for each in serving)
+    restarts = sum(
+        container.restarts
+        for pod, container in counted
+        if pod.created_at_s >= since_s or _has_ended(container, since_s)
+    )
+    serving = [pod for pod in seen if not pod.leaves]
+    ready = sum(pod.ready for pod in serving)
     phase, message = _verdict(source, [each for _, each in counted], restarts, ready, len(serving), since_s)
     return Measurement(
         phase=phase,
@@ -119,7 +127,7 @@ def pods_measured(
 def _verdict(
     source: PodEvidence, containers: list[Container], restarts: int, ready: int, serving: int, since_s: float
 ) -> tuple[AnalysisPhase, str]:
-    killed = [each for each in containers if each.killed_for_memory and _since(each, since_s)]
+    killed = [each for each in containers if each.killed_for_memory and _has_ended(each, since_s)]
     if killed:
         return AnalysisPhase.FAILED, f"{len(killed)} containers were killed for memory"
     waiting = sorted({each.waits for each in containers if each.waits in WAITS_IN_VAIN})
@@ -136,26 +144,15 @@ def _verdict(
     return AnalysisPhase.SUCCESSFUL, ""
 
 
-def _restarts(pod: PodSeen, container: Container, since_s: float) -> int:
-    return container.restarts if pod.created_at_s >= since_s or _since(container, since_s) else 0
-
-
-def _since(container: Container, since_s: float) -> bool:
+def _has_ended(container: Container, since_s: float) -> bool:
     return container.ended_at_s is not None and container.ended_at_s >= since_s
 
 
-def _over_at_s(status: dict[str, Any], containers: Iterable[Container], created_s: float | None) -> float:
-    """The latest time that the pod shows; infinity without one, so that it counts."""
-    changed = (time_s(each.get("lastTransitionTime")) for each in _objects(status.get("conditions")))
-    times = (created_s, *changed, *(each.ended_at_s for each in containers))
-    return max((at_s for at_s in times if at_s is not None), default=math.inf)
-
-
-def _container(status: dict[str, Any]) -> Container:
-    state, last = _object(status.get("state")), _object(status.get("lastState"))
-    ends = [each for each in (_object(state.get("terminated")), _object(last.get("terminated"))) if each]
+def _container(status: Mapping[str, Any]) -> Container:
+    state, last = mapping(status.get("state")), mapping(status.get("lastState"))
+    ends = [each for each in (mapping(state.get("terminated")), mapping(last.get("terminated"))) if each]
     times = [at_s for each in ends if (at_s := time_s(each.get("finishedAt"))) is not None]
-    restarts, waits = status.get("restartCount"), _object(state.get("waiting")).get("reason")
+    restarts, waits = status.get("restartCount"), mapping(state.get("waiting")).get("reason")
     return Container(
         name=str(status.get("name", "")),
         restarts=restarts if isinstance(restarts, int) and restarts >= 0 else 0,
@@ -165,9 +162,5 @@ def _container(status: dict[str, Any]) -> Container:
     )
 
 
-def _object(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _objects(value: object) -> Iterator[dict[str, Any]]:
-    yield from (each for each in value if isinstance(each, dict)) if isinstance(value, list) else ()
+def _objects(value: object) -> list[Mapping[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

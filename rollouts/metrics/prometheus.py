@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
@@ -18,10 +18,10 @@ from msgspec import Struct
 from rollouts.core.analysis.source import DEFAULT_ENDPOINT, PrometheusQuery
 from rollouts.errors import ExpressionFailed, ExpressionInvalid
 from rollouts.metrics.conditions import moment_s
+from rollouts.metrics.kubernetes_values import FUTURE_S, json_of
 from rollouts.metrics.request_headers import header_problem, sent
 from rollouts.metrics.requests import HttpAnswer, HttpRequest, MetricEndpoint, Window, origin_of
 from rollouts.metrics.samples import Absence, NoEvidence, Numbers, ResultShape, Sample
-from rollouts.metrics.times import FUTURE_S
 from rollouts.secret import Secret
 
 QUERY_PATH = "/api/v1/query"
@@ -109,7 +109,7 @@ def request_of(query: PrometheusQuery, endpoint: MetricEndpoint, window: Window)
 def data_of(answer: HttpAnswer, _query: PrometheusQuery, window: Window) -> Numbers | NoEvidence:
     """The numbers that a query gave. Raises: nothing."""
     try:
-        said = _answer(answer.body)
+        said = json_of(answer.body, _Answer)
         if said.status != "success" or said.data is None or answer.status != 200:
             return NoEvidence(_refusal(said, answer.status), Absence.ERROR)
         found = _numbers(said, said.data)
@@ -125,7 +125,7 @@ def series_of(body: bytes) -> tuple[tuple[Series, ...] | None, str]:
 
     Raises: msgspec.DecodeError when it is no answer of Prometheus'.
     """
-    answer = _answer(body)
+    answer = json_of(body, _Answer)
     if (problem := _problem(answer)) or answer.data is None:
         return None, problem
     if answer.data.result_type != "matrix":
@@ -144,7 +144,7 @@ def in_flight(body: bytes) -> tuple[int | None, str]:
 
     Raises: msgspec.DecodeError when it is no answer of Prometheus'.
     """
-    answer = _answer(body)
+    answer = json_of(body, _Answer)
     if (problem := _problem(answer)) or answer.data is None:
         return None, problem
     if answer.data.result_type not in ("scalar", "vector"):
@@ -164,44 +164,33 @@ def in_flight(body: bytes) -> tuple[int | None, str]:
     return math.ceil(value), ""
 
 
-def _answer(body: bytes) -> _Answer:
-    """Raises: msgspec.DecodeError."""
-    try:
-        return msgspec.json.decode(body, type=_Answer)
-    except (RecursionError, UnicodeDecodeError) as error:
-        raise msgspec.DecodeError("no JSON that can be read") from error
-
-
 def _numbers(answer: _Answer, data: _Data) -> Numbers | NoEvidence:
     """Raises: msgspec.ValidationError."""
-    warnings = tuple(answer.warnings or ())
+    samples: list[Sample] = []
+    series: Sequence[_Item | _Samples] = ()
     match data.result_type:
         case "scalar":
             at_s, value = msgspec.convert(data.result, type=tuple[float, str])
-            return _checked(ResultShape.SCALAR, ((Sample(_number(value), at_s),)), (), warnings)
+            samples = [Sample(_number(value), at_s)]
         case "vector":
-            items = msgspec.convert(data.result, type=list[_Item])
-            if any(each.value is None for each in items):
+            series = items = msgspec.convert(data.result, type=list[_Item])
+            if any(item.value is None for item in items):
                 return NoEvidence("the query returned histograms, not numbers")
-            values = [each.value for each in items if each.value is not None]
-            found = tuple(Sample(_number(value), at_s, place) for place, (at_s, value) in enumerate(values))
-            return _checked(ResultShape.VECTOR, found, tuple(each.metric for each in items), warnings)
+            values = [item.value for item in items if item.value is not None]
+            samples = [Sample(_number(value), at_s, place) for place, (at_s, value) in enumerate(values)]
         case "matrix":
-            series = msgspec.convert(data.result, type=list[_Samples])
-            if any(each.histograms for each in series):
+            series = ranges = msgspec.convert(data.result, type=list[_Samples])
+            if any(found.histograms for found in ranges):
                 return NoEvidence("the query returned histograms, not numbers")
-            found = tuple(
-                Sample(_number(value), at_s, place) for place, each in enumerate(series) for at_s, value in each.values
-            )
-            return _checked(ResultShape.MATRIX, found, tuple(each.metric for each in series), warnings)
+            samples = [
+                Sample(_number(value), at_s, place)
+                for place, found in enumerate(ranges)
+                for at_s, value in found.values
+            ]
         case _:
             return NoEvidence(f"the query returned a {_type(data)}, not numbers")
-
-
-def _checked(
-    shape: ResultShape, samples: tuple[Sample, ...], metrics: tuple[dict[str, str], ...], warnings: tuple[str, ...]
-) -> Numbers:
-    return Numbers(shape, samples, tuple(tuple(sorted(each.items())) for each in metrics), warnings)
+    labels = tuple(tuple(sorted(found.metric.items())) for found in series)
+    return Numbers(ResultShape(data.result_type), tuple(samples), labels, tuple(answer.warnings or ()))
 
 
 def _number(text: str) -> float:

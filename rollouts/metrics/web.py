@@ -7,13 +7,15 @@ Source: https://argo-rollouts.readthedocs.io/en/stable/analysis/web/
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, TypeAlias
 
 import msgspec
 
 from rollouts.core.analysis.source import WebQuery
 from rollouts.errors import ExpressionFailed, ExpressionInvalid
-from rollouts.metrics.json_path import json_path, part_of
 from rollouts.metrics.request_headers import header_problem, sent
 from rollouts.metrics.requests import HttpAnswer, HttpRequest, MetricEndpoint, Window
 from rollouts.metrics.samples import Absence, Document, NoEvidence, document
@@ -23,6 +25,21 @@ BODY_MAX_BYTES = 65_536
 TEXT_MAX_BYTES = 4_096
 
 _BEGIN_JSON = (b"{", b"[", b'"')
+
+PATH_MAX = 1_024
+SEGMENTS_MAX = 32
+
+Path: TypeAlias = tuple[str | int, ...]
+
+_SEGMENT = re.compile(
+    r"""\.(?P<name>(?:[\w@$/:-]|\\.)+)
+    |\[\s*(?P<place>-?\d{1,6})\s*\]
+    |\[\s*'(?P<single>(?:[^'\\]|\\.)*)'\s*\]
+    |\[\s*"(?P<double>(?:[^"\\]|\\.)*)"\s*\]""",
+    re.VERBOSE,
+)
+_SEVERAL = re.compile(r"\*|\.\.|\?\(|\[[^'\"\[\]:,]*[:,]")
+_ESCAPED = re.compile(r"\\(.)")
 
 
 def endpoint_of(source: WebQuery, declared: Mapping[str, MetricEndpoint]) -> MetricEndpoint | NoEvidence:
@@ -102,3 +119,51 @@ def _text(answer: HttpAnswer, body: bytes, source: WebQuery) -> Document | NoEvi
     if len(body) > TEXT_MAX_BYTES or "\0" in text:
         return NoEvidence(f"the answer is no JSON, and no text of at most {TEXT_MAX_BYTES} bytes", Absence.ERROR)
     return Document(text)
+
+
+@lru_cache(maxsize=512)
+def json_path(source: str) -> Path:
+    """Which members and items of a JSON answer to go through: of kubectl's JSONPath what names one value.
+
+    `{$.data.items[0]['p99']}`; without the braces it means the same. What may name several values (`*`, `..`, `[?()]`, `[0:2]`)
+    is refused: Argo Rollouts takes the first of them, and which one that is is chance.
+    Source: https://kubernetes.io/docs/reference/kubectl/jsonpath/
+
+    Raises: ExpressionInvalid, with words that have no part of it.
+    """
+    text = source.strip()
+    if len(text) > PATH_MAX:
+        raise ExpressionInvalid(f"must have at most {PATH_MAX} characters")
+    if text.startswith("{") and text.endswith("}"):
+        text = text[1:-1].strip()
+    text = text.removeprefix("$").removeprefix("@")
+    found: list[str | int] = []
+    at = 0
+    while at < len(text):
+        match = _SEGMENT.match(text, at)
+        if match is None:
+            if _SEVERAL.search(text, at):
+                raise ExpressionInvalid("may name several values: name one, such as {$.data[0].value}")
+            raise ExpressionInvalid(f"cannot be read at its character {at + 1} after $: write {{$.data.value}}")
+        at = match.end()
+        if match["place"] is not None:
+            found.append(int(match["place"]))
+        else:
+            name = next(each for each in (match["name"], match["single"], match["double"]) if each is not None)
+            found.append(_ESCAPED.sub(r"\1", name))
+    if len(found) > SEGMENTS_MAX:
+        raise ExpressionInvalid(f"must have at most {SEGMENTS_MAX} members and items")
+    return tuple(found)
+
+
+def part_of(value: Any, path: Path) -> Any:
+    """The value there. Raises: ExpressionFailed when there is none."""
+    for depth, each in enumerate(path, start=1):
+        match value, each:
+            case dict(), str() if each in value:
+                value = value[each]
+            case list(), int() if -len(value) <= each < len(value):
+                value = value[each]
+            case _:
+                raise ExpressionFailed(f"there is nothing at its part {depth} of {len(path)}")
+    return value

@@ -13,19 +13,19 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from rollouts.core.model.traffic import MatchKind, TextMatch
+from rollouts.metrics.kubernetes_values import json_of
 from rollouts.ports import LiveQuestion
 from rollouts.probes.verdict import Entry, FiledRules, Judgement, RequestCondition, judged
 from rollouts.traffic.alb.rules import HOST, USE_ANNOTATION
 
 RESOURCE_TAG = "ingress.k8s.aws/resource"
 SERVICE_LABEL = "kubernetes.io/service-name"
-_Form = TypeVar("_Form")
 _HEALTHY = "healthy"
 _DRAINING = "draining"
 _INITIAL = "initial"
@@ -77,7 +77,6 @@ def bound_groups(listing: bytes, question: LiveQuestion) -> tuple[TargetGroup, .
     Raises: msgspec.DecodeError.
     """
     pair = (question.stable_service, question.canary_service)
-    found = (each.spec for each in _decoded(listing, _Bindings).items)
     return tuple(
         TargetGroup(
             arn=spec.target_group_arn,
@@ -86,7 +85,7 @@ def bound_groups(listing: bytes, question: LiveQuestion) -> tuple[TargetGroup, .
             ipv6=spec.ip_address_type == "ipv6",
             shared=spec.multi_cluster_target_group,
         )
-        for spec in found
+        for spec in (binding.spec for binding in json_of(listing, _Bindings).items)
         if spec.service_ref.name in pair and spec.target_group_arn
     )
 
@@ -127,21 +126,32 @@ def judged_targets(group: TargetGroup, health: Iterable[Mapping[str, Any]], endp
     Args:
         health: the answer of DescribeTargetHealth.
     """
-    states = dict(_states(health))
+    found = [
+        (_plain(target.get("Target", {}).get("Id", "")), _State(told.get("State", "unknown"), told.get("Reason", "")))
+        for target in health
+        for told in (target.get("TargetHealth", {}),)
+    ]
+    # For a target with several ports the worst state counts, and draining only if there is no other.
+    states = dict(sorted(found, key=lambda entry: (entry[1].name != _DRAINING, entry[1].name != _HEALTHY)))
     if not group.by_address:
-        return _judged_nodes(group, states)
-    if not endpoints.ready:
+        problems = [f"{target} is {state}" for target, state in sorted(states.items()) if state.name == _INITIAL]
+        if not problems and all(state.name != _HEALTHY for state in states.values()):
+            problems = [f"none of its {len(states)} targets is healthy"]
+    elif endpoints.ready:
+        problems = list(_address_problems(group, states, endpoints))
+    else:
         return Judgement(False, f"Service {group.service} has no ready endpoint for {group.name}")
-    missing = _State("not registered")
-    found = {address: states.get(address, missing) for address in sorted(endpoints.ready)}
-    problems = [f"{address} is {state}" for address, state in found.items() if state.name != _HEALTHY]
-    if not group.shared:
-        problems += [
-            f"{address} is not an endpoint and is still registered"
-            for address, state in sorted(states.items())
-            if address not in endpoints.known and state.name != _DRAINING
-        ]
     return Judgement(not problems, f"{group.name} of Service {group.service}: {_few(problems)}" if problems else "")
+
+
+def _address_problems(group: TargetGroup, states: Mapping[str, _State], endpoints: Endpoints) -> Iterator[str]:
+    for address in sorted(endpoints.ready):
+        state = states.get(address, _State("not registered"))
+        if state.name != _HEALTHY:
+            yield f"{address} is {state}"
+    for address, state in sorted(states.items()):
+        if not group.shared and address not in endpoints.known and state.name != _DRAINING:
+            yield f"{address} is not an endpoint and is still registered"
 
 
 def endpoints_of(listing: bytes, group: TargetGroup) -> Endpoints:
@@ -153,23 +163,18 @@ def endpoints_of(listing: bytes, group: TargetGroup) -> Endpoints:
     Raises: msgspec.DecodeError.
     """
     family = "IPv6" if group.ipv6 else "IPv4"
-    slices = _decoded(listing, _Slices).items
-    found = [
-        (_plain(address), each.conditions.ready is not False)
-        for one in slices
-        if one.address_type == family and one.metadata.labels.get(SERVICE_LABEL) == group.service
-        for each in one.endpoints or ()
-        for address in each.addresses[:1]  # the API says that consumers ignore the others
-    ]
-    return Endpoints(frozenset(address for address, ready in found if ready), frozenset(each for each, _ in found))
-
-
-def _decoded(listing: bytes, form: type[_Form]) -> _Form:
-    """Raises: msgspec.DecodeError."""
-    try:
-        return msgspec.json.decode(listing, type=form)
-    except (RecursionError, UnicodeDecodeError) as error:
-        raise msgspec.DecodeError("no JSON that can be read") from error
+    ready: set[str] = set()
+    known: set[str] = set()
+    for endpoint_slice in json_of(listing, _Slices).items:
+        service = endpoint_slice.metadata.labels.get(SERVICE_LABEL)
+        if endpoint_slice.address_type != family or service != group.service:
+            continue
+        for endpoint in endpoint_slice.endpoints or ():
+            addresses = set(map(_plain, endpoint.addresses[:1]))  # the API says that consumers ignore the others
+            known |= addresses
+            if endpoint.conditions.ready is not False:
+                ready |= addresses
+    return Endpoints(frozenset(ready), frozenset(known))
 
 
 class _State(Struct, frozen=True):
@@ -253,28 +258,6 @@ def _leads_there_directly(question: LiveQuestion) -> bool:
             if service.get("name") == question.stable_service and port != USE_ANNOTATION:
                 return True
     return False
-
-
-def _judged_nodes(group: TargetGroup, states: Mapping[str, _State]) -> Judgement:
-    coming = [f"{target} is {state}" for target, state in sorted(states.items()) if state.name == _INITIAL]
-    if coming:
-        return Judgement(False, f"{group.name} of Service {group.service}: {_few(coming)}")
-    if not any(state.name == _HEALTHY for state in states.values()):
-        return Judgement(
-            False, f"{group.name} of Service {group.service}: none of its {len(states)} targets is healthy"
-        )
-    return Judgement(True)
-
-
-def _states(health: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, _State]]:
-    """States by target. For a target with several ports the worst state counts, and draining only if there is no other."""
-    found = [
-        (_plain(each.get("Target", {}).get("Id", "")), _State(told.get("State", "unknown"), told.get("Reason", "")))
-        for each in health
-        for told in (each.get("TargetHealth", {}),)
-    ]
-    # The last state of an address counts.
-    yield from sorted(found, key=lambda each: (each[1].name != _DRAINING, each[1].name != _HEALTHY))
 
 
 def _plain(address: str) -> str:

@@ -46,7 +46,7 @@ class Asker:
         if url.lower().startswith("https:") and not self._tls:
             raise ValueError(f"{url} is asked without certificates")
         found = await replicas(url, self._resolve, rules=ADMINISTRATORS, deadline_s=deadline_s)
-        return tuple(replace(each, base=each.base.rstrip("/")) for each in found)
+        return tuple(replace(replica, base=replica.base.rstrip("/")) for replica in found)
 
     async def get(self, replica: Replica, path: str, *, deadline_s: float, most_bytes: int | None = None) -> bytes:
         """The body of a 200 answer; `path` includes the query. A body over `most_bytes`, or BODY_MAX_BYTES, counts as no answer.
@@ -65,12 +65,8 @@ class Asker:
         except Unanswered as exc:
             if isinstance(why := exc.__cause__, httpx.HTTPError | httpx.InvalidURL):
                 # Its text may have parts of the answer in it, and the message ends in a status.
-                log.info(
-                    "question_unanswered",
-                    address=replica.display_name,
-                    error=type(why).__name__,
-                    why=str(why)[:_LOGGED],
-                )
+                error = type(why).__name__
+                log.info("question_unanswered", address=replica.display_name, error=error, why=str(why)[:_LOGGED])
             raise
         if received.status != _OK:
             raise Unanswered(f"{replica.display_name}: answers {received.status}")

@@ -98,7 +98,11 @@ def side_of(counters: Counters, labels: Mapping[str, str], question: LiveQuestio
             sides = {stable: SentTo.STABLE, canary: SentTo.CANARY}
             return sides.get(labels.get("destination_service_name", ""))
         case Counters.NGINX:
-            return _side_of_ingress(labels, question)
+            if _own(labels, "namespace") != namespace or labels.get("ingress") != question.route.name:
+                return None
+            if labels.get("canary", "") not in ("", "-"):
+                return SentTo.CANARY  # an Ingress has one canary, which is ours
+            return SentTo.STABLE if _own(labels, "service") == stable else None
         case Counters.TRAEFIK:
             name = _own(labels, "service")
             if (found := side_of_service(name, question)) is not None:
@@ -106,15 +110,6 @@ def side_of(counters: Counters, labels: Mapping[str, str], question: LiveQuestio
             return SentTo.UNKNOWN if f"{namespace}-{canary}-" in name else None
         case never:
             assert_never(never)
-
-
-def _side_of_ingress(labels: Mapping[str, str], question: LiveQuestion) -> SentTo | None:
-    (namespace, stable), _ = question.pair
-    if _own(labels, "namespace") != namespace or labels.get("ingress") != question.route.name:
-        return None
-    if labels.get("canary", "") not in ("", "-"):
-        return SentTo.CANARY  # an Ingress has one canary, which is ours
-    return SentTo.STABLE if _own(labels, "service") == stable else None
 
 
 def _own(labels: Mapping[str, str], name: str) -> str:

@@ -16,7 +16,7 @@ way count as the route's, so the share then differs from the wanted one.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise
 
@@ -25,7 +25,7 @@ from msgspec import Struct
 from rollouts.metrics.prometheus import Series
 from rollouts.ports import LiveQuestion
 from rollouts.probes.counter_series import Counters, SentTo, side_of
-from rollouts.probes.verdict import Judgement
+from rollouts.probes.verdict import Judgement, percent_of
 
 SKEW_S = 5.0
 """Requests count from this time after the write: clocks differ, and no proxy needs to be quicker."""
@@ -105,10 +105,10 @@ def judged_by_requests(
         if latest is None:
             few += proxy.intervals
         elif not _follows(latest, share):
-            wrong.append(f"{proxy.name} gave the canary {_told(latest)}, not {_percent(share)}")
+            wrong.append(f"{proxy.name} gave the canary {_told(latest)}, not {percent_of(share)}")
     together = _latest(few, needed)
     if together is not None and not _follows(together, share):
-        wrong.append(f"the proxies with few requests gave the canary {_told(together)}, not {_percent(share)}")
+        wrong.append(f"the proxies with few requests gave the canary {_told(together)}, not {percent_of(share)}")
     wrong += [] if share not in (0, 1) else _strays(busy, share)
     if wrong:
         return Judgement(False, "; ".join(dict.fromkeys(wrong[:_SHOWN])))
@@ -220,12 +220,12 @@ def _follows(counted: _Interval, share: Fraction) -> bool:
     return abs(counted.canary - counted.total * wanted) < band
 
 
-def _strays(proxies: Iterable[_Counted], share: Fraction) -> Iterable[str]:
+def _strays(proxies: Iterable[_Counted], share: Fraction) -> Iterator[str]:
     """Proxies that sent any request to the Service that gets none, in their latest interval."""
-    for each in proxies:
-        last = each.intervals[-1]
+    for proxy in proxies:
+        last = proxy.intervals[-1]
         if not _follows(last, share):
-            yield f"{each.name} gave the canary {_told(last)}, not {_percent(share)}"
+            yield f"{proxy.name} gave the canary {_told(last)}, not {percent_of(share)}"
 
 
 def _nothing(why: str) -> Judgement:
@@ -234,7 +234,3 @@ def _nothing(why: str) -> Judgement:
 
 def _told(counted: _Interval) -> str:
     return f"{100 * counted.canary / counted.total:.3g} % of {counted.total:g} requests"
-
-
-def _percent(share: Fraction) -> str:
-    return f"{100 * share.numerator / share.denominator:g} %"

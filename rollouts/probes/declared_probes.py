@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING
 
 from rollouts.core.model.traffic import Acceptance, Answer, LiveSeen, VerifiedBy
 from rollouts.errors import CallEnded, ExpressionFailed, SettingsInvalid, Unanswered
@@ -52,20 +52,23 @@ class DeclaredProbes:
             verdicts = [Acceptance(Answer.UNKNOWN, f"no answer within {deadline_s:g} s")]
         except (CallEnded, ExpressionFailed, SettingsInvalid, Unanswered) as exc:
             verdicts = [Acceptance(Answer.UNKNOWN, str(exc))]
-        bad = [each for each in verdicts if each.answer is not Answer.YES]
+        bad = [verdict for verdict in verdicts if verdict.answer is not Answer.YES]
         return LiveSeen(
             at_s=at_s,
             resource_version=question.resource_version,
             live=not bad,
             by=VerifiedBy.CONFIG,
-            message="; ".join(_told(each) for each in bad[:_SHOWN]),
-            evidence=not bad or any(each.answer is Answer.NO for each in bad),
+            message="; ".join(
+                f"unknown: {verdict.message}" if verdict.answer is Answer.UNKNOWN else verdict.message
+                for verdict in bad[:_SHOWN]
+            ),
+            evidence=not bad or any(verdict.answer is Answer.NO for verdict in bad),
         )
 
     async def aclose(self) -> None:
         """Closes connections; safe to call twice."""
-        for each in self._askers.values():
-            await each.aclose()
+        for asker in self._askers.values():
+            await asker.aclose()
 
     async def _asked(self, probe: DeclaredProbe, question: LiveQuestion, deadline_s: float) -> list[Acceptance]:
         """One verdict for each address. Raises: CallEnded; ExpressionFailed; SettingsInvalid; Unanswered."""
@@ -73,9 +76,14 @@ class DeclaredProbes:
             raise Unanswered(f"the controller has not read {question.route} yet")
         user, tenant = question.objects[0], question.route.namespace
         path = await self._bounded.call(probe.path_of, user, tenant=tenant)
-        asker = self._asker(tls=probe.url.startswith("https:"))
+        tls = probe.url.startswith("https:")
+        if tls not in self._askers:
+            from rollouts.probes.asker import Asker  # noqa: PLC0415 - httpx costs 5 MiB, so only when it is needed
 
-        async def one(replica: Replica) -> Acceptance:
+            self._askers[tls] = Asker(tls=tls, ca_file=self._ca_file if tls else None)
+        asker = self._askers[tls]
+
+        async def verdict_of(replica: Replica) -> Acceptance:
             try:
                 answer = await asker.get(replica, path, deadline_s=deadline_s, most_bytes=ANSWER_MAX_BYTES)
             except Unanswered as exc:
@@ -85,21 +93,4 @@ class DeclaredProbes:
             return Acceptance(found.answer, f"{replica.display_name}: {found.message}" if found.message else "")
 
         replicas = await asker.replicas(probe.url, deadline_s=deadline_s)
-        return list(await asyncio.gather(*map(one, replicas)))
-
-    def _asker(self, *, tls: bool) -> Asker:
-        from rollouts.probes.asker import Asker  # noqa: PLC0415 - httpx costs 5 MiB, so only when it is needed
-
-        if tls not in self._askers:
-            self._askers[tls] = Asker(tls=tls, ca_file=self._ca_file if tls else None)
-        return self._askers[tls]
-
-
-def _told(verdict: Acceptance) -> str:
-    match verdict.answer:
-        case Answer.UNKNOWN:
-            return f"unknown: {verdict.message}"
-        case Answer.YES | Answer.NO:
-            return verdict.message
-        case never:
-            assert_never(never)
+        return list(await asyncio.gather(*map(verdict_of, replicas)))

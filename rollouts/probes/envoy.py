@@ -57,7 +57,8 @@ def live_share(routes: bytes, endpoints: bytes, question: LiveQuestion) -> Judge
 
     Raises: msgspec.DecodeError when a body is not such a dump.
     """
-    assignments = _assignments(endpoints)
+    dump = msgspec.json.decode(endpoints or b"{}", type=_EndpointDump)
+    assignments = {found.endpoint_config.cluster_name: found.endpoint_config for found in dump.configs}
     return judged(list(_entries(routes, assignments, question)), question.split, question.rules)
 
 
@@ -69,35 +70,26 @@ def service_of_cluster(cluster: str) -> NamespacedService | None:
     return (parts[0], parts[1]) if len(parts) == _PARTS and all(parts) else None
 
 
-def _assignments(endpoints: bytes) -> dict[str, _Assignment]:
-    dump = msgspec.json.decode(endpoints or b"{}", type=_EndpointDump)
-    return {each.endpoint_config.cluster_name: each.endpoint_config for each in dump.configs}
-
-
 def _entries(routes: bytes, assignments: Mapping[str, _Assignment], question: LiveQuestion) -> Iterator[Entry]:
     dump = msgspec.json.decode(routes, type=_RouteDump)
-    for config in (each.route_config for each in dump.configs):
-        for host in config.virtual_hosts:
-            for index, route in enumerate(host.routes):
-                where = route.name or f"route {index} of {config.name}/{host.name}"
-                ours = _is_of(route, question)
-                if ours is False:
-                    continue
-                entry = _entry(route, assignments, question, where=where, group=config.name)
-                touches = entry.canary > 0 or entry.stable > 0 or entry.mirror_percents
-                if ours or touches:
-                    yield entry
-
-
-def _is_of(route: _Route, question: LiveQuestion) -> bool | None:
-    """Whether the entry was made from the route of the question; None when it does not show its origin."""
-    if (origin := _origin(route)) is None:
-        return None
-    return origin[0] == question.route.namespace and origin[1] in question.names
+    for config in (found.route_config for found in dump.configs):
+        routes_of_config = (
+            (route, route.name or f"route {index} of {config.name}/{host.name}")
+            for host in config.virtual_hosts
+            for index, route in enumerate(host.routes)
+        )
+        for route, where in routes_of_config:
+            origin = _origin(route)
+            ours = origin is not None and origin[0] == question.route.namespace and origin[1] in question.names
+            if origin is not None and not ours:
+                continue
+            entry = _entry(route, assignments, question, where=where, group=config.name)
+            if ours or entry.canary > 0 or entry.stable > 0 or entry.mirror_percents:
+                yield entry
 
 
 def _origin(route: _Route) -> NamespacedService | None:
-    """Namespace and name of the object that the entry was made from."""
+    """Namespace and name of the object that the entry was made from; None when it does not show that."""
     for known in (route.metadata.filter_metadata.get(each) for each in ("envoy-gateway", "envoy.access_loggers.file")):
         if known is None:
             continue
@@ -115,16 +107,20 @@ def _entry(
 ) -> Entry:
     stable, canary = question.pair
     weights: dict[NamespacedService | None, Fraction] = {}
-    for cluster, weight in _clusters(route):
+    action = route.route or _Action()  # without one it is a redirect, or a direct response
+    clusters = [(action.cluster, Fraction(1))] if action.cluster else []
+    if action.weighted_clusters is not None:
+        clusters += [(part.name, Fraction(part.weight)) for part in action.weighted_clusters.clusters]
+    for cluster, weight in clusters:
         behind = _services_of(cluster, assignments, question)
         total = sum(behind.values(), start=Fraction(0))
         for service, part in behind.items():
             weights[service] = weights.get(service, Fraction(0)) + (weight * part / total if total else Fraction(0))
     mirrors = tuple(
-        _percent(each)
-        for each in (route.route.request_mirror_policies if route.route is not None else ())
+        policy.percent
+        for policy in action.request_mirror_policies
         # One to a Service that cannot be known may be a mirror of a version before, which had a filter more.
-        if {canary, None} & _services_of(each.cluster, assignments, question).keys()
+        if {canary, None} & _services_of(policy.cluster, assignments, question).keys()
     )
     lost = None in weights and (weights[None] > 0 or len(weights) == 1)
     return Entry(
@@ -138,17 +134,6 @@ def _entry(
         path=_path(route.match),
         redirects=route.redirect is not None,
     )
-
-
-def _clusters(route: _Route) -> Iterator[tuple[str, Fraction]]:
-    action = route.route
-    if action is None:  # a redirect, or a direct response
-        return
-    if action.cluster:
-        yield action.cluster, Fraction(1)
-    if action.weighted_clusters is not None:
-        for each in action.weighted_clusters.clusters:
-            yield each.name, Fraction(each.weight)
 
 
 def _services_of(
@@ -217,14 +202,6 @@ def _conditions(match: _Match) -> Iterator[RequestCondition]:
         yield RequestCondition(parameter.name, None if text is None else text.exact, query=True)
 
 
-def _percent(policy: _MirrorPolicy) -> Fraction:
-    fraction = policy.runtime_fraction
-    if fraction is None:
-        return Fraction(100)
-    value = fraction.default_value
-    return Fraction(100 * value.numerator, _DENOMINATORS.get(value.denominator, 100))
-
-
 def _first_resource(metadata: Mapping[str, Any]) -> NamespacedService | None:
     """The first of Envoy Gateway's `resources: [{kind, namespace, name}]`."""
     resources = metadata.get("resources")
@@ -274,6 +251,13 @@ class _RuntimeFraction(msgspec.Struct):
 class _MirrorPolicy(msgspec.Struct):
     cluster: str = ""
     runtime_fraction: _RuntimeFraction | None = None
+
+    @property
+    def percent(self) -> Fraction:
+        if self.runtime_fraction is None:
+            return Fraction(100)
+        value = self.runtime_fraction.default_value
+        return Fraction(100 * value.numerator, _DENOMINATORS.get(value.denominator, 100))
 
 
 class _ClusterWeight(msgspec.Struct):

@@ -11,7 +11,7 @@ Requests that reach the pods by another way (through a ClusterIP, a node port) a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from urllib.parse import quote
 
 import msgspec
@@ -53,12 +53,17 @@ def requests_in_flight(*, before: bytes, active: bytes, after: bytes, question: 
 
     Raises: msgspec.DecodeError when a body is not such an answer.
     """
-    gauges = _gauges(active)
+    gauges: dict[str, int] = {}
+    for stat in msgspec.json.decode(active, type=_Stats).stats:
+        name = stat.name.removeprefix("cluster.").removesuffix(f".{_GAUGE}")
+        if stat.value is not None and stat.name == f"cluster.{name}.{_GAUGE}":
+            gauges[name] = stat.value
     first, last = _hosts(before), _hosts(after)
-    names = {name for each in (first, last) for name, cluster in each.items() if _is_about(cluster, question)}
+    names = {name for hosts in (first, last) for name, cluster in hosts.items() if _is_about(cluster, question)}
     if not names & gauges.keys():
         return None
-    return sum(max(0, gauges[each] - _of_others(each, question, first, last)) for each in names & gauges.keys())
+    others = {name: min(_active_of_others(hosts.get(name), question) for hosts in (first, last)) for name in names}
+    return sum(max(0, gauges[name] - others[name]) for name in names & gauges.keys())
 
 
 def _is_about(cluster: _Cluster, question: DrainQuestion) -> bool:
@@ -67,29 +72,16 @@ def _is_about(cluster: _Cluster, question: DrainQuestion) -> bool:
     return named or any(host.ip in pods for host in cluster.host_statuses)
 
 
-def _of_others(name: str, question: DrainQuestion, first: Mapping[str, _Cluster], last: Mapping[str, _Cluster]) -> int:
-    """The lower of the two counts of hosts that are not the revision's pods."""
-    return min(
-        sum(host.active for host in each[name].host_statuses if host.ip not in question.addresses)
-        if name in each
-        else 0
-        for each in (first, last)
-    )
+def _active_of_others(cluster: _Cluster | None, question: DrainQuestion) -> int:
+    """Requests at hosts that are not the revision's pods."""
+    hosts = () if cluster is None else cluster.host_statuses
+    return sum(host.active for host in hosts if host.ip not in question.addresses)
 
 
 def _hosts(body: bytes) -> dict[str, _Cluster]:
     """The clusters, by their name in the statistics."""
     found = msgspec.json.decode(body, type=_Clusters).cluster_statuses
     return {each.observability_name or each.name: each for each in found}
-
-
-def _gauges(body: bytes) -> dict[str, int]:
-    gauges = {}
-    for each in msgspec.json.decode(body, type=_Stats).stats:
-        name = each.name.removeprefix("cluster.").removesuffix(f".{_GAUGE}")
-        if each.value is not None and each.name == f"cluster.{name}.{_GAUGE}":
-            gauges[name] = each.value
-    return gauges
 
 
 class _Stat(msgspec.Struct):

@@ -145,8 +145,16 @@ async def _resolved(parts: httpx.URL, resolve: Resolve | None, deadline_s: float
     found = tuple(dict.fromkeys(addresses))
     if not found or len(found) > REPLICAS_MAX:
         raise Unanswered(f"{parts.host}: has {len(found)} addresses, and the controller asks 1 to {REPLICAS_MAX}")
-    host = parts.netloc.decode()
-    return tuple(Replica(_at(parts, each), host, _network_address(each, port), each) for each in found)
+    made: list[Replica] = []
+    for address in found:
+        try:
+            base = str(parts.copy_with(host=address))
+        except httpx.InvalidURL as exc:
+            raise Unanswered(f"{parts.host}: has an address that is none") from exc
+        six = ":" in address and ipaddress.ip_address(address.partition("%")[0]).version == 6
+        display_name = f"[{address}]:{port}" if six else f"{address}:{port}"
+        made.append(Replica(base, parts.netloc.decode(), display_name, address))
+    return tuple(made)
 
 
 async def exchanged(
@@ -167,6 +175,7 @@ async def exchanged(
     Cancellation: safe. Raises: Unanswered; NotConnected where nothing was sent.
     """
     name = replica.display_name
+    size = f"{most_bytes >> 20} MiB" if most_bytes >= 1 << 20 else f"{most_bytes >> 10} KiB"
     if origin_of(outgoing.url) != origin_of(replica.base) or leads_up(urlsplit(outgoing.url).path):
         raise NotPermitted(f"{name}: the request leads to another address, or up from its URL")
     try:
@@ -187,7 +196,7 @@ async def exchanged(
                 async for chunk in response.aiter_raw():
                     found += chunk
                     if len(found) > most_bytes:
-                        raise Unanswered(f"{name}: the answer has more than {_size(most_bytes)}")
+                        raise Unanswered(f"{name}: the answer has more than {size}")
             return Received(response.status_code, dict(response.headers), bytes(found))
     except TimeoutError as exc:
         raise Unanswered(f"{name}: no answer within {deadline_s:g} s") from exc
@@ -211,13 +220,6 @@ def trust(ca_file: Path, *, flag: str) -> ssl.SSLContext:
     return context
 
 
-def _at(url: httpx.URL, address: str) -> str:
-    try:
-        return str(url.copy_with(host=address))
-    except httpx.InvalidURL as exc:
-        raise Unanswered(f"{url.host}: has an address that is none") from exc
-
-
 def _words(error: httpx.HTTPError | httpx.InvalidURL) -> str:
     """The error without parts of the answer, which h11 puts after a colon ("illegal status line: …")."""
     text = str(error)
@@ -229,12 +231,3 @@ def _words(error: httpx.HTTPError | httpx.InvalidURL) -> str:
 async def _addresses(host: str, port: int) -> Sequence[str]:
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [str(address[0]) for *_, address in found]
-
-
-def _size(size_bytes: int) -> str:
-    return f"{size_bytes >> 20} MiB" if size_bytes >= 1 << 20 else f"{size_bytes >> 10} KiB"
-
-
-def _network_address(address: str, port: int) -> str:
-    six = ":" in address and ipaddress.ip_address(address.partition("%")[0]).version == 6
-    return f"[{address}]:{port}" if six else f"{address}:{port}"

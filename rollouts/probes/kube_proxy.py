@@ -25,6 +25,7 @@ from rollouts.errors import Unanswered
 
 PROGRAMMING = "kubeproxy_network_programming_duration_seconds"
 SYNC = "kubeproxy_sync_proxy_rules_duration_seconds"
+_HISTOGRAMS = (PROGRAMMING.encode(), SYNC.encode())
 METRICS_PATH = "/metrics"
 
 METRICS_MAX_BYTES = 1 << 20  # of one node, which answers about 100 KiB
@@ -81,7 +82,11 @@ def sync_lag_s(answers: Iterable[bytes], *, min_sync_period_s: float) -> float |
     """
     every, syncs, slowest_s = Histogram(), Histogram(), 0.0  # seconds for most changes on the slowest node
     for answer in answers:
-        programming, sync = _histograms(answer)
+        found = {name: Histogram() for name in _HISTOGRAMS}  # of both address families together
+        for line in answer.splitlines():
+            if line.startswith(_HISTOGRAMS) and (bucket := _BUCKET.match(line)) is not None and bucket[1] in found:
+                found[bucket[1]].add(Histogram({float(bucket[2]): float(bucket[3])}))
+        programming, sync = found.values()
         every.add(programming)
         syncs.add(sync)
         if programming.count >= NODE_SAMPLES_MIN:
@@ -121,15 +126,3 @@ async def learnt_lag_s(
     if not told or len(told) < len(answers):
         return None
     return await asyncio.to_thread(sync_lag_s, told, min_sync_period_s=min_sync_period_s)
-
-
-def _histograms(text: bytes) -> tuple[Histogram, Histogram]:
-    """The histograms of changes and of syncs, with both address families together."""
-    found = {PROGRAMMING.encode(): Histogram(), SYNC.encode(): Histogram()}
-    starts = tuple(found)
-    for line in text.splitlines():
-        if line.startswith(starts) and (bucket := _BUCKET.match(line)) is not None and bucket[1] in found:
-            one = found[bucket[1]].buckets
-            bound_s = float(bucket[2])
-            one[bound_s] = one.get(bound_s, 0.0) + float(bucket[3])
-    return found[PROGRAMMING.encode()], found[SYNC.encode()]

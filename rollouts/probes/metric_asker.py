@@ -26,6 +26,7 @@ from rollouts.metrics.requests import (
     HttpAnswer,
     HttpRequest,
     MetricAnswer,
+    MetricCredentials,
     MetricEndpoint,
     NoAnswer,
     is_below,
@@ -113,7 +114,8 @@ class MetricAsker:
     async def _answer(self, request: HttpRequest, endpoint: MetricEndpoint, limit_s: float) -> MetricAnswer:
         headers = {name.lower(): (name, value) for name, value in (*request.headers, *endpoint.headers)}
         if endpoint.credentials is not None:
-            headers["authorization"] = "Authorization", await self._authorization(endpoint, limit_s)
+            authorization = await self._authorization(endpoint.credentials, endpoint, limit_s)
+            headers["authorization"] = "Authorization", authorization
         revealed = tuple((name, value.reveal()) for name, value in headers.values())
         outgoing = Outgoing(
             url=request.url,
@@ -125,23 +127,20 @@ class MetricAsker:
         received = await self._send(outgoing, endpoint, limit_s, declared=endpoint.declared)
         if received.status == 401 and isinstance(endpoint.credentials, ClientCredentials):
             self._tokens.pop(endpoint.credentials, None)
-        return HttpAnswer(
-            status=received.status, body=received.body, content_type=received.headers.get("content-type", "")
-        )
+        content_type = received.headers.get("content-type", "")
+        return HttpAnswer(status=received.status, body=received.body, content_type=content_type)
 
-    async def _authorization(self, endpoint: MetricEndpoint, limit_s: float) -> Secret:
-        match endpoint.credentials:
+    async def _authorization(self, credentials: MetricCredentials, endpoint: MetricEndpoint, limit_s: float) -> Secret:
+        match credentials:
             case Basic(user, password):
                 return _basic(user, password)
             case Bearer(token):
                 return Secret(f"Bearer {token.reveal()}")
-            case ClientCredentials() as credentials:
+            case ClientCredentials():
                 token = await self._token(credentials, endpoint, limit_s)
                 return Secret(f"Bearer {token.reveal()}")
-            case None:
-                raise ValueError("an endpoint without credentials needs no header")
             case _:
-                assert_never(endpoint.credentials)
+                assert_never(credentials)
 
     async def _token(self, credentials: ClientCredentials, endpoint: MetricEndpoint, limit_s: float) -> Secret:
         """One that lives; asked for with the client's secret where there is none. Source: RFC 6749, sections 2.3.1 and 4.4."""
@@ -194,29 +193,28 @@ class MetricAsker:
         except Unanswered as exc:
             raise Unanswered(f"{who}: has no address") from exc
         used = outgoing.url.lower().startswith("https:")
-        # What a declaration says of certificates is for the URLs in it.
-        its_own = declared == endpoint.declared
         tls = _Tls(used=used, checked=True)
-        if its_own:
+        if declared == endpoint.declared:  # what a declaration says of certificates is for the URLs in it
             tls = _Tls(used=used, checked=not endpoint.insecure, authorities=endpoint.authorities)
         by = await self._transport_for(tls)
         last = Unanswered(f"{who}: has no address")
-        for each in found[:ADDRESSES_TRIED]:
-            # Which address a name has is not for those who named it.
-            told = replace(each, display_name=who)
+        for replica in found[:ADDRESSES_TRIED]:
             try:
                 received = await exchanged(
                     by,
-                    told,
-                    replace(outgoing, url=each.base),
+                    replace(replica, display_name=who),  # which address a name has is not for those who named it
+                    replace(outgoing, url=replica.base),
                     wanted=lambda _: True,
                     deadline_s=limit_s,
                     most_bytes=ANSWER_MAX_BYTES,
                 )
             except NotConnected as exc:
                 last = exc
-            else:
-                return _plain(received, who)
+                continue
+            # What would come out of a small compressed answer is not known before it is there.
+            if received.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
+                raise Unanswered(f"{who}: the answer is compressed, which was not asked for")
+            return received
         raise last
 
     async def _transport_for(self, tls: _Tls) -> httpx.AsyncHTTPTransport:
@@ -275,13 +273,6 @@ def _token_in(body: bytes, asked_s: float) -> _Token | None:
     if not fit or answer.token_type.lower() != "bearer":
         return None
     return _Token(Secret(text), asked_s + max(0.0, min(life_s, 86_400.0) - TOKEN_SPARE_S))
-
-
-def _plain(received: Received, who: str) -> Received:
-    """What was asked for: not compressed. What would come out of a small answer is not known before it is there."""
-    if received.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
-        raise Unanswered(f"{who}: the answer is compressed, which was not asked for")
-    return received
 
 
 def _basic(user: str, password: Secret) -> Secret:

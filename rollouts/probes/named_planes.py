@@ -10,12 +10,11 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from rollouts.core.model.traffic import VerifiedBy
 from rollouts.errors import SettingsInvalid
 from rollouts.probes.counter_series import KINDS, Counters
 from rollouts.secret import without_password
 
-ASKED_KINDS = frozenset({"HTTPRoute", "GRPCRoute", "HTTPProxy", "TraefikService"})
+_CONFIGURED_KINDS = frozenset({"HTTPRoute", "GRPCRoute", "HTTPProxy", "TraefikService"})
 """Kinds of routes that can be found in a data plane's configuration. The others are not asked about: TCP and TLS routes are in an
 Envoy's listeners, and Istio's subsets are in no Service's name."""
 
@@ -46,21 +45,11 @@ class DataPlane(Struct, frozen=True):
     kind: PlaneKind
     urls: tuple[str, ...]
 
-    @property
-    def tells(self) -> tuple[VerifiedBy, frozenset[str]]:
-        """How it tells whether a split is live, and of which kinds of routes."""
-        return VerifiedBy.CONFIG, ASKED_KINDS
-
 
 class CountedPlane(Struct, frozen=True):
     """Proxies whose counters of requests are in the controller's Prometheus."""
 
     counters: Counters
-
-    @property
-    def tells(self) -> tuple[VerifiedBy, frozenset[str]]:
-        """How it tells whether a split is live, and of which kinds of routes."""
-        return VerifiedBy.COUNTERS, KINDS[self.counters]
 
 
 class AwsPlane(Struct, frozen=True):
@@ -68,13 +57,19 @@ class AwsPlane(Struct, frozen=True):
 
     region: str
 
-    @property
-    def tells(self) -> tuple[VerifiedBy, frozenset[str]]:
-        """How it tells whether a split is live, and of which kinds of routes."""
-        return VerifiedBy.CONFIG, frozenset({"Ingress"})
-
 
 Plane: TypeAlias = DataPlane | CountedPlane | AwsPlane
+
+
+def kinds_told(plane: Plane) -> frozenset[str]:
+    """The kinds of routes of which it can tell whether their split is live."""
+    match plane:
+        case DataPlane():
+            return _CONFIGURED_KINDS
+        case CountedPlane(counters):
+            return KINDS[counters]
+        case AwsPlane():
+            return frozenset({"Ingress"})
 
 
 def parse_data_planes(texts: Iterable[str]) -> Mapping[str, Plane]:
@@ -121,27 +116,17 @@ def parse_url(flag: str, text: str) -> str:
 
 
 def _plane(gateway: str, kind: str, rest: str) -> Plane:
-    match kind:
-        case "prometheus":
-            return _counted(rest)
-        case "aws":
-            if gateway != _ALB or not _REGION.fullmatch(rest):
-                raise SettingsInvalid(
-                    f"--data-plane: {gateway}={AWS}:{rest} is not {_ALB}={AWS}:REGION, for example {_ALB}={AWS}:eu-west-1"
-                )
-            return AwsPlane(rest)
-        case _:
-            return _asked(PlaneKind(kind), rest)
-
-
-def _asked(kind: PlaneKind, urls: str) -> DataPlane:
-    return DataPlane(kind, tuple(parse_url("--data-plane", each) for each in urls.split(",")))
-
-
-def _counted(counters: str) -> CountedPlane:
-    if counters not in set(Counters):
-        raise SettingsInvalid(
-            f"--data-plane: {PROMETHEUS}:{counters} is unknown; write one of {', '.join(Counters)}, and set the address of"
-            " Prometheus with --prometheus-url"
-        )
-    return CountedPlane(Counters(counters))
+    if kind == PROMETHEUS:
+        if rest not in set(Counters):
+            raise SettingsInvalid(
+                f"--data-plane: {PROMETHEUS}:{rest} is unknown; write one of {', '.join(Counters)}, and set the address of"
+                " Prometheus with --prometheus-url"
+            )
+        return CountedPlane(Counters(rest))
+    if kind == AWS:
+        if gateway != _ALB or not _REGION.fullmatch(rest):
+            raise SettingsInvalid(
+                f"--data-plane: {gateway}={AWS}:{rest} is not {_ALB}={AWS}:REGION, for example {_ALB}={AWS}:eu-west-1"
+            )
+        return AwsPlane(rest)
+    return DataPlane(PlaneKind(kind), tuple(parse_url("--data-plane", url) for url in rest.split(",")))

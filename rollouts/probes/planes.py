@@ -8,7 +8,7 @@ never an exception, and never evidence.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, assert_never
@@ -28,7 +28,16 @@ from rollouts.ports import ApiServer, Clock, DrainQuestion, LiveQuestion
 from rollouts.probes import envoy, envoy_drain, traefik
 from rollouts.probes.counter_series import Counters, selectors
 from rollouts.probes.counters import judged_by_requests, window_s
-from rollouts.probes.named_planes import EVERY_GATEWAY, AwsPlane, CountedPlane, DataPlane, Plane, PlaneKind, parse_url
+from rollouts.probes.named_planes import (
+    EVERY_GATEWAY,
+    AwsPlane,
+    CountedPlane,
+    DataPlane,
+    Plane,
+    PlaneKind,
+    kinds_told,
+    parse_url,
+)
 from rollouts.probes.verdict import Judgement
 
 if TYPE_CHECKING:
@@ -78,22 +87,26 @@ class NamedDataPlanes:
         self._clock = clock
         self._asker: Asker | None = None
         self._aws: dict[AwsPlane, LoadBalancers] = {}
-        for each in planes.values():
-            if isinstance(each, AwsPlane):
+        for plane in planes.values():
+            if isinstance(plane, AwsPlane):
+                from rollouts.probes.alb_asker import LoadBalancers  # noqa: PLC0415 - only when it is needed
+
                 if api is None:
                     raise ValueError("AWS is asked with the help of the API server")
-                self._aws[each] = _load_balancers(each, api=api, clock=clock)
-        named = [each for each in planes.values() if isinstance(each, DataPlane)]
+                self._aws[plane] = LoadBalancers(plane.region, api=api, clock=clock)
+        named = [plane for plane in planes.values() if isinstance(plane, DataPlane)]
         if named or prometheus_url:
-            urls = (prometheus_url, *(url for each in named for url in each.urls))
-            self._asker = _asker(tls=any(each.startswith("https:") for each in urls), ca_file=ca_file)
+            from rollouts.probes.asker import Asker  # noqa: PLC0415 - httpx costs 5 MiB, so only when it is needed
+
+            urls = (prometheus_url, *(url for plane in named for url in plane.urls))
+            self._asker = Asker(tls=any(url.startswith("https:") for url in urls), ca_file=ca_file)
 
     def asked_by(self, route: RouteName, gateways: tuple[str, ...]) -> VerifiedBy | None:
         """How the route's data planes can be asked whether they follow it: the weakest way of several; None if one cannot be."""
-        found = [each.tells for each in self._of(gateways, router=route.router)]
-        if not found or any(route.kind not in kinds for _, kinds in found):
+        planes = self._of(gateways, router=route.router)
+        if not planes or any(route.kind not in kinds_told(plane) for plane in planes):
             return None
-        return VerifiedBy.COUNTERS if any(by is VerifiedBy.COUNTERS for by, _ in found) else VerifiedBy.CONFIG
+        return _verified_by(planes)
 
     async def live(self, question: LiveQuestion, *, deadline_s: float) -> LiveSeen:
         """Whether every replica follows the route.
@@ -102,20 +115,17 @@ class NamedDataPlanes:
         """
         at_s = self._clock.now_s()
         planes = self._of(question.gateways, router=question.route.router)
-        judgements = (
-            []
-            if planes
-            else [Judgement(False, f"no --data-plane names {' or '.join(question.gateways) or 'a gateway'}")]
-        )
+        judgements: list[Judgement] = []
+        if not planes:
+            judgements = [Judgement(False, f"no --data-plane names {' or '.join(question.gateways) or 'a gateway'}")]
         for answers in await asyncio.gather(*(self._live(each, question, deadline_s) for each in planes)):
             judgements += answers
         bad = [each.message for each in judgements if not each.live]
-        counted = any(isinstance(each, CountedPlane) for each in planes)
         return LiveSeen(
             at_s=at_s,
             resource_version=question.resource_version,
             live=not bad,
-            by=VerifiedBy.COUNTERS if counted else VerifiedBy.CONFIG,
+            by=_verified_by(planes),
             message="; ".join(_few(bad or [each.message for each in judgements if each.message])),
             evidence=not bad or any(each.evidence for each in judgements if not each.live),
         )
@@ -128,15 +138,15 @@ class NamedDataPlanes:
         Cancellation: safe. Raises: nothing that a proxy or Prometheus could cause.
         """
         at_s = self._clock.now_s()
-        counts = await asyncio.gather(*(self._count(each, question, deadline_s) for each in question.probes))
+        counts = await asyncio.gather(*(self._count(probe, question, deadline_s) for probe in question.probes))
         requests = [count for probe, (count, _) in zip(question.probes, counts, strict=True) if probe.max_s is None]
         streams = [count for probe, (count, _) in zip(question.probes, counts, strict=True) if probe.max_s is not None]
-        ages_s = (each.age_s for each in question.probes if isinstance(each, PrometheusProbe))
+        ages_s = (probe.age_s for probe in question.probes if isinstance(probe, PrometheusProbe))
         return DrainSeen(
             at_s=at_s,
-            in_flight=_most(requests) if requests else None,
+            in_flight=_most(requests, default=None),
             message="; ".join(_few([why for _, why in counts if why])),
-            streams=_most(streams) if streams else 0,
+            streams=_most(streams, default=0),
             age_s=max(ages_s, default=0.0),
         )
 
@@ -318,21 +328,15 @@ async def _read(read: Callable[[], _T], *answers: bytes) -> _T:
     return await asyncio.to_thread(read)
 
 
-def _asker(*, tls: bool, ca_file: Path | None) -> Asker:
-    from rollouts.probes.asker import Asker  # noqa: PLC0415 - httpx costs 5 MiB, so only when it is needed
-
-    return Asker(tls=tls, ca_file=ca_file)
-
-
-def _load_balancers(plane: AwsPlane, *, api: ApiServer, clock: Clock) -> LoadBalancers:
-    from rollouts.probes.alb_asker import LoadBalancers  # noqa: PLC0415 - only when it is needed
-
-    return LoadBalancers(plane.region, api=api, clock=clock)
+def _verified_by(planes: Sequence[Plane]) -> VerifiedBy:
+    """The weakest way of those in which the planes tell it."""
+    return VerifiedBy.COUNTERS if any(isinstance(plane, CountedPlane) for plane in planes) else VerifiedBy.CONFIG
 
 
-def _most(counts: list[int | None]) -> int | None:
-    known = [each for each in counts if each is not None]
-    return max(known, default=None) if len(known) == len(counts) else None
+def _most(counts: list[int | None], *, default: int | None) -> int | None:
+    """The highest count; None when one is not known."""
+    known = [count for count in counts if count is not None]
+    return max(known, default=default) if len(known) == len(counts) else None
 
 
 def _few(messages: list[str]) -> list[str]:

@@ -47,7 +47,26 @@ def live_share(raw: bytes, question: LiveQuestion) -> Judgement:
     Raises: msgspec.DecodeError when it is not such an answer.
     """
     seen = msgspec.json.decode(raw, type=_RawData)
-    return judged(list(_entries(seen, question)), question.split, question.rules)
+    paths = _Paths(seen.services, question)
+    entries: list[Entry] = []
+    for name, router in seen.routers.items():
+        if name.rpartition("@")[2] == "internal" or router.status == "disabled":
+            continue
+        path = paths.of(router.service, provider=name.rpartition("@")[2])
+        ours = _is_of(name, path.passed, question)
+        if ours or (ours is None and path.touches):
+            entry = Entry(
+                where=f"router {name}",
+                group=_EVERYTHING,
+                stable=path.stable,
+                canary=path.canary,
+                conditions=frozenset(_conditions(router.rule)),
+                mirror_percents=path.mirrors,
+                unknown=f"service {min(path.lost)} is unknown" if path.lost else "",
+                path=_request_path(router.rule),
+            )
+            entries.append(entry)
+    return judged(entries, question.split, question.rules)
 
 
 def side_of_service(name: str, question: LiveQuestion) -> str | None:
@@ -55,27 +74,6 @@ def side_of_service(name: str, question: LiveQuestion) -> str | None:
     plain = name.partition("@")[0]
     made_of = _is_of(plain, set(), question) if plain.startswith(_OF_GATEWAY_ROUTES) else None
     return None if made_of is False else _role(plain, _pair_of(question))
-
-
-def _entries(seen: _RawData, question: LiveQuestion) -> Iterator[Entry]:
-    paths = _Paths(seen.services, question)
-    for name, router in seen.routers.items():
-        if name.rpartition("@")[2] == "internal" or router.status == "disabled":
-            continue
-        path = paths.of(router.service, provider=name.rpartition("@")[2])
-        ours = _is_of(name, path.passed, question)
-        if ours is False or (ours is None and not path.touches):
-            continue
-        yield Entry(
-            where=f"router {name}",
-            group=_EVERYTHING,
-            stable=path.stable,
-            canary=path.canary,
-            conditions=frozenset(_conditions(router.rule)),
-            mirror_percents=path.mirrors,
-            unknown=f"service {min(path.lost)} is unknown" if path.lost else "",
-            path=_request_path(router.rule),
-        )
 
 
 def _is_of(name: str, passed: AbstractSet[str], question: LiveQuestion) -> bool | None:
@@ -164,15 +162,13 @@ def _pair_of(question: LiveQuestion) -> Mapping[str, str]:
 
 def _role(plain: str, pair: Mapping[str, str]) -> str | None:
     """Which of the two Services a service stands for: the longest name that fits, because `cart-canary` begins with `cart`."""
-    fits = [service for service in pair if _stands_for(plain, service)]
+    fits = []
+    for service in pair:
+        prefix = f"{_plain(service)}-"
+        by_port = plain.startswith(prefix) and _PORT.fullmatch(plain.removeprefix(prefix)) is not None
+        if by_port or re.search(f"-svc-{re.escape(service)}-\\d+$", plain):
+            fits.append(service)
     return pair[max(fits, key=len)] if fits else None
-
-
-def _stands_for(plain: str, service: str) -> bool:
-    if re.search(f"-svc-{re.escape(service)}-\\d+$", plain):
-        return True
-    prefix = f"{_plain(service)}-"
-    return plain.startswith(prefix) and _PORT.fullmatch(plain.removeprefix(prefix)) is not None
 
 
 def _conditions(rule: str) -> Iterator[RequestCondition]:

@@ -88,15 +88,30 @@ def judged(entries: Sequence[Entry], split: Split, rules: Sequence[RuleSaid] = (
     problems = list(dict.fromkeys(_problems(entries, split, FiledRules(rules))))
     if problems:
         return Judgement(False, "; ".join(problems[:_SHOWN]) + ("; and more" if len(problems) > _SHOWN else ""))
-    return Judgement(True, _not_compared(split))
+    loose = [
+        route.name
+        for route in split.matches
+        if route.match.path is not None
+        or route.match.cookies
+        or any(condition.value is None for condition in _conditions(route.match))
+    ]
+    notes = [f"the matches of paths, cookies and patterns in {', '.join(loose)} were not compared"] if loose else []
+    if any(mirror.matches for mirror in split.mirrors):
+        notes.append("the matches of mirrored requests were not compared")
+    return Judgement(True, "; ".join(notes))
 
 
 class FiledRules:
     """The rules of a route's object, filed so that the one of an entry is found without a look at each of them."""
 
     def __init__(self, rules: Sequence[RuleSaid]) -> None:
+        def specificity(pair: tuple[RuleSaid, RequestMatch]) -> tuple[int, int, bool]:
+            rule, request = pair
+            count = (request.method is not None) + len(request.headers) + len(request.query)
+            return len(request.path.value) if request.path is not None else 0, count, not rule.users
+
         pairs = [(rule, request) for rule in rules for request in rule.requests]
-        pairs.sort(key=lambda pair: _rank(*pair), reverse=True)  # stable: of two alike the first
+        pairs.sort(key=specificity, reverse=True)  # stable: of two alike the first
         self._filed: dict[tuple[_Paths, _Condition | None], list[_Filed]] = {}
         self._lengths: set[int] = set()
         asked = [_Asked.of(request) for _, request in pairs]
@@ -105,7 +120,7 @@ class FiledRules:
             paths = _paths_of(request.path, below=rule.below)
             if paths[0] == MatchKind.PREFIX:
                 self._lengths.add(len(paths[1]))
-            rarest = min(each.all, key=lambda one: often[one], default=None)
+            rarest = min(each.all, key=lambda condition: often[condition], default=None)
             self._filed.setdefault((paths, rarest), []).append(_Filed(place, rule, request, each))
 
     def of(self, entry: Entry) -> RuleSaid | None:
@@ -191,11 +206,6 @@ class _Filed(Struct, frozen=True):
     asked: _Asked
 
 
-def _rank(rule: RuleSaid, request: RequestMatch) -> tuple[int, int, bool]:
-    count = (request.method is not None) + len(request.headers) + len(request.query)
-    return len(request.path.value) if request.path is not None else 0, count, not rule.users
-
-
 def _paths_of(path: TextMatch | None, *, below: bool) -> _Paths:
     if path is None:
         return _ANY_PATH
@@ -227,16 +237,11 @@ def _problems(entries: Sequence[Entry], split: Split, rules: FiledRules) -> Iter
             yield f"{entry.where}: {entry.unknown}"
         if _IDLE in entry.conditions:
             continue
-        yield from _weight_problems(entry, split)
-        yield from _mirror_problems(entry, split, own=rule.copied_percents if rule is not None else ())
-    for group in _groups(entries):
+        yield from _entry_problems(entry, split, rule)
+    # A listener that only redirects, for example to HTTPS, need not have the split, unless there is no other.
+    leading = dict.fromkeys(entry.group for entry in entries if not entry.redirects)
+    for group in leading or dict.fromkeys(entry.group for entry in entries):
         yield from _lacks(judged_entries.get(group, []), group, split)
-
-
-def _groups(entries: Sequence[Entry]) -> Sequence[str]:
-    """The groups that must have the split: not a listener that only redirects, for example to HTTPS, unless there is no other."""
-    leading = dict.fromkeys(each.group for each in entries if not each.redirects)
-    return list(leading or dict.fromkeys(each.group for each in entries))
 
 
 def _within(entry: Entry, path: TextMatch | None, *, below: bool) -> bool:
@@ -266,18 +271,14 @@ def _does(entry: Entry, rule: RuleSaid) -> bool:
     return same and leads and sorted(entry.mirror_percents) == sorted(rule.copied_percents)
 
 
-def _weight_problems(entry: Entry, split: Split) -> Iterator[str]:
-    if entry.canary == 0:
-        return
-    if entry.stable > 0:
+def _entry_problems(entry: Entry, split: Split, rule: RuleSaid | None) -> Iterator[str]:
+    """What the entry does that neither the split nor its rule says."""
+    if entry.canary > 0 and entry.stable > 0:
         if (share := _share(entry)) != split.share:
-            yield f"{entry.where} gives the canary {_percent(share)}, not {_percent(split.share)}"
-    elif split.share != 1 and not any(_is_for(entry, each.match) for each in split.matches):
+            yield f"{entry.where} gives the canary {percent_of(share)}, not {percent_of(split.share)}"
+    elif entry.canary > 0 and split.share != 1 and not any(_is_for(entry, route.match) for route in split.matches):
         yield f"{entry.where} leads to the canary alone"
-
-
-def _mirror_problems(entry: Entry, split: Split, *, own: Sequence[Fraction]) -> Iterator[str]:
-    wanted = {Fraction(each.percent) for each in split.mirrors}.union(own)
+    wanted = {Fraction(mirror.percent) for mirror in split.mirrors}.union(rule.copied_percents if rule else ())
     for percent in entry.mirror_percents:
         if percent not in wanted:
             yield f"{entry.where} copies {percent.numerator / percent.denominator:g} % of its requests to the canary"
@@ -292,7 +293,7 @@ def _lacks(entries: Sequence[Entry], group: str, split: Split) -> Iterator[str]:
         stale = (
             "all requests go to stable" if any(each.stable > 0 for each in entries) else "it leads to neither Service"
         )
-        yield f"{group}: no rule gives the canary {_percent(split.share)}: {stale}"
+        yield f"{group}: no rule gives the canary {percent_of(split.share)}: {stale}"
     for match in split.matches:
         if not any(each.stable == 0 and each.canary > 0 and _is_for(each, match.match) for each in entries):
             yield f"{group}: header route {match.name} is not there"
@@ -320,20 +321,6 @@ def _conditions(match: RequestMatch) -> frozenset[RequestCondition]:
     )
 
 
-def _not_compared(split: Split) -> str:
-    """The parts of the split that have an entry whose conditions cannot all be compared."""
-    loose = [
-        each.name
-        for each in split.matches
-        if each.match.path is not None
-        or each.match.cookies
-        or any(one.value is None for one in _conditions(each.match))
-    ]
-    notes = [f"the matches of paths, cookies and patterns in {', '.join(loose)} were not compared"] if loose else []
-    if any(each.matches for each in split.mirrors):
-        notes.append("the matches of mirrored requests were not compared")
-    return "; ".join(notes)
-
-
-def _percent(share: Fraction) -> str:
+def percent_of(share: Fraction) -> str:
+    """The share in percent, for people."""
     return f"{100 * share.numerator / share.denominator:g} %"

@@ -31,12 +31,12 @@ from rollouts.manifests.ownership import config_note_of, injection_of, pod_metad
 from rollouts.metrics.autoscalers import listed_autoscalers
 from rollouts.metrics.expr_cel import cel_of, reads_of
 from rollouts.metrics.expr_parser import parsed
-from rollouts.metrics.json_path import json_path
+from rollouts.metrics.kubernetes_values import go_duration_s, quantity
 from rollouts.metrics.metric_values import metric_values
 from rollouts.metrics.prometheus import data_of
-from rollouts.metrics.quantities import go_duration_s, quantity
 from rollouts.metrics.requests import HttpAnswer, Window
 from rollouts.metrics.samples import document
+from rollouts.metrics.web import json_path
 from rollouts.probes.traefik import live_share
 from rollouts.traffic.alb.action import Action
 from rollouts.traffic.codec import LEDGER

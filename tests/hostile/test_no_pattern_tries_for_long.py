@@ -23,7 +23,7 @@ CPU_MAX_S = 0.04
 BOUNDED = {
     "rollouts.api.v1alpha1.wire._DURATION": 32,
     "rollouts.expression_cost._CALL": 1_024,
-    "rollouts.metrics.quantities._GO_PART": 64,
+    "rollouts.metrics.kubernetes_values._GO_PART": 64,
 }
 """Patterns that are used only on texts of at most so many characters, or on what another pattern has taken (`_GO_PART`)."""
 

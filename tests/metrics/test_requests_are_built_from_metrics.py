@@ -15,10 +15,10 @@ from rollouts.core.analysis.source import BasicAuth, HttpSource, OAuth2, Prometh
 from rollouts.core.model.frozen import replace
 from rollouts.errors import ExpressionFailed, ExpressionInvalid
 from rollouts.metrics.declared import CREDENTIAL_MAX_CHARACTERS, credential_problem, endpoint_of_server
-from rollouts.metrics.json_path import json_path, part_of
 from rollouts.metrics.requests import Basic, Bearer, ClientCredentials, HttpAnswer, MetricEndpoint, is_below, origin_of
 from rollouts.metrics.samples import Absence, Document, NoEvidence, Numbers, ResultShape
 from rollouts.metrics.sources import endpoint_of, question_of, question_to, window_of
+from rollouts.metrics.web import json_path, part_of
 from rollouts.secret import Secret
 from tests.metrics.answers import (
     ENDPOINT,

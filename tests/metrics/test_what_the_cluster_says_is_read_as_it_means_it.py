@@ -14,7 +14,7 @@ import pytest
 from rollouts.core.model.autoscaling import AutoscalerSeen, ContainerMetric, ContainerUse, ScalingCondition
 from rollouts.metrics.autoscalers import ListedAutoscaler, listed_autoscalers
 from rollouts.metrics.container_use import listed_pods, pod_samples, use_by_revision
-from rollouts.metrics.quantities import go_duration_s, quantity
+from rollouts.metrics.kubernetes_values import go_duration_s, quantity
 from tests.metrics.measured_pods import NOW_S, at, autoscaler, listed, pod, sample
 
 CPU, MEMORY = ContainerMetric.CPU, ContainerMetric.MEMORY

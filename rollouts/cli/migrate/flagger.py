@@ -13,7 +13,7 @@ from typing import Any
 from rollouts.cli.kubernetes.parts import entries
 from rollouts.cli.migrate.deployment import leaves, rollout_of
 from rollouts.cli.migrate.outcome import Migration, Told, metadata_of, name_of, whole
-from rollouts.metrics.quantities import go_duration_s
+from rollouts.metrics.kubernetes_values import go_duration_s
 from rollouts.objects import ANALYSIS_TEMPLATE, Manifest, mapping
 
 GROUP = "flagger.app/"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from rollouts.metrics.quantities import go_duration_s
+from rollouts.metrics.kubernetes_values import go_duration_s
 from rollouts.objects import Manifest
 from rollouts.sim.actors.pods import seconds
 from rollouts.sim.storage.quantities import milli

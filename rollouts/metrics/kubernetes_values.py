@@ -1,4 +1,4 @@
-"""Kubernetes quantities (`100m`, `1Gi`, `1e3`) and the durations that Go writes (`1m15.04s`), as numbers.
+"""Values of Kubernetes as numbers, and its lists decoded: quantities (`100m`, `1Gi`, `1e3`), Go's durations (`1m15.04s`), times.
 
 Source: https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
 """
@@ -6,6 +6,16 @@ Source: https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/q
 from __future__ import annotations
 
 import re
+from datetime import datetime
+from typing import TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+FUTURE_S = 5.0
+"""What was measured is no younger than the time it was asked for, but for rounding and for clocks that NTP keeps. What seems
+younger may be from before the step that it is to judge."""
 
 QUANTITY_MAX = 2.0**63
 """A quantity is smaller than this in magnitude; what is not smaller is no quantity."""
@@ -19,6 +29,15 @@ _GO_DURATION = re.compile(r"(?:\d{1,12}(?:\.\d{1,12})?(?:h|ms|m|s|us|µs|ns))+",
 _DURATION_MAX = 64  # characters; Go writes at most 25
 _GO_PART = re.compile(r"([\d.]+)([a-zµ]+)")
 _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+
+
+def time_s(value: object) -> float | None:
+    """Seconds since 1970 of an RFC 3339 time; None for what is none, and for one without a zone."""
+    try:
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else None
+        return moment.timestamp() if moment is not None and moment.tzinfo is not None else None
+    except (ValueError, OverflowError):
+        return None
 
 
 def quantity(value: object) -> float | None:
@@ -51,3 +70,29 @@ def go_duration_s(value: object) -> float | None:
 
 def _within(number: float) -> float | None:
     return number if abs(number) < QUANTITY_MAX else None
+
+
+class ListedPart(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """A part of an answer: only the fields that are read."""
+
+
+class ListMetadata(ListedPart, frozen=True):
+    """`.metadata` of a list."""
+
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+def decoded(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
+    """What the decoder makes of an answer. Raises: ValueError, without any part of the answer."""
+    try:
+        return decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+        raise ValueError(f"it cannot be read ({type(exc).__name__})") from None
+
+
+def json_of(body: bytes, form: type[T]) -> T:
+    """An answer in that form. Raises: msgspec.DecodeError, also for one that is too deep, or is not UTF-8."""
+    try:
+        return msgspec.json.decode(body, type=form)
+    except (RecursionError, UnicodeDecodeError) as error:
+        raise msgspec.DecodeError("no JSON that can be read") from error

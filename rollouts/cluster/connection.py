@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from datetime import UTC
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import urlencode
@@ -19,8 +21,6 @@ import yarl
 from aiohttp.abc import AbstractStreamWriter
 
 from rollouts.cluster.credentials import ClientCertificate
-from rollouts.cluster.http_headers import date_s, retry_after_s
-from rollouts.cluster.lines import Lines
 from rollouts.cluster.target import SERVICE_ACCOUNT, ClusterTarget, read_target
 from rollouts.errors import AnswerTooLarge, ApiUnavailable, NotLeader, SettingsInvalid
 from rollouts.ports import BODY_MAX_BYTES, LINE_MAX_BYTES, Request, Response
@@ -102,8 +102,14 @@ class KubernetesConnection:
         try:
             async with asyncio.timeout(deadline_s):
                 answer = await self._send(request, limits)
+                body = bytearray()
                 async with answer:
-                    body = await _body(request, answer)
+                    async for chunk in answer.content.iter_any():
+                        body += chunk
+                        if len(body) > BODY_MAX_BYTES:
+                            raise AnswerTooLarge(
+                                f"{request.method} {request.path}: the answer has more than {BODY_MAX_BYTES >> 20} MiB"
+                            )
         except TimeoutError as exc:  # aiohttp's timeouts are TimeoutErrors too
             raise ApiUnavailable(f"{request.method} {request.path}: no answer within {deadline_s:g} s") from exc
         except _BROKEN as exc:
@@ -111,7 +117,7 @@ class KubernetesConnection:
                 raise exc.__cause__ from None
             raise _unavailable(request, exc) from exc
         headers = answer.headers
-        return Response(answer.status, body, retry_after_s(headers.get("Retry-After"), date=headers.get("Date")))
+        return Response(answer.status, bytes(body), retry_after_s(headers.get("Retry-After"), date=headers.get("Date")))
 
     async def open_watch(self, request: Request, *, deadline_s: float, silence_s: float) -> KubernetesWatch:
         """See `ports.ApiServer.open_watch`."""
@@ -155,30 +161,22 @@ class KubernetesConnection:
             headers["Authorization"] = authorization.reveal()
         if request.body:
             headers["Content-Type"] = request.content_type
+        url = self._host + request.path + (f"?{urlencode(request.query)}" if request.query else "")
         answer = await self._session.request(
             request.method,
-            self._url(request),
+            yarl.URL(url, encoded=True),
             data=_Body(request) if request.body else None,
             headers=headers,
             timeout=limits,
             **self._options,
         )
-        self._read_date(answer)
-        return answer
-
-    def _read_date(self, answer: aiohttp.ClientResponse) -> None:
         now_s = asyncio.get_running_loop().time()
         if self._on_date is None or now_s < self._date_again_at_s:
-            return
+            return answer
         if (server_s := date_s(answer.headers.get("Date"))) is not None:
             self._date_again_at_s = now_s + DATE_EVERY_S
             self._on_date(server_s)
-
-    def _url(self, request: Request) -> yarl.URL:
-        url = self._host + request.path
-        if request.query:
-            url += "?" + urlencode(request.query)
-        return yarl.URL(url, encoded=True)
+        return answer
 
     def _new_session(self) -> aiohttp.ClientSession:
         configuration = self._target.configuration
@@ -261,17 +259,75 @@ class _Body(aiohttp.Payload):
         return self._request.body.decode(encoding, errors)
 
 
-async def _body(request: Request, answer: aiohttp.ClientResponse) -> bytes:
-    """The whole answer. Raises: AnswerTooLarge, before more than BODY_MAX_BYTES are in memory."""
-    body = bytearray()
-    async for chunk in answer.content.iter_any():
-        body += chunk
-        if len(body) > BODY_MAX_BYTES:
-            raise AnswerTooLarge(
-                f"{request.method} {request.path}: the answer has more than {BODY_MAX_BYTES >> 20} MiB"
-            )
-    return bytes(body)
-
-
 def _unavailable(request: Request, exc: Exception) -> ApiUnavailable:
     return ApiUnavailable(f"{request.method} {request.path}: {exc or type(exc).__name__}")
+
+
+class Lines:
+    """Reads a stream of bytes line by line, and cuts lines that are too long without harm to the others.
+
+    Args:
+        read: returns the next bytes of the stream, b"" at its end.
+        most_bytes: a longer line is cut to this length, without its end; the rest is read and dropped.
+    """
+
+    def __init__(self, read: Callable[[], Awaitable[bytes]], *, most_bytes: int) -> None:
+        self._read = read
+        self._most_bytes = most_bytes
+        self._buffer = bytearray()  # removing bytes from its front moves nothing
+        self._searched = 0  # bytes at its front without an end of line
+        self._cut = b""  # the beginning of a long line whose rest is being dropped
+
+    async def readline(self) -> bytes:
+        """The next line with its end; b"" at the end of the stream. The last line may have no end.
+
+        Cancellation: safe; no byte is lost. Raises: what `read` raises.
+        """
+        while True:
+            end = self._buffer.find(b"\n", self._searched) + 1
+            if end:
+                line, self._cut = self._cut, b""
+                line = line or bytes(self._buffer[: min(end, self._most_bytes)])
+                self._take(end)
+                return line
+            self._searched = len(self._buffer)
+            if self._cut:
+                self._take(len(self._buffer))
+            elif len(self._buffer) >= self._most_bytes:
+                self._cut = bytes(self._buffer[: self._most_bytes])
+                self._take(len(self._buffer))
+            chunk = await self._read()
+            if not chunk:
+                line, self._cut = self._cut or bytes(self._buffer), b""
+                self._take(len(self._buffer))
+                return line
+            self._buffer += chunk
+
+    def _take(self, size_bytes: int) -> None:
+        del self._buffer[:size_bytes]
+        self._searched = 0
+
+
+def date_s(header: str | None) -> float | None:
+    """The time in a Date header, in whole seconds since 1970, on the server's clock (RFC 9110, 5.6.7)."""
+    if header is None:
+        return None
+    try:
+        moment = parsedate_to_datetime(header)
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def retry_after_s(header: str | None, *, date: str | None) -> float | None:
+    """The seconds in a Retry-After header (RFC 9110, 10.2.3), >= 0; the caller limits them.
+
+    Args:
+        date: the answer's own Date header: a date on the same clock gives a duration without another clock.
+    """
+    if header is None or not header.isascii():
+        return None
+    if header.isdigit():
+        return float(header)
+    until_s, now_s = date_s(header), date_s(date)
+    return None if until_s is None or now_s is None else max(0.0, until_s - now_s)

@@ -13,14 +13,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol
 
 from msgspec import Struct
 
 from rollouts.errors import ApiUnavailable
 from rollouts.secret import Secret
 
-TOKEN_FILE_PERIOD_S = 60.0  # kubelet rotates a token long before it expires; client-go re-reads once a minute too
+RELOAD_PERIOD_S = 60.0  # kubelet rotates a token long before it expires; client-go re-reads once a minute too
 PLUGIN_DEADLINE_S = 30.0
 PLUGIN_RETRY_S = 10.0
 PLUGIN_MAX_BYTES = 1024 * 1024  # a token has a few KB, a certificate with its chain a few more
@@ -34,158 +33,113 @@ class ClientCertificate(Struct, frozen=True):
     key: Secret
 
 
-class Credentials(Protocol):
-    """A source of the current Authorization header."""
+class Credentials:
+    """A fixed Authorization header, or none: a token, a password, or a client certificate that the TLS context already has.
 
-    @property
-    def certificate(self) -> ClientCertificate | None:
-        """The client certificate that a plugin gave, for new connections."""
-        ...
+    Those below renew theirs.
+    """
+
+    certificate: ClientCertificate | None = None
+    """The client certificate that a plugin gave, for new connections."""
+
+    def __init__(self, authorization: Secret | None) -> None:
+        self._authorization = authorization
 
     async def authorization(self) -> Secret | None:
         """Value of the header, or None to send none.
 
         Raises: ApiUnavailable, when no valid one is left and a new one cannot be fetched.
         """
-        ...
+        return self._authorization
 
     async def renew(self) -> bool:
         """Called after a 401: fetches again, and returns whether there is something new to try.
 
         Raises: ApiUnavailable.
         """
-        ...
-
-    async def aclose(self) -> None:
-        """Ends processes and tasks that still run."""
-        ...
-
-
-class FixedCredentials:
-    """A token, a password, or a client certificate that the TLS context already has."""
-
-    certificate: ClientCertificate | None = None
-
-    def __init__(self, authorization: Secret | None) -> None:
-        self._authorization = authorization
-
-    async def authorization(self) -> Secret | None:
-        """The header, always the same."""
-        return self._authorization
-
-    async def renew(self) -> bool:
-        """There is nothing to renew."""
         return False
 
     async def aclose(self) -> None:
-        """There is nothing to end."""
+        """Ends processes and tasks that still run."""
 
 
-class TokenFile:
-    """A bearer token in a file that changes: a service account's, or a kubeconfig's `tokenFile`.
+class ReloadedCredentials(Credentials):
+    """Credentials that are loaded again once a minute, such as those of `auth-provider` users (OIDC).
 
-    While the file cannot be read, the last token stays in use until the API server refuses it.
+    Args:
+        load: returns the header; raises ApiUnavailable.
     """
 
-    certificate: ClientCertificate | None = None
-
-    def __init__(self, path: Path) -> None:
-        """Reads nothing yet.
-
-        Args:
-            path: the file; white space around the token is ignored.
-        """
-        self._path = path
-        self._token: Secret | None = None
-        self._read_again_at_s = float("-inf")
-
-    async def authorization(self) -> Secret | None:
-        """The header, from the file as it was at most a minute ago."""
-        now_s = asyncio.get_running_loop().time()
-        if now_s >= self._read_again_at_s:
-            self._read(now_s)
-        return self._token
-
-    async def renew(self) -> bool:
-        """Reads the file at once."""
-        before = self._token
-        self._read(asyncio.get_running_loop().time())
-        return self._token != before
-
-    async def aclose(self) -> None:
-        """There is nothing to end."""
-
-    def _read(self, now_s: float) -> None:
-        self._read_again_at_s = now_s + TOKEN_FILE_PERIOD_S
-        try:
-            token = self._path.read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as exc:
-            if self._token is None:
-                # The error about an undecodable byte contains the bytes around it, so its text is not used.
-                why = exc.strerror if isinstance(exc, OSError) else "it is not UTF-8"
-                raise ApiUnavailable(f"cannot read the token file {self._path}: {why}") from None
-            return
-        if token:
-            self._token = Secret(f"Bearer {token}")
-        elif self._token is None:
-            raise ApiUnavailable(f"the token file {self._path} is empty")
-
-
-class ReloadedCredentials:
-    """Credentials that the library refreshes when its loader runs again (`auth-provider` users, OIDC)."""
-
-    certificate: ClientCertificate | None = None
-
     def __init__(self, load: Callable[[], Awaitable[Secret | None]]) -> None:
-        """Args: load: runs the loader and returns the header; raises ApiUnavailable."""
+        super().__init__(None)
         self._load = load
-        self._authorization: Secret | None = None
         self._load_again_at_s = float("-inf")
 
     async def authorization(self) -> Secret | None:
-        """The header, loaded again once a minute."""
+        """See `Credentials.authorization`."""
         now_s = asyncio.get_running_loop().time()
         if now_s >= self._load_again_at_s:
-            self._load_again_at_s = now_s + TOKEN_FILE_PERIOD_S
+            self._load_again_at_s = now_s + RELOAD_PERIOD_S
             self._authorization = await self._load()
         return self._authorization
 
     async def renew(self) -> bool:
-        """Runs the loader at once."""
+        """Loads at once."""
         before = self._authorization
         self._load_again_at_s = float("-inf")
         return await self.authorization() != before
 
-    async def aclose(self) -> None:
-        """There is nothing to end."""
+
+class TokenFile(ReloadedCredentials):
+    """A bearer token in a file that changes: a service account's, or a kubeconfig's `tokenFile`.
+
+    While the file cannot be read, the last token stays in use until the API server refuses it. White space around the token is
+    ignored.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(self._read)
+        self._path = path
+
+    async def _read(self) -> Secret | None:
+        try:
+            token = self._path.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as exc:
+            # The error about an undecodable byte contains the bytes around it, so its text is not used.
+            why = exc.strerror if isinstance(exc, OSError) else "it is not UTF-8"
+            trouble = f"cannot read the token file {self._path}: {why}"
+        else:
+            if token:
+                return Secret(f"Bearer {token}")
+            trouble = f"the token file {self._path} is empty"
+        if self._authorization is None:
+            raise ApiUnavailable(trouble)
+        return self._authorization
 
 
-class ExecPlugin:
+class ExecPlugin(Credentials):
     """A client-go credential plugin: a program that prints an ExecCredential.
 
     It runs when a token is first needed, before the token expires, and after a 401. One run serves all requests that wait for
     it, and continues when they give up. A failed renewal does no harm while the old token is still valid.
     Source: https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins
+
+    Args:
+        command: program and arguments.
+        environment: the whole environment of the program.
+        api_version: apiVersion of the ExecCredential, such as `client.authentication.k8s.io/v1`.
     """
 
     def __init__(self, *, command: tuple[str, ...], environment: Mapping[str, str], api_version: str) -> None:
-        """Runs nothing yet.
-
-        Args:
-            command: program and arguments.
-            environment: the whole environment of the program.
-            api_version: apiVersion of the ExecCredential, such as `client.authentication.k8s.io/v1`.
-        """
+        super().__init__(None)
         self._command = command
         info = {"apiVersion": api_version, "kind": "ExecCredential", "spec": {"interactive": False}}
         self._environment = {**environment, "KUBERNETES_EXEC_INFO": json.dumps(info)}
         self._api_version = api_version
-        self._authorization: Secret | None = None
         self._have_any = False
         self._renew_at_s = float("-inf")
         self._expires_at_s = float("-inf")
         self._run: asyncio.Task[None] | None = None
-        self.certificate: ClientCertificate | None = None
 
     async def authorization(self) -> Secret | None:
         """The header; starts the plugin early enough, and waits for it only when no valid token is left."""
@@ -223,7 +177,7 @@ class ExecPlugin:
             raise ApiUnavailable(
                 f"the credential plugin {self._command[0]} printed no usable ExecCredential: {printed}"
             )
-        if printed.certificate != self.certificate:
+        if printed.certificate != self.certificate:  # a connection looks whether it is another object
             self.certificate = printed.certificate
         self._authorization = printed.authorization
         self._have_any = True
@@ -246,9 +200,12 @@ class ExecPlugin:
             raise ApiUnavailable(f"cannot run the credential plugin {program}: {exc.strerror}") from exc
         try:
             async with asyncio.timeout(PLUGIN_DEADLINE_S):
-                printed = await _read(process, most_bytes=PLUGIN_MAX_BYTES)
-                if len(printed) > PLUGIN_MAX_BYTES:
+                assert process.stdout is not None  # noqa: S101 - it is a pipe
+                try:
+                    printed = await process.stdout.readexactly(PLUGIN_MAX_BYTES + 1)
                     _kill(process)
+                except asyncio.IncompleteReadError as end:
+                    printed = end.partial
                 await process.communicate()
         except TimeoutError as exc:
             raise ApiUnavailable(f"the credential plugin {program} took more than {PLUGIN_DEADLINE_S:.0f} s") from exc
@@ -292,7 +249,11 @@ def _credential(printed: bytes, api_version: str) -> _Credential | str:
     if not token and certificate is None:
         return "it has neither a token nor a client certificate"
     try:
-        left_s = _seconds_until(expires) if expires else float("inf")
+        left_s = float("inf")
+        if expires:
+            moment = datetime.fromisoformat(expires)
+            moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+            left_s = max(0.0, (moment - datetime.now(UTC)).total_seconds())
     except (ValueError, TypeError):
         return "its expirationTimestamp is not an RFC 3339 time"
     return _Credential(Secret(f"Bearer {token}") if token else None, certificate, left_s)
@@ -304,21 +265,3 @@ def _kill(process: asyncio.subprocess.Process) -> None:
         return
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-
-
-async def _read(process: asyncio.subprocess.Process, *, most_bytes: int) -> bytes:
-    """The standard output of a process, to its end or to a little more than `most_bytes`."""
-    printed = bytearray()
-    while process.stdout is not None and len(printed) <= most_bytes:
-        chunk = await process.stdout.read(65_536)
-        if not chunk:
-            break
-        printed += chunk
-    return bytes(printed)
-
-
-def _seconds_until(rfc3339: str) -> float:
-    moment = datetime.fromisoformat(rfc3339)
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return max(0.0, (moment - datetime.now(UTC)).total_seconds())

@@ -19,17 +19,16 @@ from rollouts.cluster.json_parts import CutOff, beginning, members, shallow
 from rollouts.cluster.managed_fields import annotators_of
 from rollouts.cluster.structs import (
     STRUCTS,
-    AnalysisRunObject,
     AnalysisTemplateObject,
     ConfigContent,
     ConfigMapMetadata,
     ConfigMapObject,
     Metadata,
     Partial,
-    ProviderObject,
     ReplicaSetObject,
     RolloutObject,
     RouteObject,
+    SpecAndStatus,
     T,
 )
 from rollouts.core.model.revision import REVISION_LABEL
@@ -206,7 +205,9 @@ def decode(kind: Kind, data: bytes) -> Any:
 
     Raises: ApiUnavailable, when the bytes are not such an object; KeyError for a kind without a struct.
     """
-    return _decoder(kind).object(data)
+    if kind not in _DECODERS:
+        _DECODERS[kind] = Decoder(STRUCTS[kind])
+    return _DECODERS[kind].object(data)
 
 
 def decode_secret_metadata(data: bytes) -> ConfigMapMetadata:
@@ -289,17 +290,11 @@ class _OnlyMetadata(Partial, frozen=True):
     metadata: Metadata = Metadata()
 
 
-class _ErrorEvent(Partial, frozen=True):
-    type: str = ""
-    object: msgspec.Raw = msgspec.Raw()
-
-
 _CHANGES = frozenset({"ADDED", "MODIFIED", "DELETED"})
 _ONLY_METADATA: Decoder[_OnlyMetadata] = Decoder(_OnlyMetadata)
 _METADATA = msgspec.json.Decoder(Metadata)
 _LIST_METADATA = msgspec.json.Decoder(_ListMetadata)
 _STATUS = msgspec.json.Decoder(ServerStatus)
-_ERROR_EVENT = msgspec.json.Decoder(_ErrorEvent)
 _DECODERS: dict[Kind, Decoder[Any]] = {}
 _ROUTES: Decoder[RouteObject] = Decoder(RouteObject)
 _CONFIGS: Decoder[ConfigContent] = Decoder(ConfigContent)
@@ -367,15 +362,9 @@ def _event_parts(line: bytes) -> tuple[str, bytes, bool]:
     return kind.strip(b'"').decode(errors="replace"), parts.get(b'"object"', b""), cut
 
 
-def _decoder(kind: Kind) -> Decoder[Any]:
-    if kind not in _DECODERS:
-        _DECODERS[kind] = Decoder(STRUCTS[kind])
-    return _DECODERS[kind]
-
-
 def _error_in(line: bytes) -> ServerStatus | None:
     try:
-        event = _ERROR_EVENT.decode(line)
+        event = _RAW_EVENT.decode(line)
     except _MALFORMED:
         return None
     return status_of(bytes(event.object)) if event.type == "ERROR" else None
@@ -443,7 +432,7 @@ def _keep(kept: T) -> T:
         msgspec.structs.force_setattr(metadata, "annotators", annotators)
         msgspec.structs.force_setattr(metadata, "managed_fields", msgspec.Raw())  # larger than the spec
     match kept:
-        case RolloutObject() | RouteObject() | ProviderObject() | AnalysisRunObject():
+        case SpecAndStatus():
             # A Raw points into the line that it was read from, and would keep the whole line in memory.
             msgspec.structs.force_setattr(kept, "spec", kept.spec.copy())
             msgspec.structs.force_setattr(kept, "status", kept.status.copy())

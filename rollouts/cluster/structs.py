@@ -6,7 +6,7 @@ thousands of them cost nothing in a collection. Every list is optional: the API 
 
 from __future__ import annotations
 
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -16,7 +16,6 @@ from rollouts.objects import (
     CLUSTER_ANALYSIS_TEMPLATE,
     CONFIG_MAP,
     ENDPOINT_SLICE,
-    LEASE,
     METRIC_PROVIDER,
     POD,
     REPLICA_SET,
@@ -85,36 +84,30 @@ class RolloutMetadata(Metadata, frozen=True):
     annotators: dict[str, str] | None = None
 
 
-class RolloutObject(Partial, frozen=True):
-    """A Rollout: `spec` and `status` are JSON bytes of their own (empty when absent), parsed where their meaning is known."""
+class SpecAndStatus(Partial, frozen=True):
+    """An object whose `spec` and `status` are JSON bytes (empty when absent), parsed where their meaning is known."""
+
+    metadata: Metadata = Metadata()
+    spec: msgspec.Raw = msgspec.Raw()
+    status: msgspec.Raw = msgspec.Raw()
+
+
+class RolloutObject(SpecAndStatus, frozen=True):
+    """A Rollout."""
 
     metadata: RolloutMetadata = RolloutMetadata()
-    spec: msgspec.Raw = msgspec.Raw()
-    status: msgspec.Raw = msgspec.Raw()
 
 
-class RouteObject(Partial, frozen=True):
-    """A route of any kind: `spec` and `status` are JSON bytes of their own (empty when absent), which its codec parses."""
-
-    metadata: Metadata = Metadata()
-    spec: msgspec.Raw = msgspec.Raw()
-    status: msgspec.Raw = msgspec.Raw()
+class RouteObject(SpecAndStatus, frozen=True):
+    """A route of any kind."""
 
 
-class ProviderObject(Partial, frozen=True):
-    """A TrafficProvider or a MetricProvider; `spec` and `status` are JSON bytes, as in a Rollout."""
-
-    metadata: Metadata = Metadata()
-    spec: msgspec.Raw = msgspec.Raw()
-    status: msgspec.Raw = msgspec.Raw()
+class ProviderObject(SpecAndStatus, frozen=True):
+    """A TrafficProvider or a MetricProvider."""
 
 
-class AnalysisRunObject(Partial, frozen=True):
-    """An AnalysisRun; `spec` and `status` are JSON bytes, as in a Rollout."""
-
-    metadata: Metadata = Metadata()
-    spec: msgspec.Raw = msgspec.Raw()
-    status: msgspec.Raw = msgspec.Raw()
+class AnalysisRunObject(SpecAndStatus, frozen=True):
+    """An AnalysisRun."""
 
 
 class AnalysisTemplateObject(Partial, frozen=True):
@@ -274,23 +267,6 @@ class PodObject(Partial, frozen=True):
     status: PodStatus = PodStatus()
 
 
-class LeaseSpec(Partial, frozen=True):
-    """`.spec` of a Lease."""
-
-    holder_identity: str | None = None
-    lease_duration_seconds: int | None = None
-    acquire_time: str | None = None
-    renew_time: str | None = None
-    lease_transitions: int | None = None
-
-
-class LeaseObject(Partial, frozen=True):
-    """A Lease."""
-
-    metadata: Metadata = Metadata()
-    spec: LeaseSpec = LeaseSpec()
-
-
 class FieldsEntry(Partial, frozen=True):
     """One of `.metadata.managedFields`, of which only the time is read."""
 
@@ -337,19 +313,6 @@ class KubernetesObject(Protocol):
 
 
 T = TypeVar("T", bound=KubernetesObject)
-ClusterObject: TypeAlias = (
-    RolloutObject
-    | ReplicaSetObject
-    | ServiceObject
-    | EndpointSliceObject
-    | PodObject
-    | LeaseObject
-    | RouteObject
-    | AnalysisRunObject
-    | AnalysisTemplateObject
-    | ProviderObject
-    | ConfigMapObject
-)
 
 STRUCTS: dict[Kind, type[Any]] = {
     ROLLOUT: RolloutObject,
@@ -357,7 +320,6 @@ STRUCTS: dict[Kind, type[Any]] = {
     SERVICE: ServiceObject,
     ENDPOINT_SLICE: EndpointSliceObject,
     POD: PodObject,
-    LEASE: LeaseObject,
     ANALYSIS_RUN: AnalysisRunObject,
     ANALYSIS_TEMPLATE: AnalysisTemplateObject,
     CLUSTER_ANALYSIS_TEMPLATE: AnalysisTemplateObject,

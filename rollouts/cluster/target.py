@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 from msgspec import Struct
 
 from rollouts.cluster import slim_import
-from rollouts.cluster.credentials import Credentials, ExecPlugin, FixedCredentials, ReloadedCredentials, TokenFile
+from rollouts.cluster.credentials import Credentials, ExecPlugin, ReloadedCredentials, TokenFile
 from rollouts.core.model.frozen import replace
 from rollouts.errors import ApiUnavailable, SettingsInvalid
 from rollouts.secret import Secret, without_password
@@ -88,7 +88,12 @@ async def read_target(
         raise SettingsInvalid(
             f"the proxy {configuration.proxy!r} is not an HTTP proxy, the only kind that is supported"
         )
-    return replace(target, proxy_authorization=_basic(url))
+    parts = urlsplit(url)
+    if parts.username is None:
+        return target
+    pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+    basic = Secret("Basic " + base64.b64encode(pair.encode()).decode())
+    return replace(target, proxy_authorization=basic)
 
 
 def _kubeconfig_paths(given: Path | None) -> str:
@@ -136,7 +141,7 @@ async def _from_kubeconfig(paths: str, context: str | None) -> ClusterTarget:
         ) from exc
     if credentials is None and persist is not None:
         credentials = ReloadedCredentials(_reload(library, loader, configuration))
-    return ClusterTarget(library, configuration, credentials or FixedCredentials(_bearer(configuration)), namespace)
+    return ClusterTarget(library, configuration, credentials or Credentials(_bearer(configuration)), namespace)
 
 
 def _broken(yaml: Any, paths: str) -> str:
@@ -220,15 +225,6 @@ def _from_service_account(folder: Path) -> ClusterTarget:
 def _bearer(configuration: Any) -> Secret | None:
     header: str | None = configuration.api_key.get("BearerToken")
     return None if header is None else Secret(header)
-
-
-def _basic(proxy: str) -> Secret | None:
-    """User and password of a proxy's URL as HTTP Basic authentication; None without them."""
-    parts = urlsplit(proxy)
-    if parts.username is None:
-        return None
-    pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-    return Secret("Basic " + base64.b64encode(pair.encode()).decode())
 
 
 def _proxy_from_environment(server: str) -> str | None:

@@ -13,8 +13,8 @@ import pytest
 from aiohttp import web
 
 from rollouts.clock import SystemClock
+from rollouts.cluster.connection import Lines
 from rollouts.cluster.decoding import Decoder
-from rollouts.cluster.lines import Lines
 from rollouts.cluster.store import Store
 from rollouts.cluster.structs import ReplicaSetObject
 from rollouts.cluster.watch import INITIAL_EVENTS_END

@@ -179,10 +179,10 @@ async def test_a_token_file_is_read_again_once_a_minute(tmp_path: Path) -> None:
     assert await tokens.authorization() == Secret("Bearer one")
     path.write_text("two")
     assert await tokens.authorization() == Secret("Bearer one")
-    tokens._read_again_at_s = 0.0  # a minute later
+    tokens._load_again_at_s = 0.0  # a minute later
     assert await tokens.authorization() == Secret("Bearer two")
     path.unlink()
-    tokens._read_again_at_s = 0.0
+    tokens._load_again_at_s = 0.0
     assert await tokens.authorization() == Secret("Bearer two")
 
 

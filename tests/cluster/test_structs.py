@@ -20,7 +20,7 @@ from rollouts.cluster.decoding import (
 from rollouts.cluster.structs import ConfigMapObject, ReplicaSetObject, RolloutObject
 from rollouts.core.model.revision import REVISION_LABEL
 from rollouts.errors import ApiUnavailable
-from rollouts.objects import CONFIG_MAP, ENDPOINT_SLICE, LEASE, POD, REPLICA_SET, ROLLOUT, SERVICE
+from rollouts.objects import CONFIG_MAP, ENDPOINT_SLICE, POD, REPLICA_SET, ROLLOUT, SERVICE
 
 
 def wire(**fields: Any) -> bytes:
@@ -136,11 +136,6 @@ def test_a_pod_says_why_it_waits() -> None:
     (container,) = decode(POD, wire(status=status, spec={"containers": []})).status.container_statuses
 
     assert container.state.waiting.reason == "ImagePullBackOff"
-
-
-def test_a_lease_is_read() -> None:
-    """Standbys and the `status` command show who leads."""
-    assert decode(LEASE, wire(spec={"holderIdentity": "a", "leaseDurationSeconds": 15})).spec.holder_identity == "a"
 
 
 @pytest.mark.parametrize("struct", [RolloutObject, ReplicaSetObject])

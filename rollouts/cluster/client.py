@@ -74,7 +74,6 @@ class Client:
         Args:
             may_write: the fence, `Elector.holds` or a function that returns True.
             request_deadline_s: of one call, including all its retries.
-            rng: for the jitter of retries.
         """
         self._api = api
         self._clock = clock
@@ -140,11 +139,7 @@ class Client:
             dry_run: validate and answer, change nothing. The fence is checked all the same.
             strict: the server refuses unknown fields (ApiInvalid) instead of dropping them.
         """
-        query = {"fieldManager": field_manager} if field_manager else {}
-        if dry_run:
-            query["dryRun"] = "All"
-        if strict:
-            query["fieldValidation"] = "Strict"
+        query = _write_query(field_manager, dry_run=dry_run, strict=strict)
         return await self._write("create", kind, Request("POST", kind.path(namespace), query, _encode(manifest), JSON))
 
     async def patch(  # noqa: PLR0913 - PATCH has that many parameters
@@ -170,15 +165,9 @@ class Client:
 
         Raises also: ApiConflict, for an old resourceVersion, a field of another manager, or a JSON Patch `test` that failed.
         """
-        query = {}
-        if field_manager:
-            query["fieldManager"] = field_manager
+        query = _write_query(field_manager, dry_run=dry_run, strict=strict)
         if force and content_type == APPLY_PATCH:
             query["force"] = "true"
-        if dry_run:
-            query["dryRun"] = "All"
-        if strict:
-            query["fieldValidation"] = "Strict"
         path = kind.path(namespace, name, subresource)
         return await self._write("patch", kind, Request("PATCH", path, query, _encode(body), content_type))
 
@@ -264,6 +253,15 @@ class Client:
         return True
 
 
+def _write_query(field_manager: str | None, *, dry_run: bool, strict: bool) -> dict[str, str]:
+    query = {"fieldManager": field_manager} if field_manager else {}
+    if dry_run:
+        query["dryRun"] = "All"
+    if strict:
+        query["fieldValidation"] = "Strict"
+    return query
+
+
 def answer_of(request: Request, response: Response) -> bytes:
     """The body of a successful answer.
 
@@ -276,24 +274,19 @@ def answer_of(request: Request, response: Response) -> bytes:
     raise _error(request, response, said, message)
 
 
+_BY_STATUS = {401: ApiUnauthenticated, 403: ApiForbidden, 404: ApiNotFound, 410: ApiGone}
 _ADMISSION = "admission webhook "
 """Source: apiserver, pkg/admission/plugin/webhook/errors/statuserror.go."""
 
 
 def _error(request: Request, response: Response, said: ServerStatus, message: str) -> RolloutsError:
     match response.status:
-        case 401:
-            return ApiUnauthenticated(message)
-        case 403:
-            return ApiForbidden(message)
-        case 404:
-            return ApiNotFound(message)
+        case (401 | 403 | 404 | 410) as status:
+            return _BY_STATUS[status](message)
         case 409 if said.reason == "AlreadyExists":
             return ApiExists(message)
         case 409:
             return ApiConflict(message)
-        case 410:
-            return ApiGone(message)
         case 422 if request.content_type == JSON_PATCH and _ADMISSION in message:
             return ApiInvalid(message)  # a webhook chooses its code, and its answer has no details
         case 422 if request.content_type == JSON_PATCH and not (said.details and said.details.kind):

@@ -53,10 +53,7 @@ class Credentials:
         return self._authorization
 
     async def renew(self) -> bool:
-        """Called after a 401: fetches again, and returns whether there is something new to try.
-
-        Raises: ApiUnavailable.
-        """
+        """Called after a 401: fetches again, and returns whether there is something new to try. Raises: ApiUnavailable."""
         return False
 
     async def aclose(self) -> None:
@@ -125,7 +122,6 @@ class ExecPlugin(Credentials):
     Source: https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins
 
     Args:
-        command: program and arguments.
         environment: the whole environment of the program.
         api_version: apiVersion of the ExecCredential, such as `client.authentication.k8s.io/v1`.
     """

@@ -72,7 +72,6 @@ class UnreadableObject(Struct, frozen=True):
 
     Args:
         metadata: as much of it as can be read; at least name and resourceVersion.
-        why: what is wrong with it, for messages.
     """
 
     metadata: Metadata
@@ -85,7 +84,6 @@ class WatchEvent(Struct, Generic[T], frozen=True):
     Args:
         type: ADDED, MODIFIED, DELETED, BOOKMARK or ERROR.
         object: the object; for a BOOKMARK only its metadata is meaningful; None for an ERROR.
-        error: the content of an ERROR.
         unreadable: set instead of `object` when it cannot be read.
     """
 
@@ -175,11 +173,11 @@ class Decoder(Generic[T]):
             metadata, listed = _listed(data)
         except (*_MALFORMED, CutOff, KeyError) as exc:
             raise _unreadable(data, exc) from exc
-        for each in listed:
+        for item in listed:
             try:
-                items.append(self.object(each))
+                items.append(self.object(item))
             except ApiUnavailable as exc:
-                if (named := _named(each, str(exc.__cause__ or exc))) is None:
+                if (named := _named(item, str(exc.__cause__ or exc))) is None:
                     raise
                 unreadable.append(named)
         return Page(tuple(items), _version(metadata.resource_version), metadata.continue_, tuple(unreadable))
@@ -338,7 +336,7 @@ def _listed(data: bytes) -> tuple[_ListMetadata, list[bytes]]:
     """Metadata and items of a list. Raises: KeyError and CutOff too, besides what a decoder raises."""
     with suppress(*_MALFORMED):
         found = _decoded(_RAW_LIST, data)
-        return found.metadata, [bytes(each) for each in found.items]
+        return found.metadata, [bytes(item) for item in found.items]
     parts = dict(members(data))
     return _decoded(_LIST_METADATA, parts[b'"metadata"']), [value for _, value in members(parts[b'"items"'])]
 
@@ -455,8 +453,8 @@ def _shrink(metadata: ConfigMapMetadata) -> None:
     """Drops what nobody reads: a cluster has tens of thousands of ConfigMaps that are not ours."""
     created = metadata.creation_timestamp or ""
     changed_at = created  # one string for both, unless it has changed since
-    for each in metadata.managed_fields or ():
-        changed_at = max(changed_at, each.time)
+    for field in metadata.managed_fields or ():
+        changed_at = max(changed_at, field.time)
     put = msgspec.structs.force_setattr
     put(metadata, "managed_fields", None)
     put(metadata, "changed_at", changed_at or None)

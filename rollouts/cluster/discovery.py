@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -12,12 +13,13 @@ from rollouts.errors import ApiNotFound, ApiUnavailable
 from rollouts.objects import Kind
 from rollouts.ports import ApiServer, Request
 
+T = TypeVar("T")
+
 
 class ServerVersion(Struct, frozen=True):
     """The API server's release.
 
     Args:
-        major: 1.
         minor: 36; some distributions write `36+`, which is 36 here.
         git_version: the whole version, such as `v1.36.1`.
     """
@@ -28,17 +30,13 @@ class ServerVersion(Struct, frozen=True):
 
 
 async def server_version(api: ApiServer, *, deadline_s: float) -> ServerVersion:
-    """Asks for the release.
+    """Asks for the release. Raises: ApiUnavailable, ApiForbidden."""
 
-    Raises: ApiUnavailable, ApiForbidden.
-    """
-    request = Request("GET", "/version")
-    body = answer_of(request, await api.request(request, deadline_s=deadline_s))
-    try:
+    def version_in(body: bytes) -> ServerVersion:
         said = msgspec.json.decode(body, type=_Version)
-        return ServerVersion(_number(said.major), _number(said.minor), said.git_version)
-    except (ValueError, RecursionError) as exc:
-        raise ApiUnavailable(f"GET /version: the answer is not a Kubernetes API server's: {body[:80]!r}") from exc
+        return ServerVersion(int(said.major.rstrip("+")), int(said.minor.rstrip("+")), said.git_version)
+
+    return await _answered(api, "/version", version_in, deadline_s)
 
 
 async def served(api: ApiServer, kind: Kind, *, deadline_s: float) -> bool:
@@ -47,16 +45,11 @@ async def served(api: ApiServer, kind: Kind, *, deadline_s: float) -> bool:
     Raises: ApiUnavailable, ApiForbidden; an error never counts as "not installed".
     """
     root = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
-    request = Request("GET", root)
     try:
-        body = answer_of(request, await api.request(request, deadline_s=deadline_s))
+        listed = await _answered(api, root, _RESOURCES.decode, deadline_s)
     except ApiNotFound:
         return False
-    try:
-        resources = msgspec.json.decode(body, type=_Resources).resources
-    except (ValueError, RecursionError) as exc:
-        raise ApiUnavailable(f"GET {root}: the answer is not a Kubernetes API server's: {body[:80]!r}") from exc
-    return any(resource.name == kind.plural and resource.kind == kind.kind for resource in resources)
+    return any(resource.name == kind.plural and resource.kind == kind.kind for resource in listed.resources)
 
 
 async def first_served(api: ApiServer, kinds: Iterable[Kind], *, deadline_s: float) -> Kind | None:
@@ -68,6 +61,15 @@ async def first_served(api: ApiServer, kinds: Iterable[Kind], *, deadline_s: flo
         if await served(api, kind, deadline_s=deadline_s):
             return kind
     return None
+
+
+async def _answered(api: ApiServer, path: str, read: Callable[[bytes], T], deadline_s: float) -> T:
+    request = Request("GET", path)
+    body = answer_of(request, await api.request(request, deadline_s=deadline_s))
+    try:
+        return read(body)
+    except (ValueError, RecursionError) as exc:
+        raise ApiUnavailable(f"GET {path}: the answer is not a Kubernetes API server's: {body[:80]!r}") from exc
 
 
 class _Version(msgspec.Struct, rename="camel"):
@@ -85,5 +87,4 @@ class _Resources(msgspec.Struct):
     resources: list[_Resource]
 
 
-def _number(text: str) -> int:
-    return int(text.rstrip("+"))
+_RESOURCES = msgspec.json.Decoder(_Resources)

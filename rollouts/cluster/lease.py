@@ -15,11 +15,10 @@ import json
 import math
 import random
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from enum import Enum, auto
 from typing import Any
-
-from msgspec import Struct
 
 from rollouts.cluster.client import answer_of
 from rollouts.cluster.decoding import manifest_from
@@ -72,7 +71,7 @@ class Elector:
             )
         self._api = api
         self._path = (LEASE.path(namespace), LEASE.path(namespace, name))
-        self._names = (namespace, name)
+        self._namespace, self._name = namespace, name
         self._identity = identity
         self._clock = clock
         self._rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
@@ -82,7 +81,8 @@ class Elector:
         self._on_trouble = on_trouble
         self._renewed_at_s: float | None = None
         self._lease: Manifest | None = None  # as last seen; written back as a whole
-        self._seen = _Sighting(None, 0.0)
+        # When a renewal of another holder was first seen, on our own clock.
+        self._seen: tuple[tuple[Any, ...] | None, float] = (None, 0.0)
 
     def holds(self) -> bool:
         """The fence: whether a write may be sent now."""
@@ -163,7 +163,9 @@ class Elector:
         # A holder knows the resourceVersion, so that one request renews.
         if self.holds() and self._lease is not None and await self._take(self._lease, deadline_s):
             return _Outcome.HELD
-        lease = await self._read(deadline_s)
+        lease: Manifest | None = None
+        with suppress(ApiNotFound):
+            lease = await self._send("GET", self._path[1], None, deadline_s)
         if lease is not None and self._held_by_another(lease):
             return _Outcome.HELD_BY_ANOTHER
         return _Outcome.HELD if await self._take(lease, deadline_s) else _Outcome.UNKNOWN
@@ -189,16 +191,10 @@ class Elector:
             return True
         record = (holder, spec.get("renewTime"), spec.get("leaseTransitions"))
         now_s = self._clock.monotonic_s()
-        if record != self._seen.record:
-            self._seen = _Sighting(record, now_s)
+        if record != self._seen[0]:
+            self._seen = (record, now_s)
         duration_s = spec.get("leaseDurationSeconds") or self._lease_duration_s
-        return now_s < self._seen.first_at_s + float(duration_s)
-
-    async def _read(self, deadline_s: float) -> Manifest | None:
-        try:
-            return await self._send("GET", self._path[1], None, deadline_s)
-        except ApiNotFound:
-            return None
+        return now_s < self._seen[1] + float(duration_s)
 
     async def _write(self, lease: Manifest | None, deadline_s: float) -> Manifest:
         now = self._now()
@@ -213,13 +209,8 @@ class Elector:
         }
         if lease is not None:
             return await self._send("PUT", self._path[1], lease | {"spec": spec}, deadline_s)
-        namespace, name = self._names
-        manifest = {
-            "apiVersion": LEASE.api_version,
-            "kind": LEASE.kind,
-            "metadata": {"namespace": namespace, "name": name},
-            "spec": spec,
-        }
+        metadata = {"namespace": self._namespace, "name": self._name}
+        manifest = {"apiVersion": LEASE.api_version, "kind": LEASE.kind, "metadata": metadata, "spec": spec}
         return await self._send("POST", self._path[0], manifest, deadline_s)
 
     async def _send(self, method: str, path: str, body: Manifest | None, deadline_s: float) -> Manifest:
@@ -251,10 +242,3 @@ class _Outcome(Enum):
     HELD = auto()
     HELD_BY_ANOTHER = auto()
     UNKNOWN = auto()
-
-
-class _Sighting(Struct, frozen=True):
-    """When we first saw a renewal of another holder, on our own clock."""
-
-    record: tuple[Any, ...] | None
-    first_at_s: float

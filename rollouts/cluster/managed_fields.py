@@ -45,7 +45,7 @@ def annotators_of(
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return {}
     found: dict[str, str] = {}
-    for entry in sorted(entries, key=lambda each: each.time):
+    for entry in sorted(entries, key=lambda field: field.time):
         for key in asked:
             if f"f:{key}" in entry.fields.metadata.annotations:
                 found[key] = entry.manager

@@ -26,10 +26,8 @@ class Library(Struct, frozen=True):
     """The parts of the library that are used.
 
     Args:
-        configuration: module of `Configuration`: host, credentials, TLS settings, proxy.
         rest: module of `RESTClientObject`, which builds the TLS context and the aiohttp session.
         config: module of one configuration loader: `incluster_config` or `kube_config`.
-        config_exception: class of the errors that the loaders raise.
         modules: names of all the library's modules that were imported, for the test that pins them.
     """
 
@@ -49,10 +47,7 @@ def incluster() -> Library:
 
 
 def kubeconfig() -> Library:
-    """The modules that a kubeconfig needs.
-
-    Raises: ImportError when the library is not installed or has changed its layout.
-    """
+    """The modules that a kubeconfig needs. Raises: ImportError when the library is not installed or has changed its layout."""
     # The module looks for the home folder during its import, which fails for a user id without an account.
     homeless = "HOME" not in os.environ
     if homeless:

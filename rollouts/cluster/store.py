@@ -116,7 +116,7 @@ class Table(Generic[T]):
 
     def age_s(self) -> float:
         """Seconds of silence of the watch that has been silent the longest; inf until each has been heard once."""
-        heard = [each.watch.heard_at_s for each in self._scopes.values()]
+        heard = [scope.watch.heard_at_s for scope in self._scopes.values()]
         return max((math.inf if at_s is None else self.now_s() - at_s for at_s in heard), default=math.inf)
 
     def watch(self, namespace: str) -> WatchState:
@@ -167,14 +167,9 @@ class Table(Generic[T]):
             sure: the server gave that version. It may refuse a write as old although nothing newer will be shown.
         """
         where = (namespace, name)
-        current = self._objects.get(where)
         before = self._written.get(where)
         version = int(resource_version) if resource_version is not None else 0
-        if version and (
-            (current is not None and current.metadata.version >= version)
-            or self._is_old(where, version)
-            or self._buried(uid) >= version  # the watch came before the answer to our write
-        ):
+        if version and self._has_come(where, uid, version):  # the watch came before the answer to our write
             version = 0
         elif resource_version is None and before is not None and before.uid == uid:
             version = before.version  # not seen yet, so it may be missing without being gone
@@ -224,13 +219,9 @@ class Table(Generic[T]):
         where = (metadata.namespace, metadata.name)
         version = metadata.version
         self._progress(scope, where, version)
+        if self._has_come(where, metadata.uid, version):
+            return None
         before = self._objects.get(where)
-        if self._is_old(where, version):
-            return None
-        if before is not None and before.metadata.version >= version:
-            return None
-        if self._buried(metadata.uid) >= version:
-            return None
         if before is not None and before.metadata.uid != metadata.uid:  # the event of its deletion is late or lost
             self._bury(before.metadata.uid, version)
         self._insert(scope, where, before, seen)
@@ -241,12 +232,7 @@ class Table(Generic[T]):
         metadata = seen.metadata
         where = (metadata.namespace, metadata.name)
         self._progress(scope, where, metadata.version)
-        before = self._objects.get(where)
-        if self._is_old(where, metadata.version) or (
-            before is not None and before.metadata.version >= metadata.version
-        ):
-            return False
-        if self._buried(metadata.uid) >= metadata.version:
+        if self._has_come(where, metadata.uid, metadata.version):
             return False
         self.unreadable[where] = seen
         return True
@@ -283,7 +269,7 @@ class Table(Generic[T]):
         The caller makes sure that the list is not older than `version(scope)`, unless history itself was turned back (a restored
         etcd). So the list is true, and earlier deletions are forgotten.
         """
-        listed = {(each.metadata.namespace, each.metadata.name): each for each in seen}
+        listed = {(found.metadata.namespace, found.metadata.name): found for found in seen}
         version = int(resource_version)
         state = self._scopes[scope]
         if version < state.version:
@@ -291,16 +277,18 @@ class Table(Generic[T]):
             for where, written in self._written.items():  # their versions are of the time before
                 written.version = 0 if scope in ("", where[0]) else written.version
         changes: list[Change[T]] = []
-        could_not = {where: each for where, each in self.unreadable.items() if scope in ("", where[0])}
-        cannot = {(each.metadata.namespace, each.metadata.name): each for each in unreadable}
+        could_not = {where: found for where, found in self.unreadable.items() if scope in ("", where[0])}
+        cannot = {(found.metadata.namespace, found.metadata.name): found for found in unreadable}
         for where in could_not:
             del self.unreadable[where]
         self.unreadable |= cannot
         never_read = (
-            each for where, each in could_not.items() if where not in self._objects and where not in {*listed, *cannot}
+            unread
+            for where, unread in could_not.items()
+            if where not in self._objects and where not in {*listed, *cannot}
         )
-        changes += [Change(self._bare(each.metadata), None) for each in never_read]
-        for where in [each for each in state.names if each not in listed and each not in cannot]:
+        changes += [Change(self._bare(unread.metadata), None) for unread in never_read]
+        for where in [name for name in state.names if name not in listed and name not in cannot]:
             before = self._objects[where]
             self._bury(before.metadata.uid, version)
             self._drop(scope, where, before)
@@ -327,7 +315,7 @@ class Table(Generic[T]):
                 written.version = 0
         if relisted and not state.synced:
             state.synced = True
-            if all(each.synced for each in self._scopes.values()):
+            if all(scoped.synced for scoped in self._scopes.values()):
                 self.synced.set()
 
     def _progress(self, scope: str, where: NamespacedName, version: int) -> None:
@@ -342,6 +330,13 @@ class Table(Generic[T]):
         struct: Any = self.struct
         bare: T = struct(metadata=metadata)
         return bare
+
+    def _has_come(self, where: NamespacedName, uid: str, version: int) -> bool:
+        """Whether this version of the object, a later one, or its end was shown."""
+        current = self._objects.get(where)
+        if current is not None and current.metadata.version >= version:
+            return True
+        return self._is_old(where, version) or self._buried(uid) >= version
 
     def _is_old(self, where: NamespacedName, version: int) -> bool:
         """Whether a newer version of the object has come, which could not be read."""
@@ -368,8 +363,8 @@ class Table(Generic[T]):
             if not entries:
                 del index[value]
 
-    def _index_entries(self, each: T) -> Iterable[tuple[dict[Any, dict[NamespacedName, T]], Any]]:
-        metadata = each.metadata
+    def _index_entries(self, stored: T) -> Iterable[tuple[dict[Any, dict[NamespacedName, T]], Any]]:
+        metadata = stored.metadata
         if self._by_owner is not None and (uid := metadata.controller_uid):
             yield self._by_owner, (metadata.namespace, uid)
         labels = metadata.labels or {}
@@ -416,8 +411,6 @@ class Store:
         """Adds a table for a kind.
 
         Args:
-            labels: labels to index by.
-            by_owner: whether to index by the controlling owner's uid.
             orphans_by: a label to index objects without a controller by; "" for no such index.
             namespaces: the namespaces, each with a watch of its own; "" is all of them.
             optional: the cluster may lack the kind, so nobody waits for its first list.

@@ -38,11 +38,7 @@ class ClusterTarget(Struct, frozen=True):
     """An API server and our access to it.
 
     Args:
-        library: the modules that made `configuration`.
-        configuration: the library's Configuration: host, TLS, proxy.
-        credentials: the source of the Authorization header.
         namespace: the context's, or the service account's; `default` when neither says.
-        proxy_authorization: value of the Proxy-Authorization header; None for none.
     """
 
     library: slim_import.Library
@@ -58,8 +54,6 @@ async def read_target(
     """Finds the cluster by the given kubeconfig, $KUBECONFIG, ~/.kube/config or the pod's service account, the first that exists.
 
     Args:
-        kubeconfig: a file; None to look for one.
-        context: name of the context; None for the current one.
         service_account: folder of token, ca.crt and namespace.
 
     Raises: SettingsInvalid, with what to do.

@@ -22,7 +22,7 @@ import structlog
 from rollouts.cluster.client import answer_of
 from rollouts.cluster.decoding import Decoder, ServerStatus, UnreadableObject
 from rollouts.cluster.store import Change, NamespacedName, Table
-from rollouts.cluster.structs import Metadata, T
+from rollouts.cluster.structs import T
 from rollouts.cluster.watch_state import WatchState
 from rollouts.errors import (
     AnswerTooLarge,
@@ -98,8 +98,6 @@ async def reflect(  # noqa: PLR0913 - callbacks and settings, each by name
             object counts as unreadable until it changes.
         on_unreadable: a plain function; the watch continues after such an object.
         on_listed: a plain function, called after each list and after the changes that it brought.
-        rng: for the length of watches and of pauses.
-        silence_s: longest silence of a watch; bookmarks come about once a minute.
 
     Raises: only what `on_problem` raises. Cancellation: safe; the table stays as it is.
     """
@@ -134,28 +132,15 @@ async def reflect(  # noqa: PLR0913 - callbacks and settings, each by name
         failures += 1
 
 
-@dataclass(slots=True)
-class _Listed(Generic[T]):
-    """The objects that a list has shown so far."""
+_Listed: TypeAlias = dict[NamespacedName, T | UnreadableObject]
+"""What a list has shown so far, in the order of arrival."""
 
-    objects: dict[NamespacedName, T] = field(default_factory=dict)
-    unreadable: dict[NamespacedName, UnreadableObject] = field(default_factory=dict)
 
-    def put(self, seen: T, *, gone: bool = False) -> None:
-        where = self._take_out(seen.metadata)
-        if not gone:
-            self.objects[where] = seen
-
-    def put_unreadable(self, seen: UnreadableObject, *, gone: bool = False) -> None:
-        where = self._take_out(seen.metadata)
-        if not gone:
-            self.unreadable[where] = seen
-
-    def _take_out(self, metadata: Metadata) -> NamespacedName:
-        where = (metadata.namespace, metadata.name)
-        self.objects.pop(where, None)
-        self.unreadable.pop(where, None)
-        return where
+def _note(listed: _Listed[T], seen: T | UnreadableObject, *, gone: bool = False) -> None:
+    where = (seen.metadata.namespace, seen.metadata.name)
+    listed.pop(where, None)
+    if not gone:
+        listed[where] = seen
 
 
 @dataclass(slots=True)
@@ -234,7 +219,7 @@ class _Reflector(Generic[T]):
     async def _streaming_list(self) -> None:
         query = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
         stream = await self._open(query)
-        listed = _Listed[T]()
+        listed: _Listed[T] = {}
         try:
             while True:
                 async with asyncio.timeout(SYNC_SILENCE_S):
@@ -245,12 +230,12 @@ class _Reflector(Generic[T]):
                 if event.error is not None:
                     self._refused(event.error.code, event.error)
                 if event.unreadable is not None:
-                    listed.put_unreadable(event.unreadable, gone=event.type == "DELETED")
+                    _note(listed, event.unreadable, gone=event.type == "DELETED")
                 if event.object is None:
                     continue
                 metadata = event.object.metadata
                 if event.type != "BOOKMARK":  # a server may send later changes before the end mark
-                    listed.put(event.object, gone=event.type == "DELETED")
+                    _note(listed, event.object, gone=event.type == "DELETED")
                 elif (metadata.annotations or {}).get(INITIAL_EVENTS_END) == "true":
                     break
             self._swap(listed, metadata.resource_version)
@@ -275,7 +260,7 @@ class _Reflector(Generic[T]):
         await self._pages({})
 
     async def _pages(self, since: dict[str, str]) -> None:
-        listed = _Listed[T]()
+        listed: _Listed[T] = {}
         query = {"limit": str(PAGE_LIMIT)} | since
         if self.label_selector:
             query["labelSelector"] = self.label_selector
@@ -292,15 +277,14 @@ class _Reflector(Generic[T]):
                 continue
             if response.status == 410 and "continue" in query:
                 # The pages are too slow for the server's history, so one request lists all, as in client-go.
-                listed = _Listed()
+                listed = {}
                 del query["continue"], query["limit"]
                 query |= since
                 continue
             page = self.decoder.page(answer_of(request, response))
-            for each in page.items:
-                listed.put(each)
-            for unreadable in page.unreadable:
-                listed.put_unreadable(unreadable)
+            found: list[T | UnreadableObject] = [*page.items, *page.unreadable]
+            for seen in found:
+                _note(listed, seen)
             if not page.continue_token:
                 break
             query = {name: value for name, value in query.items() if name not in since}  # the token contains it
@@ -316,15 +300,16 @@ class _Reflector(Generic[T]):
             )
         self.lists_from_the_past = 0
         known = dict(self.table.unreadable)
-        unreadable = listed.unreadable.values()
-        changes = self.table.replace(self.namespace, listed.objects.values(), resource_version, unreadable=unreadable)
+        unreadable = {where: found for where, found in listed.items() if isinstance(found, UnreadableObject)}
+        objects = [found for found in listed.values() if not isinstance(found, UnreadableObject)]
+        changes = self.table.replace(self.namespace, objects, resource_version, unreadable=unreadable.values())
         self.resource_version = resource_version
         self.state.heard(now_s=self.table.now_s())
         for change in changes:
             self._tell(change)
-        for where, each in listed.unreadable.items():
-            if where not in known or known[where].metadata.version != each.metadata.version:
-                self._tell_unreadable(each)
+        for where, found in unreadable.items():
+            if where not in known or known[where].metadata.version != found.metadata.version:
+                self._tell_unreadable(found)
         if self.on_listed is not None:
             self.on_listed()
 

@@ -16,7 +16,6 @@ class WatchState:
     Args:
         heard_at_s: when the last list or line came; None before the first.
         failing_since_s: when it first failed after that; None while it works.
-        trouble: why it failed last.
         is_open: whether a watch is open, so that silence means that nothing happens.
     """
 

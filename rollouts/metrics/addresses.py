@@ -58,10 +58,7 @@ class TenantUrls(Struct, frozen=True):
     """Whether metrics may name URLs that no administrator declared, and which.
 
     Args:
-        allowed: they may at all.
         hosts: names that they may ask, `metrics.example.com` or `*.example.com`; () for all.
-        ports: that they may ask.
-        plain_http: without TLS, too.
         refused: networks that they may not ask besides: the cluster's own, where they are public.
     """
 

@@ -41,11 +41,7 @@ VALUES_MAX = 10_000
 
 
 def container_figures(source: ContainerResourceMetric, use: ContainerUse | None, *, now_s: float) -> FiguresFound:
-    """Of what the container uses in the revision's pods; None when it has no ready pod.
-
-    Args:
-        now_s: seconds since 1970.
-    """
+    """Of what the container uses in the revision's pods; None when it has no ready pod."""
     if use is None or use.pods == 0:
         return NotYet("the revision has no ready pods")
     if not use.complete or use.used is None or use.oldest_at_s is None:
@@ -74,16 +70,12 @@ def container_figures(source: ContainerResourceMetric, use: ContainerUse | None,
 
 
 def autoscaler_figures(source: AutoscalerMetric, found: Sequence[AutoscalerSeen], *, now_s: float) -> FiguresFound:
-    """Of the autoscaler that the source means.
-
-    Args:
-        found: those that it may mean.
-    """
+    """Of the autoscaler that the source means."""
     if not found:
         named = f"there is no HorizontalPodAutoscaler {source.name}"
         return NoEvidence(named if source.name else "no HorizontalPodAutoscaler has the Rollout as its scaleTargetRef")
     if len(found) > 1:
-        names = ", ".join(each.name for each in found)
+        names = ", ".join(autoscaler.name for autoscaler in found)
         return NoEvidence(f"there are several HorizontalPodAutoscalers, {names}: give one as hpa.name", Absence.ERROR)
     seen = found[0]
     active, able = seen.scaling_active, seen.able_to_scale
@@ -136,8 +128,8 @@ def custom_figures(
         return _figures(values, source.max_age_s, now_s=now_s)
     if not pods:
         return NotYet("the revision has no ready pods")
-    of_pods = tuple(each for each in values if each.of in pods)
-    if len(of_pods) != len({each.of for each in of_pods}):
+    of_pods = tuple(value for value in values if value.of in pods)
+    if len(of_pods) != len({value.of for value in of_pods}):
         return NoEvidence("a pod has several values")
     if missing := len(pods) - len(of_pods):
         return NotYet(f"{missing} of {len(pods)} pods have no value")
@@ -155,8 +147,8 @@ def external_figures(source: ExternalMetric, found: Iterable[MetricValue], *, no
 def _figures(values: tuple[MetricValue, ...], max_age_s: float, *, now_s: float) -> FiguresFound:
     if len(values) > VALUES_MAX:
         return NoEvidence(f"the metric has more than {VALUES_MAX} values", Absence.ERROR)
-    numbers = [each.value for each in values if each.value is not None]
-    times = [each.at_s for each in values if each.at_s is not None]
+    numbers = [value.value for value in values if value.value is not None]
+    times = [value.at_s for value in values if value.at_s is not None]
     if len(numbers) < len(values):
         return NoEvidence("a value is no number", Absence.ERROR)
     if len(times) < len(values):

@@ -20,9 +20,7 @@ from rollouts.core.compare.stakes import Conclusion, Stakes
 from rollouts.core.compare.values import with_values
 from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.core.model.frozen import replace
-from rollouts.metrics.comparison_arms import ArmSeen, ComparisonLook, Sampled
-from rollouts.metrics.comparison_state import Carried, carry
-from rollouts.metrics.counter_growth import Growth
+from rollouts.metrics.comparison_arms import ArmSeen, Carried, ComparisonLook, Growth, Sampled, carry
 from rollouts.metrics.samples import Absence, NoEvidence
 
 SHOWN_MAX = 1_000_000.0
@@ -103,18 +101,18 @@ def _found(look: ComparisonLook, seen: Sequence[ArmSeen], after: Carried) -> tup
     grown: list[Growth] = []
     values: list[tuple[float, ...]] = []
     until_s = look.until_s
-    for each in seen:
-        match each:
+    for arm_seen in seen:
+        match arm_seen:
             case NoEvidence():
                 arm = "canary" if len(grown) + len(values) < len(seen) / 2 else "stable"
-                return each if each.absence is Absence.ERROR else NoEvidence(f"{arm}: {each.why}")
+                return arm_seen if arm_seen.absence is Absence.ERROR else NoEvidence(f"{arm}: {arm_seen.why}")
             case Growth():
-                grown.append(each)
+                grown.append(arm_seen)
             case Sampled(value, newest_at_s):
                 values.append((value,))
                 until_s = max(until_s, newest_at_s)
             case _:
-                values.append(each)
+                values.append(arm_seen)
     match look.source.by:
         case ComparedBy.RATES:
             return _rates(look, grown, replace(after, until_s=until_s))
@@ -131,9 +129,9 @@ def _rates(look: ComparisonLook, grown: Sequence[Growth], after: Carried) -> tup
     tally = look.before.tally
     canary = _counts(of_canary, all_canary, "canary", look, first=tally.canary.events == 0)
     stable = _counts(of_stable, all_stable, "stable", look, first=False)
-    for each in (canary, stable):
-        if isinstance(each, NoEvidence):
-            return each
+    for counts in (canary, stable):
+        if isinstance(counts, NoEvidence):
+            return counts
     assert isinstance(canary, Counts)  # noqa: S101 - the loop has returned otherwise
     assert isinstance(stable, Counts)  # noqa: S101
     # What stable has done before the look, as far as the answers go back: the first look bets by it.

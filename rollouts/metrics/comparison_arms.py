@@ -1,4 +1,4 @@
-"""One look of a comparison: what is asked of each arm, and what the answers show. Pure.
+"""One look of a comparison: what is asked of each arm, what the answers show, and what is carried to the next look. Pure.
 
 Counters are read raw and summed here; any other source gives one number of each arm. A number of the cluster's own metrics
 counts when all its samples are newer than the look before, as one that is seen twice would be evidence twice.
@@ -7,22 +7,24 @@ counts when all its samples are newer than the look before, as one that is seen 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import TypeAlias
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from rollouts.core.analysis.cluster_source import ExternalMetric
 from rollouts.core.analysis.source import ComparedBy, ComparedSource, Comparison, Fills, HttpSource, PrometheusQuery
+from rollouts.core.compare.rates import Counts, RateEvidence
+from rollouts.core.compare.stakes import Stakes
+from rollouts.core.compare.values import Sides
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.grammar import is_label_value
 from rollouts.core.placeholders import filled
 from rollouts.core.promql import filled_query
-from rollouts.metrics.comparison_state import Carried, carried_of
-from rollouts.metrics.counter_growth import LOOKBACK_S, Growth, growth
 from rollouts.metrics.figures import FiguresFound, NotYet
-from rollouts.metrics.prometheus import series_of
+from rollouts.metrics.prometheus import STALE_S, Series, series_of
 from rollouts.metrics.requests import HttpAnswer, MetricAnswer
 from rollouts.metrics.samples import Absence, Document, NoEvidence, Numbers, finite
 from rollouts.metrics.sources import found_in, window_of
@@ -31,6 +33,39 @@ SETTLE_S = 10.0
 """Counters are read up to so long ago: a scrape that began before may still be under way. Source: Prometheus' scrape_timeout."""
 SPAN_MAX_S = 3_600.0
 """What a look counts at most; what was before is left out."""
+
+LOOKBACK_S = STALE_S
+"""The last sample before the span is no older than that; Prometheus itself does not show older ones."""
+_WHOLE = ("looks", "canaryEvents", "canaryBad", "stableEvents", "stableBad", "sides", "above", "below")
+
+
+class Carried(Struct, frozen=True, kw_only=True):
+    """What was seen so far.
+
+    Args:
+        looks: that were taken, with evidence or without.
+        until_s: what was counted goes up to here, seconds since 1970; None where nothing was.
+    """
+
+    looks: int = 0
+    until_s: float | None = None
+    tally: RateEvidence = field(default_factory=RateEvidence)
+    sides: Sides = field(default_factory=Sides)
+
+
+class Growth(Struct, frozen=True):
+    """Of all series together.
+
+    Args:
+        by: as whole events.
+        goes_on: some series has a sample from before the span, so the span follows what was seen before.
+        before: what they have grown by before the span, as far as their samples go back.
+    """
+
+    by: int
+    series: int
+    goes_on: bool
+    before: int = 0
 
 
 class Sampled(Struct, frozen=True):
@@ -54,7 +89,6 @@ class ComparisonLook(Struct, frozen=True, kw_only=True):
     Args:
         queries: of the canary and of stable; of rates the events that `of` counts and all events, of each.
         since_s, at_s: what is counted, and the time that the queries are asked for; seconds since 1970.
-        before: what earlier looks have left.
     """
 
     source: Comparison
@@ -81,9 +115,7 @@ def look_of(
     """What to ask now.
 
     Args:
-        carried: by the measurement before; () for the first.
         began_at_s: nothing before counts.
-        now_s: seconds since 1970.
     """
     if (wrong := _wrong_arms(source)) is not None:
         return wrong
@@ -190,3 +222,74 @@ def _wrong_arms(source: Comparison) -> NoEvidence | None:
         why = "compare.canary and compare.stable are the same, so there is nothing to compare"
         return NoEvidence(why, Absence.ERROR)
     return None
+
+
+def growth(series: Iterable[Series], *, since_s: float, until_s: float) -> Growth:
+    """What the series have grown by: exact where `increase` of Prometheus estimates.
+
+    `increase` leaves out what a series began with, and a first error begins a series; and it scales what it saw up to the whole
+    span, which would make evidence of requests that nobody sent.
+
+    A series whose value fell has begun again at 0, as after a restart; one without a sample before the span has begun in it.
+
+    Args:
+        since_s, until_s: seconds since 1970; samples after the first and up to the second count.
+    """
+    total, count, goes_on, earlier = 0.0, 0, False, 0.0
+    for counter in series:
+        inside = [value for at_s, value in counter.samples if since_s < at_s <= until_s]
+        before = [value for at_s, value in counter.samples if at_s <= since_s]
+        count += bool(inside or before)
+        goes_on = goes_on or bool(before)
+        earlier += _grown(before)
+        total += _grown([before[-1] if before else 0.0, *inside])
+    return Growth(round(total), count, goes_on, round(earlier))
+
+
+def _grown(values: Sequence[float]) -> float:
+    return sum(after - before if after >= before else after for before, after in pairwise(values))
+
+
+def carry(state: Carried) -> tuple[tuple[str, str], ...]:
+    """The state as texts in the metric's result; without what is 0.
+
+    Totals, not differences: a look that is recorded twice is the same as one that is recorded once.
+    """
+    canary, stable, stakes, sides = state.tally.canary, state.tally.stable, state.tally.stakes, state.sides
+    whole = (state.looks, canary.events, canary.bad, stable.events, stable.bad, sides.looks, sides.above, sides.below)
+    found = {name: str(number) for name, number in zip(_WHOLE, whole, strict=True) if number}
+    for name, number in (("logWorse", stakes.log_worse), ("logNotWorse", stakes.log_not_worse)):
+        if number:
+            found[name] = repr(number)
+    if state.until_s is not None:
+        found["until"] = f"{state.until_s:.3f}"
+    return tuple(found.items())
+
+
+def carried_of(texts: Sequence[tuple[str, str]]) -> Carried:
+    """The state that was carried; what cannot be read is as if there were none."""
+    found = dict(texts)
+    try:
+        looks, events, bad, of_stable, stable_bad, seen, above, below = (_count(found, name) for name in _WHOLE)
+        stakes = Stakes(log_worse=_number(found, "logWorse"), log_not_worse=_number(found, "logNotWorse"))
+        until_s = _number(found, "until") if "until" in found else None
+    except ValueError:
+        return Carried()
+    if bad > events or stable_bad > of_stable or above + below > seen:
+        return Carried()
+    tally = RateEvidence(canary=Counts(events, bad), stable=Counts(of_stable, stable_bad), stakes=stakes)
+    return Carried(looks=looks, until_s=until_s, tally=tally, sides=Sides(looks=seen, above=above, below=below))
+
+
+def _count(found: Mapping[str, str], name: str) -> int:
+    text = found.get(name, "0")
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise ValueError(name)
+    return int(text)
+
+
+def _number(found: Mapping[str, str], name: str) -> float:
+    number = float(found.get(name, "0"))
+    if not math.isfinite(number):
+        raise ValueError(name)
+    return number

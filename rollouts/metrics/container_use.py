@@ -87,8 +87,6 @@ def use_by_revision(
     """What the container uses, by revision; a revision without a pod that counts is not there.
 
     Args:
-        pods: of one Rollout.
-        now_s: seconds since 1970.
         max_age_s: an older sample does not count, nor does one of the future.
     """
     latest: dict[str, PodSample] = {}
@@ -134,18 +132,18 @@ def _reading(
 
 
 def _together(readings: list[_Reading | str]) -> ContainerUse:
-    measured = [each for each in readings if isinstance(each, _Reading)]
-    requests = [each.requested for each in measured]
-    known = [each for each in requests if each is not None]
-    reasons = Counter(each for each in readings if isinstance(each, str))
+    measured = [reading for reading in readings if isinstance(reading, _Reading)]
+    requests = [reading.requested for reading in measured]
+    known = [request for request in requests if request is not None]
+    reasons = Counter(reading for reading in readings if isinstance(reading, str))
     return ContainerUse(
-        used=sum(each.used for each in measured) if measured else None,
+        used=sum(reading.used for reading in measured) if measured else None,
         requested=sum(known) if known and len(known) == len(requests) else None,
         pods=len(readings),
         measured=len(measured),
-        oldest_at_s=min((each.at_s for each in measured), default=None),
-        newest_at_s=max((each.at_s for each in measured), default=None),
-        window_s=max((each.window_s for each in measured), default=0.0),
+        oldest_at_s=min((reading.at_s for reading in measured), default=None),
+        newest_at_s=max((reading.at_s for reading in measured), default=None),
+        window_s=max((reading.window_s for reading in measured), default=0.0),
         message="; ".join(f"{count} of {len(readings)} pods: {why}" for why, count in sorted(reasons.items())),
     )
 
@@ -153,7 +151,7 @@ def _together(readings: list[_Reading | str]) -> ContainerUse:
 def pod_samples(body: bytes) -> tuple[PodSample, ...]:
     """Samples in a PodMetricsList; what cannot be read of it is no sample. Raises: ValueError when it is no list."""
     items = decoded(_SAMPLES, body).items
-    return tuple(sample for each in items or () if (sample := _sample(each)) is not None)
+    return tuple(sample for item in items or () if (sample := _sample(item)) is not None)
 
 
 def listed_pods(body: bytes, *, rollout_label: str) -> tuple[tuple[ListedPod, ...], str]:
@@ -163,7 +161,7 @@ def listed_pods(body: bytes, *, rollout_label: str) -> tuple[tuple[ListedPod, ..
         rollout_label: the label of a pod that names its Rollout.
     """
     page = decoded(_PODS, body)
-    return tuple(_listed(each, rollout_label) for each in page.items or ()), page.metadata.continue_
+    return tuple(_listed(item, rollout_label) for item in page.items or ()), page.metadata.continue_
 
 
 def _sample(item: object) -> PodSample | None:
@@ -176,17 +174,17 @@ def _sample(item: object) -> PodSample | None:
     if at_s is None or window_s is None or not isinstance(name, str) or not isinstance(containers, list):
         return None
     used: dict[str, Mapping[ContainerMetric, float]] = {}
-    for each in containers:
-        container = each.get("name") if isinstance(each, dict) else None
+    for part in containers:
+        container = part.get("name") if isinstance(part, dict) else None
         if isinstance(container, str):
-            used[container] = {} if container in used else _amounts(each.get("usage"), least=0.0)
+            used[container] = {} if container in used else _amounts(part.get("usage"), least=0.0)
     return PodSample(pod=name, at_s=at_s, window_s=window_s, used=used)
 
 
 def _amounts(amounts: object, *, least: float) -> dict[ContainerMetric, float]:
     if not isinstance(amounts, dict):
         return {}
-    found = {each: quantity(amounts.get(each.value)) for each in ContainerMetric}
+    found = {resource: quantity(amounts.get(resource.value)) for resource in ContainerMetric}
     return {metric: value for metric, value in found.items() if value is not None and value >= least}
 
 
@@ -258,19 +256,24 @@ _LEAST_REQUEST = 1e-9  # a request of 0 asks for nothing
 
 def _listed(pod: _Pod, rollout_label: str) -> ListedPod:
     status, labels = pod.status, pod.metadata.labels or {}
-    sidecars = (each for each in pod.spec.init_containers or () if each.restart_policy == _SIDECAR)
+    sidecars = (container for container in pod.spec.init_containers or () if container.restart_policy == _SIDECAR)
     statuses = (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
-    started = {each.name: time_s(each.state.running.started_at) for each in statuses if each.state.running is not None}
+    started = {
+        container.name: time_s(container.state.running.started_at)
+        for container in statuses
+        if container.state.running is not None
+    }
     return ListedPod(
         name=pod.metadata.name,
         rollout=labels.get(rollout_label, ""),
         revision=labels.get(REVISION_LABEL, ""),
         counts=pod.metadata.deletion_timestamp is None
-        and any(each.type == "Ready" and each.status == "True" for each in status.conditions or ()),
+        and any(condition.type == "Ready" and condition.status == "True" for condition in status.conditions or ()),
         containers={
-            each.name: ContainerAsked(
-                requested=_amounts(each.resources.requests, least=_LEAST_REQUEST), started_at_s=started.get(each.name)
+            container.name: ContainerAsked(
+                requested=_amounts(container.resources.requests, least=_LEAST_REQUEST),
+                started_at_s=started.get(container.name),
             )
-            for each in (*(pod.spec.containers or ()), *sidecars)
+            for container in (*(pod.spec.containers or ()), *sidecars)
         },
     )

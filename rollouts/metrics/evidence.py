@@ -18,6 +18,7 @@ Source: https://argo-rollouts.readthedocs.io/en/stable/features/analysis/#failur
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from contextlib import suppress
 
 from msgspec import Struct
@@ -53,33 +54,17 @@ def measured(
     Raises: nothing that a server or an author could cause.
     """
     try:
-        conditions = _compiled(condition)
+        phase, message = _verdict(found, condition, finished_at_s)
     except ExpressionInvalid as error:
-        verdict = _Verdict(AnalysisPhase.ERROR, str(error))
-    else:
-        verdict = _verdict(found, condition, conditions, finished_at_s)
+        phase, message = AnalysisPhase.ERROR, str(error)
     return Measurement(
-        phase=verdict.phase,
+        phase=phase,
         started_at_s=started_at_s,
         finished_at_s=finished_at_s,
         value=_value(found),
-        message=verdict.message,
+        message=message,
         samples=_count(found),
     )
-
-
-class _Verdict(Struct, frozen=True):
-    phase: AnalysisPhase
-    message: str = ""
-
-
-class _Conditions(Struct, frozen=True):
-    success: CompiledCondition | None
-    failure: CompiledCondition | None
-
-    @property
-    def all(self) -> tuple[CompiledCondition, ...]:
-        return tuple(each for each in (self.success, self.failure) if each is not None)
 
 
 class _Gap(Struct, frozen=True):
@@ -94,38 +79,36 @@ class _Gap(Struct, frozen=True):
         return (self.of_missing and reads.of_missing) or (self.of_finite and reads.of_finite)
 
 
-def _compiled(condition: MetricCondition) -> _Conditions:
+def _compiled(name: str, source: str, condition: MetricCondition) -> CompiledCondition | None:
     """Raises: ExpressionInvalid."""
-    found: list[CompiledCondition | None] = []
-    for name, source in (("successCondition", condition.success), ("failureCondition", condition.failure)):
-        try:
-            found.append(condition_of(source, defaults=condition.min_samples == 0) if source.strip() else None)
-        except ExpressionInvalid as error:
-            raise ExpressionInvalid(f"{name} {error}") from None
-    return _Conditions(*found)
+    try:
+        return condition_of(source, defaults=condition.min_samples == 0) if source.strip() else None
+    except ExpressionInvalid as error:
+        raise ExpressionInvalid(f"{name} {error}") from None
 
 
-def _verdict(found: MetricData, condition: MetricCondition, conditions: _Conditions, now_s: float) -> _Verdict:
+def _verdict(found: MetricData, condition: MetricCondition, now_s: float) -> tuple[AnalysisPhase, str]:
+    """Raises: ExpressionInvalid."""
+    success = _compiled("successCondition", condition.success, condition)
+    failure = _compiled("failureCondition", condition.failure, condition)
+    conditions = [compiled for compiled in (success, failure) if compiled is not None]
     if isinstance(found, NoEvidence):
-        if found.absence is Absence.ERROR:
-            return _Verdict(AnalysisPhase.ERROR, found.why)
-        return _Verdict(_NO_DATA[condition.no_data], found.why)
-    if not conditions.all:
-        return _Verdict(AnalysisPhase.INCONCLUSIVE, "the metric has no condition, so nothing says what is good")
+        failed = found.absence is Absence.ERROR
+        return AnalysisPhase.ERROR if failed else _NO_DATA[condition.no_data], found.why
+    if not conditions:
+        return AnalysisPhase.INCONCLUSIVE, "the metric has no condition, so nothing says what is good"
     gap = _gap(found, condition, conditions)
-    if gap is None:
-        return _judged(found, condition, conditions, now_s)
-    if condition.min_samples == 0 and all(map(gap.asked_by, conditions.all)):
-        return _judged(found, condition, conditions, now_s)
-    if conditions.failure is not None and gap.asked_by(conditions.failure):
+    if gap is None or (condition.min_samples == 0 and all(map(gap.asked_by, conditions))):
+        return _judged(found, condition, success, failure, now_s)
+    if failure is not None and gap.asked_by(failure):
         with suppress(ExpressionFailed):
-            if conditions.failure.holds(found.result, now_s=now_s):
+            if failure.holds(found.result, now_s=now_s):
                 why = f"{gap.why}, and the failure condition holds: {quoted(condition.failure)}"
-                return _Verdict(AnalysisPhase.FAILED, why)
-    return _Verdict(_NO_DATA[condition.no_data], gap.why)
+                return AnalysisPhase.FAILED, why
+    return _NO_DATA[condition.no_data], gap.why
 
 
-def _gap(found: Numbers | Document, condition: MetricCondition, conditions: _Conditions) -> _Gap | None:
+def _gap(found: Numbers | Document, condition: MetricCondition, conditions: Sequence[CompiledCondition]) -> _Gap | None:
     """Why this is no evidence; None when it is."""
     if isinstance(found, Numbers):
         if found.warnings:
@@ -141,12 +124,12 @@ def _gap(found: Numbers | Document, condition: MetricCondition, conditions: _Con
     return None
 
 
-def _unread(found: Numbers, conditions: _Conditions) -> str | None:
+def _unread(found: Numbers, conditions: Sequence[CompiledCondition]) -> str | None:
     """Why a condition does not see all that was measured. The order of series means nothing, so one of several is chance."""
     count = len(found.samples)
     if found.shape is ResultShape.SCALAR or count < 2:
         return None
-    for reads in (condition.reads for condition in conditions.all):
+    for reads in (condition.reads for condition in conditions):
         places = {place % count for place in reads.items if -count <= place < count}
         if reads.items and not reads.whole and len(places) < count:
             return (
@@ -162,26 +145,28 @@ def quoted(condition: str) -> str:
     return text if len(text) <= QUOTED_MAX else f"{text[: QUOTED_MAX - 1]}…"
 
 
-def _judged(found: Numbers | Document, condition: MetricCondition, conditions: _Conditions, now_s: float) -> _Verdict:
-    truths: dict[str, bool] = {}
-    for name, each in (("successCondition", conditions.success), ("failureCondition", conditions.failure)):
-        if each is None:
-            continue
+def _judged(
+    found: Numbers | Document,
+    condition: MetricCondition,
+    success: CompiledCondition | None,
+    failure: CompiledCondition | None,
+    now_s: float,
+) -> tuple[AnalysisPhase, str]:
+    truths: list[bool | None] = []
+    for name, compiled in (("successCondition", success), ("failureCondition", failure)):
         try:
-            truths[name] = each.holds(found.result, now_s=now_s)
+            truths.append(None if compiled is None else compiled.holds(found.result, now_s=now_s))
         except ExpressionFailed as error:
-            return _Verdict(AnalysisPhase.ERROR, f"{name} cannot be told of {_kind(found)}: {error}")
-    success, failure = truths.get("successCondition"), truths.get("failureCondition")
-    if failure:
-        return _Verdict(AnalysisPhase.FAILED, f"the failure condition holds: {quoted(condition.failure)}")
-    if success or success is None:
-        return _Verdict(AnalysisPhase.SUCCESSFUL)
-    if failure is None:
-        return _Verdict(AnalysisPhase.FAILED, f"the success condition does not hold: {quoted(condition.success)}")
+            return AnalysisPhase.ERROR, f"{name} cannot be told of {_kind(found)}: {error}"
+    succeeds, fails = truths
+    if fails:
+        return AnalysisPhase.FAILED, f"the failure condition holds: {quoted(condition.failure)}"
+    if succeeds or succeeds is None:
+        return AnalysisPhase.SUCCESSFUL, ""
+    if fails is None:
+        return AnalysisPhase.FAILED, f"the success condition does not hold: {quoted(condition.success)}"
     both = f"{quoted(condition.success)}; {quoted(condition.failure)}"
-    return _Verdict(
-        AnalysisPhase.INCONCLUSIVE, f"neither the success condition nor the failure condition holds: {both}"
-    )
+    return AnalysisPhase.INCONCLUSIVE, f"neither the success condition nor the failure condition holds: {both}"
 
 
 def _count(found: MetricData) -> int:

@@ -170,7 +170,7 @@ def reads_of(tree: Node) -> Reads:
                 of_finite = True
             case _:
                 pass
-    copies = any(isinstance(each, Each) and each.kind in ("filter", "map") for each in nodes(tree))
+    copies = any(isinstance(node, Each) and node.kind in ("filter", "map") for node in nodes(tree))
     return Reads(frozenset(items), whole, of_missing, of_finite, measured, copies)
 
 
@@ -238,8 +238,8 @@ class _Writer:
             case "in":
                 return f"{self._range(right)}.exists(k, k <= {one} && k >= {one})"
             case "&&" | "||":
-                for each in (left, right):
-                    if kind_of(each) not in (ValueKind.TRUTH, ValueKind.ANY):
+                for side in (left, right):
+                    if kind_of(side) not in (ValueKind.TRUTH, ValueKind.ANY):
                         raise ExpressionInvalid(f"has a {sign} beside a value that is not true or false")
                 # CEL's own take an error for nothing where the other side decides; Argo's go from left to right.
                 return f"({one} ? {other} : false)" if sign == "&&" else f"({one} ? true : {other})"
@@ -268,7 +268,11 @@ class _Writer:
             text = f"({one} <= {other} && {one} >= {other})"
         elif sign == "!=":
             text = f"({one} < {other} || {one} > {other})"
-        checks = [f"math.isFinite({each})" for each, side in ((one, left), (other, right)) if _worked_out(side)]
+        checks = [
+            f"math.isFinite({text_of_side})"
+            for text_of_side, side in ((one, left), (other, right))
+            if _worked_out(side)
+        ]
         return f"({' && '.join(checks)} ? {text} : {_NONE})" if checks else text
 
     def _default(self, left: Node, right: Node) -> str:

@@ -183,7 +183,14 @@ class _Reader:
             raise ExpressionInvalid(f"has more than {DEPTH_MAX} levels of brackets and operators")
         left = self._operations(self._unary(), least)
         if least == 0:
-            left = self._piped(self._choice(left))
+            if self._skip("?"):
+                yes = self.expression()
+                self._expect(":")
+                left = Choice(left, yes, self.expression())
+            while self._skip("|"):
+                word = self._take()
+                self._expect("(")
+                left = self._suffixes(self._call(word, (left,)))
         self._depth -= 1
         return left
 
@@ -241,20 +248,6 @@ class _Reader:
             right = self.expression(strength + 1)
             left = Call(sign, (left, right)) if sign in _TEXT_OPERATORS else Binary(sign, left, right)
             left = Unary("!", left) if negated else left
-
-    def _choice(self, test: Node) -> Node:
-        if not self._skip("?"):
-            return test
-        yes = self.expression()
-        self._expect(":")
-        return Choice(test, yes, self.expression())
-
-    def _piped(self, left: Node) -> Node:
-        while self._skip("|"):
-            word = self._take()
-            self._expect("(")
-            left = self._suffixes(self._call(word, (left,)))
-        return left
 
     def _unary(self) -> Node:
         sign = self._operator()
@@ -387,7 +380,9 @@ class _Reader:
 
     def _suffixes(self, node: Node) -> Node:
         while True:
-            if self._skip("[") or (self._is("?.") and self._words[self._next + 1].text == "[" and self._bracket()):
+            if self._is("?.") and self._words[self._next + 1].text == "[":
+                self._next += 1
+            if self._skip("["):
                 node = At(node, self.expression())
                 if self._is(":"):
                     raise ExpressionInvalid(
@@ -398,10 +393,6 @@ class _Reader:
                 node = self._member(node)
             else:
                 return node
-
-    def _bracket(self) -> bool:
-        self._next += 2
-        return True
 
     def _member(self, node: Node) -> Node:
         if self._word.kind is not WordKind.NAME:

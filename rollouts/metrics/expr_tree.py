@@ -80,27 +80,17 @@ class Items(Struct, frozen=True):
 Node: TypeAlias = Literal | Variable | At | Unary | Binary | Choice | Each | Call | Items
 
 
-def children(node: Node) -> tuple[Node, ...]:
-    """What stands directly in it."""
-    match node:
-        case Literal() | Variable():
-            return ()
-        case At(of, key):
-            return of, key
-        case Unary(_, of):
-            return (of,)
-        case Binary(_, left, right):
-            return left, right
-        case Choice(test, yes, no):
-            return test, yes, no
-        case Each(_, items, _, body):
-            return items, body
-        case Call(_, arguments) | Items(arguments):
-            return arguments
+def children(node: Node) -> Iterator[Node]:
+    """What stands directly in it, in its order."""
+    for name in node.__struct_fields__:
+        value = getattr(node, name)
+        for child in value if isinstance(value, tuple) else (value,):
+            if isinstance(child, Node):
+                yield child
 
 
 def nodes(node: Node) -> Iterator[Node]:
     """It, and all that stands in it."""
     yield node
-    for each in children(node):
-        yield from nodes(each)
+    for child in children(node):
+        yield from nodes(child)

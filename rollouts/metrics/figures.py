@@ -39,11 +39,7 @@ class Figures(Struct, frozen=True, kw_only=True):
 
 
 class NotYet(Struct, frozen=True):
-    """Evidence that is not whole and may soon be: a new pod has no sample for half a minute.
-
-    Args:
-        why: in words of ours, for the status.
-    """
+    """Evidence that is not whole and may soon be: a new pod has no sample for half a minute."""
 
     why: str
 

@@ -26,8 +26,6 @@ class MetricValue(Struct, frozen=True, kw_only=True):
 
     Args:
         of: name of the object that it is about; "" for none.
-        value: None when it is no number.
-        at_s: its time, seconds since 1970; None when it has none.
     """
 
     of: str
@@ -57,13 +55,13 @@ def metric_values(body: bytes) -> tuple[MetricValue, ...]:
 
 def versions_in(body: bytes) -> tuple[str, ...]:
     """The versions that an APIGroup serves. Raises: ValueError when it is none."""
-    return tuple(each.version for each in decoded(_GROUP, body).versions)
+    return tuple(version.version for version in decoded(_GROUP, body).versions)
 
 
 def plural_in(body: bytes, kind: str) -> str | None:
     """The plural of a kind in an APIResourceList; None when it is not there. Raises: ValueError when it is no such list."""
     resources = decoded(_RESOURCES, body).resources
-    return next((each.name for each in resources if each.kind == kind and "/" not in each.name), None)
+    return next((resource.name for resource in resources if resource.kind == kind and "/" not in resource.name), None)
 
 
 class _List(ListedPart, frozen=True):

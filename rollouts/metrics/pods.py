@@ -39,7 +39,6 @@ class Container(Struct, frozen=True, kw_only=True):
     """What a pod's status says of one container.
 
     Args:
-        restarts: since the pod began.
         killed_for_memory: its present or its latest run ended so.
         ended_at_s: when its latest run ended, seconds since 1970; None when none has.
         waits: the kubelet's reason; "" when it does not wait.
@@ -113,7 +112,7 @@ def pods_measured(
     )
     serving = [pod for pod in seen if not pod.leaves]
     ready = sum(pod.ready for pod in serving)
-    phase, message = _verdict(source, [each for _, each in counted], restarts, ready, len(serving), since_s)
+    phase, message = _verdict(source, [container for _, container in counted], restarts, ready, len(serving), since_s)
     return Measurement(
         phase=phase,
         started_at_s=started_at_s,
@@ -127,10 +126,10 @@ def pods_measured(
 def _verdict(
     source: PodEvidence, containers: list[Container], restarts: int, ready: int, serving: int, since_s: float
 ) -> tuple[AnalysisPhase, str]:
-    killed = [each for each in containers if each.killed_for_memory and _has_ended(each, since_s)]
+    killed = [container for container in containers if container.killed_for_memory and _has_ended(container, since_s)]
     if killed:
         return AnalysisPhase.FAILED, f"{len(killed)} containers were killed for memory"
-    waiting = sorted({each.waits for each in containers if each.waits in WAITS_IN_VAIN})
+    waiting = sorted({container.waits for container in containers if container.waits in WAITS_IN_VAIN})
     if waiting:
         return AnalysisPhase.FAILED, f"containers wait: {', '.join(waiting)}"
     if restarts > source.restarts_max:
@@ -150,13 +149,13 @@ def _has_ended(container: Container, since_s: float) -> bool:
 
 def _container(status: Mapping[str, Any]) -> Container:
     state, last = mapping(status.get("state")), mapping(status.get("lastState"))
-    ends = [each for each in (mapping(state.get("terminated")), mapping(last.get("terminated"))) if each]
-    times = [at_s for each in ends if (at_s := time_s(each.get("finishedAt"))) is not None]
+    ends = [end for end in (mapping(state.get("terminated")), mapping(last.get("terminated"))) if end]
+    times = [at_s for end in ends if (at_s := time_s(end.get("finishedAt"))) is not None]
     restarts, waits = status.get("restartCount"), mapping(state.get("waiting")).get("reason")
     return Container(
         name=str(status.get("name", "")),
         restarts=restarts if isinstance(restarts, int) and restarts >= 0 else 0,
-        killed_for_memory=any(each.get("reason") == OUT_OF_MEMORY for each in ends),
+        killed_for_memory=any(end.get("reason") == OUT_OF_MEMORY for end in ends),
         ended_at_s=max(times, default=None),
         waits=waits if isinstance(waits, str) else "",
     )

@@ -131,10 +131,10 @@ def series_of(body: bytes) -> tuple[tuple[Series, ...] | None, str]:
     if answer.data.result_type != "matrix":
         return None, f"the query returned a {_type(answer.data)}, not samples"
     found = [
-        Series(each.metric, tuple((at_s, _number(value)) for at_s, value in each.values))
-        for each in msgspec.convert(answer.data.result, type=list[_Samples])
+        Series(counter.metric, tuple((at_s, _number(value)) for at_s, value in counter.values))
+        for counter in msgspec.convert(answer.data.result, type=list[_Samples])
     ]
-    if any(not math.isfinite(value) or value < 0 for each in found for _, value in each.samples):
+    if any(not math.isfinite(value) or value < 0 for counter in found for _, value in counter.samples):
         return None, "a counter has a value that is not a count"
     return tuple(found), ""
 
@@ -204,12 +204,12 @@ def _out_of_time(found: Numbers, window: Window) -> str:
         return ""
     if window.start_s is not None:
         first, last = window.start_s - window.step_s - FUTURE_S, window.end_s + window.step_s + FUTURE_S
-        if all(first <= each.at_s <= last for each in found.samples):
+        if all(first <= sample.at_s <= last for sample in found.samples):
             return ""
         return "a value is of a time that was not asked for"
     latest: dict[int, float] = {}
-    for each in found.samples:
-        latest[each.series] = max(each.at_s, latest.get(each.series, -math.inf))
+    for sample in found.samples:
+        latest[sample.series] = max(sample.at_s, latest.get(sample.series, -math.inf))
     if not all(at_s <= window.end_s + FUTURE_S for at_s in latest.values()):
         return "a value is of the future: a clock, or a unit of time, is wrong"
     if not all(at_s >= window.end_s - STALE_S for at_s in latest.values()):

@@ -34,7 +34,6 @@ class ClientCredentials(Struct, frozen=True):
     """A token is asked for first. Source: RFC 6749, section 4.4.
 
     Args:
-        token_url: who gives it.
         declared: an administrator named the token's URL. One that a template names is a tenant's, whoever the token is for.
     """
 
@@ -57,7 +56,6 @@ class MetricEndpoint:
         declared: an administrator named it, so it may have a private address. One that a tenant names may not.
         credentials: sent to its own origin only; None for none.
         headers: sent with each request, (name, value), after those of the metric.
-        insecure: its certificate is not checked.
         authorities: certificates of authorities that are trusted besides the usual ones, PEM; "" for none.
         server_name: the name that its certificate must have; "" for the URL's.
         methods: that metrics of the source web may use on one that is declared.
@@ -95,8 +93,6 @@ class HttpRequest:
     """One request.
 
     Args:
-        url: with its query.
-        headers: (name, value).
         timeout_s: what the metric allows for all of it.
     """
 
@@ -154,7 +150,7 @@ def leads_up(path: str) -> bool:
     """Whether some server could read the path as one that leads up: `..`, however often it is encoded, with parameters too."""
     for _ in range(_ENCODED_MAX):
         segments = path.replace("\\", "/").split("/")
-        if any(each.partition(";")[0].strip() == ".." for each in segments):
+        if any(segment.partition(";")[0].strip() == ".." for segment in segments):
             return True
         path, before = unquote(path), path
         if path == before:

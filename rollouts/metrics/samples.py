@@ -28,11 +28,7 @@ class Absence(Enum):
 
 
 class NoEvidence(Struct, frozen=True):
-    """Nothing that a condition may be asked about.
-
-    Args:
-        why: in words of ours, for the status.
-    """
+    """Nothing that a condition may be asked about."""
 
     why: str
     absence: Absence = Absence.NO_DATA
@@ -50,7 +46,6 @@ class Sample(Struct, frozen=True):
     """One number.
 
     Args:
-        at_s: its time, seconds since 1970.
         series: which series of the answer it belongs to, from 0.
     """
 
@@ -65,7 +60,6 @@ class Numbers:
 
     Args:
         samples: series by series, the oldest first in each.
-        labels: of each series.
         warnings: the server's own text, never for a status. With any of them the numbers may be a part only.
     """
 
@@ -77,13 +71,13 @@ class Numbers:
     @property
     def result(self) -> float | list[float]:
         """What a condition sees, as Argo Rollouts shows it: a number, or the numbers of all series in one list."""
-        values = [each.value for each in self.samples]
+        values = [sample.value for sample in self.samples]
         return values[0] if self.shape is ResultShape.SCALAR and values else values
 
     @property
     def numbers(self) -> tuple[float, ...]:
         """All of them."""
-        return tuple(each.value for each in self.samples)
+        return tuple(sample.value for sample in self.samples)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +98,7 @@ class Document:
     @property
     def numbers(self) -> tuple[float, ...]:
         """All in it."""
-        return tuple(each for each in leaves(self.value) if type(each) is float)
+        return tuple(leaf for leaf in leaves(self.value) if type(leaf) is float)
 
 
 MetricData: TypeAlias = Numbers | Document | NoEvidence
@@ -125,11 +119,11 @@ def leaves(value: Any) -> Iterator[Any]:
     """The texts, numbers and truths in a JSON value; null is none."""
     match value:
         case dict():
-            for each in value.values():
-                yield from leaves(each)
+            for part in value.values():
+                yield from leaves(part)
         case list():
-            for each in value:
-                yield from leaves(each)
+            for part in value:
+                yield from leaves(part)
         case None:
             return
         case _:
@@ -155,5 +149,5 @@ def _doubles(value: Any, depth: int, left: list[int]) -> Any:
     if depth <= 0 or left[0] < 0:
         raise _TooLarge
     if kind is list:
-        return [_doubles(each, depth - 1, left) for each in value]
-    return {name: _doubles(each, depth - 1, left) for name, each in value.items()}
+        return [_doubles(part, depth - 1, left) for part in value]
+    return {name: _doubles(part, depth - 1, left) for name, part in value.items()}

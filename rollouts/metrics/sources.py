@@ -57,11 +57,7 @@ HTTP_CODECS: Mapping[str, HttpCodec] = MappingProxyType({PrometheusQuery.provide
 
 
 class Question(Struct, frozen=True):
-    """One measurement's question; what the answer means depends on it.
-
-    Args:
-        window: the times that were asked for.
-    """
+    """One measurement's question; what the answer means depends on it."""
 
     source: HttpSource
     endpoint: MetricEndpoint
@@ -70,11 +66,7 @@ class Question(Struct, frozen=True):
 
 
 def window_of(source: HttpSource, now_s: float) -> Window | NoEvidence:
-    """The times that are asked for; those of a range are a template's expressions.
-
-    Args:
-        now_s: seconds since 1970.
-    """
+    """The times that are asked for; those of a range are a template's expressions."""
     return HTTP_CODECS[source.provider].window_of(source, now_s=now_s)
 
 
@@ -121,8 +113,6 @@ def question_to(
     """What is asked, and whom; or why nobody can be asked.
 
     Args:
-        declared: by name; "default" is what `--prometheus-url` names.
-        window: the times that are asked for.
         anywhere: whoever asks may ask any address, as people may from their own machines.
     """
     endpoint = endpoint_of(source, declared)

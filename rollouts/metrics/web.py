@@ -149,7 +149,7 @@ def json_path(source: str) -> Path:
         if match["place"] is not None:
             found.append(int(match["place"]))
         else:
-            name = next(each for each in (match["name"], match["single"], match["double"]) if each is not None)
+            name = next(given for given in (match["name"], match["single"], match["double"]) if given is not None)
             found.append(_ESCAPED.sub(r"\1", name))
     if len(found) > SEGMENTS_MAX:
         raise ExpressionInvalid(f"must have at most {SEGMENTS_MAX} members and items")
@@ -158,12 +158,12 @@ def json_path(source: str) -> Path:
 
 def part_of(value: Any, path: Path) -> Any:
     """The value there. Raises: ExpressionFailed when there is none."""
-    for depth, each in enumerate(path, start=1):
-        match value, each:
-            case dict(), str() if each in value:
-                value = value[each]
-            case list(), int() if -len(value) <= each < len(value):
-                value = value[each]
+    for depth, step in enumerate(path, start=1):
+        match value, step:
+            case dict(), str() if step in value:
+                value = value[step]
+            case list(), int() if -len(value) <= step < len(value):
+                value = value[step]
             case _:
                 raise ExpressionFailed(f"there is nothing at its part {depth} of {len(path)}")
     return value

@@ -101,16 +101,13 @@ def judged_rules(listeners: Iterable[Listener], groups: Sequence[TargetGroup], q
 
     A rule with the stable target group alone has not followed yet, unless the Ingress has a path that leads to the stable Service
     without the annotation: then the rule does not matter.
-
-    Args:
-        groups: the target groups of the Ingress.
     """
-    entries = [each for listener in listeners for each in _entries(listener, groups, question)]
+    entries = [entry for listener in listeners for entry in _entries(listener, groups, question)]
     if not entries:
         return Judgement(False, f"no rule of its load balancer leads to Service {question.stable_service} yet")
     found = judged(entries, question.split, question.rules)
     rules = FiledRules(question.rules)
-    behind = [each.where for each in entries if each.canary == 0 and each.stable > 0 and not rules.is_users(each)]
+    behind = [entry.where for entry in entries if entry.canary == 0 and entry.stable > 0 and not rules.is_users(entry)]
     if not found.live or not behind or question.split.share == 0 or _leads_there_directly(question):
         return found
     return Judgement(False, f"{_few(behind)}: leads to {question.stable_service} alone")
@@ -122,9 +119,6 @@ def judged_targets(group: TargetGroup, health: Iterable[Mapping[str, Any]], endp
     * By address: each ready endpoint must be a healthy target. A target that is not an endpoint is a pod of another revision,
       which the Service selected before. Targets that drain get no new requests, and do not count.
     * By instance: each node leads to all pods, so one must be healthy, and none in the initial state.
-
-    Args:
-        health: the answer of DescribeTargetHealth.
     """
     found = [
         (_plain(target.get("Target", {}).get("Id", "")), _State(told.get("State", "unknown"), told.get("Reason", "")))
@@ -188,7 +182,7 @@ class _State(Struct, frozen=True):
 
 
 def _entries(listener: Listener, groups: Sequence[TargetGroup], question: LiveQuestion) -> Iterator[Entry]:
-    services = {each.arn: each.service for each in groups}
+    services = {group.arn: group.service for group in groups}
     for rule in listener.rules:
         weights = {question.stable_service: Fraction(0), question.canary_service: Fraction(0)}
         ours = False
@@ -213,14 +207,14 @@ def _forwards(rule: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
         if action.get("Type") != "forward":
             continue
         groups = action.get("ForwardConfig", {}).get("TargetGroups")
-        for each in groups or [{"TargetGroupArn": action.get("TargetGroupArn", "")}]:
-            yield each.get("TargetGroupArn", ""), each.get("Weight", 1)
+        for group in groups or [{"TargetGroupArn": action.get("TargetGroupArn", "")}]:
+            yield group.get("TargetGroupArn", ""), group.get("Weight", 1)
 
 
 def _path(rule: Mapping[str, Any]) -> TextMatch | None:
     """The paths that a rule takes: `/x` and `/x/*` for a prefix; None for all."""
-    for each in rule.get("Conditions", ()):
-        values = _values(each, "path-pattern", "PathPatternConfig")
+    for condition in rule.get("Conditions", ()):
+        values = _values(condition, "path-pattern", "PathPatternConfig")
         if values:
             prefixes = [value.removesuffix("/*") for value in values if value.endswith("/*")]
             if not prefixes:
@@ -230,14 +224,14 @@ def _path(rule: Mapping[str, Any]) -> TextMatch | None:
 
 
 def _conditions(rule: Mapping[str, Any]) -> Iterator[RequestCondition]:
-    for each in rule.get("Conditions", ()):
-        for host in _values(each, "host-header", "HostHeaderConfig"):
+    for condition in rule.get("Conditions", ()):
+        for host in _values(condition, "host-header", "HostHeaderConfig"):
             yield RequestCondition(HOST, host)
-        if values := _values(each, "http-header", "HttpHeaderConfig"):
-            name = str(each.get("HttpHeaderConfig", {}).get("HttpHeaderName", "")).lower()
+        if values := _values(condition, "http-header", "HttpHeaderConfig"):
+            name = str(condition.get("HttpHeaderConfig", {}).get("HttpHeaderName", "")).lower()
             yield RequestCondition(name, values[0] if len(values) == 1 else None)
-        if each.get("Field") == "query-string":
-            for pair in each.get("QueryStringConfig", {}).get("Values", ()):
+        if condition.get("Field") == "query-string":
+            for pair in condition.get("QueryStringConfig", {}).get("Values", ()):
                 yield RequestCondition(pair.get("Key", ""), pair.get("Value"), query=True)
 
 
@@ -249,8 +243,8 @@ def _values(condition: Mapping[str, Any], field: str, config: str) -> list[str]:
 
 def _leads_there_directly(question: LiveQuestion) -> bool:
     """Whether a path of the Ingress names the stable Service with a port of its own."""
-    for each in question.objects:
-        spec = each.get("spec") or {}
+    for manifest in question.objects:
+        spec = manifest.get("spec") or {}
         paths = [path for rule in spec.get("rules") or () for path in (rule.get("http") or {}).get("paths") or ()]
         backends = [path.get("backend") for path in paths] + [spec.get("defaultBackend")]
         for service in ((backend or {}).get("service") or {} for backend in backends):

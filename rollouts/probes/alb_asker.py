@@ -54,13 +54,7 @@ _CONNECT_S, _READ_S = 2.0, 4.0  # a thread cannot be cancelled
 
 
 class LoadBalancers:
-    """The load balancers of one region and account.
-
-    Args:
-        api: the API server, for TargetGroupBindings and EndpointSlices.
-
-    Raises: SettingsInvalid, when botocore is not installed.
-    """
+    """The load balancers of one region and account. Raises: SettingsInvalid, when botocore is not installed."""
 
     def __init__(self, region: str, *, api: ApiServer, clock: Clock) -> None:
         try:
@@ -113,7 +107,7 @@ class LoadBalancers:
         groups = await self._groups(question)
         needed = [question.stable_service] + ([question.canary_service] if split.share else [])
         for service in needed:
-            if not any(each.service == service for each in groups):
+            if not any(group.service == service for group in groups):
                 return Judgement(False, f"{question.route} has no target group for Service {service} yet")
         listeners = await self._listeners(groups, asked_s)
         if not listeners:
@@ -123,8 +117,8 @@ class LoadBalancers:
             return found
         serving = {question.stable_service} if split.share != 1 else set[str]()
         serving |= {question.canary_service} if split.share != 0 else set[str]()
-        targets = [await self._targets(each, question) for each in groups if each.service in serving]
-        return next((each for each in targets if not each.live), found)
+        targets = [await self._targets(group, question) for group in groups if group.service in serving]
+        return next((target for target in targets if not target.live), found)
 
     async def _groups(self, question: LiveQuestion) -> tuple[TargetGroup, ...]:
         """The target groups of this Ingress for the two Services."""
@@ -134,21 +128,21 @@ class LoadBalancers:
             groups = bound_groups(listing, question)
         except msgspec.DecodeError as exc:
             raise Unanswered(f"the controller cannot read TargetGroupBindings: {exc}") from exc
-        unknown = [each.arn for each in groups if each.arn not in self._tags]
+        unknown = [group.arn for group in groups if group.arn not in self._tags]
         for start in range(0, len(unknown), _ARNS_AT_ONCE):
             arns = unknown[start : start + _ARNS_AT_ONCE]
             for told in (await self._call("describe_tags", ResourceArns=arns)).get("TagDescriptions", ()):
-                tags = {each["Key"]: each.get("Value", "") for each in told.get("Tags", ())}
+                tags = {tag["Key"]: tag.get("Value", "") for tag in told.get("Tags", ())}
                 if RESOURCE_TAG in tags:
                     _keep(self._tags, told["ResourceArn"], tags[RESOURCE_TAG])
-        return tuple(each for each in groups if is_of(each, self._tags.get(each.arn, ""), question))
+        return tuple(group for group in groups if is_of(group, self._tags.get(group.arn, ""), question))
 
     async def _listeners(self, groups: Sequence[TargetGroup], asked_s: float) -> tuple[Listener, ...]:
         """The listeners of all load balancers that have these groups, read after the question was asked."""
-        arns = [each.arn for each in groups]
+        arns = [group.arn for group in groups]
         told = await self._all("describe_target_groups", "TargetGroups", TargetGroupArns=arns)
         found: list[Listener] = []
-        for balancer in dict.fromkeys(each for one in told for each in one.get("LoadBalancerArns", ())):
+        for balancer in dict.fromkeys(arn for one in told for arn in one.get("LoadBalancerArns", ())):
             began_s, listeners = self._rules.get(balancer, (0.0, ()))
             if began_s < asked_s:  # otherwise another Ingress of the same group has read it meanwhile
                 began_s = self._clock.monotonic_s()
@@ -162,10 +156,10 @@ class LoadBalancers:
         return tuple(
             [
                 Listener(
-                    port=each.get("Port", 0),
-                    rules=await self._all("describe_rules", "Rules", ListenerArn=each["ListenerArn"]),
+                    port=listener.get("Port", 0),
+                    rules=await self._all("describe_rules", "Rules", ListenerArn=listener["ListenerArn"]),
                 )
-                for each in told
+                for listener in told
             ]
         )
 

@@ -39,10 +39,7 @@ class Asker:
         self._transport = transport(trust(ca_file, flag="--data-plane-ca") if ca_file is not None else tls)
 
     async def replicas(self, url: str, *, deadline_s: float) -> tuple[Replica, ...]:
-        """One replica for each address of the URL's host.
-
-        Raises: Unanswered.
-        """
+        """One replica for each address of the URL's host. Raises: Unanswered."""
         if url.lower().startswith("https:") and not self._tls:
             raise ValueError(f"{url} is asked without certificates")
         found = await replicas(url, self._resolve, rules=ADMINISTRATORS, deadline_s=deadline_s)

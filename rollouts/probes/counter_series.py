@@ -65,7 +65,7 @@ def selectors(counters: Counters, question: LiveQuestion) -> tuple[str, ...]:
     """
     (namespace, stable), (_, canary) = question.pair
     names = (namespace, stable, canary, question.route.name)
-    if stable == canary or not all(_NAME.fullmatch(each) for each in names):
+    if stable == canary or not all(_NAME.fullmatch(name) for name in names):
         return ()
     either = f"{_pattern(stable)}|{_pattern(canary)}"
     match counters:

@@ -78,7 +78,7 @@ def judged_by_requests(
         series: raw samples; those of others are left out.
         now_s: when they were read, on the clock of `question.since_s`.
     """
-    if any(each.meets_the_pair if each.users else each.copied_percents for each in question.rules):
+    if any(rule.meets_the_pair if rule.users else rule.copied_percents for rule in question.rules):
         return _nothing(
             "a rule of the user's leads to one of its two Services, or copies requests to the canary: the counters cannot tell "
             "these requests from the others"
@@ -88,14 +88,14 @@ def judged_by_requests(
         return _nothing(f"it cannot be known whether {untold} counts the canary's requests")
     start_s = question.since_s + SKEW_S
     # A proxy that was gone before the write does not count.
-    seen = [each for each in proxies if each.times[-1] >= start_s or not each.is_stale(now_s)]
+    seen = [proxy for proxy in proxies if proxy.times[-1] >= start_s or not proxy.is_stale(now_s)]
     share, needed = question.split.share, requests_needed(question.split.share, question.before)
     some = FEW if share not in (0, 1) else 0.0
-    unclear = {each: why for each in seen if (why := each.unclear(start_s, now_s))}
-    if sum(each.requests for each in unclear) > some * sum(each.requests for each in seen):
-        return _nothing(unclear[max(unclear, key=lambda each: each.requests)])
-    counts = [each.since(start_s) for each in seen if each not in unclear]
-    busy = [each for each in counts if each.requests]
+    unclear = {proxy: why for proxy in seen if (why := proxy.unclear(start_s, now_s))}
+    if sum(proxy.requests for proxy in unclear) > some * sum(proxy.requests for proxy in seen):
+        return _nothing(unclear[max(unclear, key=lambda proxy: proxy.requests)])
+    counts = [proxy.since(start_s) for proxy in seen if proxy not in unclear]
+    busy = [count for count in counts if count.requests]
     if not busy:
         return _nothing("no requests were counted since the last change")
     few: list[_Interval] = []
@@ -112,8 +112,8 @@ def judged_by_requests(
     wrong += [] if share not in (0, 1) else _strays(busy, share)
     if wrong:
         return Judgement(False, "; ".join(dict.fromkeys(wrong[:_SHOWN])))
-    counted = sum(each.total for each in few)
-    if together is None and counted > some * sum(each.requests for each in busy):
+    counted = sum(interval.total for interval in few)
+    if together is None and counted > some * sum(proxy.requests for proxy in busy):
         return _nothing(f"{counted:g} of the {needed} requests that are needed were counted")
     return Judgement(True)
 
@@ -142,7 +142,7 @@ class _Proxy(Struct, frozen=True, eq=False):
     series: tuple[tuple[SentTo, Mapping[float, float]], ...]
 
     def times_since(self, start_s: float) -> list[float]:
-        return [each for each in self.times if each >= start_s]
+        return [at_s for at_s in self.times if at_s >= start_s]
 
     def is_stale(self, now_s: float) -> bool:
         gap_s = max((after - before for before, after in pairwise(self.times)), default=0.0)
@@ -164,15 +164,15 @@ class _Proxy(Struct, frozen=True, eq=False):
     def since(self, start_s: float) -> _Counted:
         """The requests that it counted between its scrapes from `start_s` on."""
         times = self.times_since(start_s)
-        counts = {each: {SentTo.STABLE: 0.0, SentTo.CANARY: 0.0} for each in times[:-1]}
+        counts = {at_s: {SentTo.STABLE: 0.0, SentTo.CANARY: 0.0} for at_s in times[:-1]}
         for side, samples in self.series:
-            last = max((each for each in samples.items() if each[0] <= times[0]), default=(0.0, 0.0))[1]
+            last = max((item for item in samples.items() if item[0] <= times[0]), default=(0.0, 0.0))[1]
             for before_s, now_s in pairwise(times):
                 # A series that is new has begun at 0; one whose value fell has begun again.
                 value = samples.get(now_s, last)
                 counts[before_s][side] += value if value < last else value - last
                 last = value
-        intervals = [_Interval(at_s, each[SentTo.STABLE], each[SentTo.CANARY]) for at_s, each in counts.items()]
+        intervals = [_Interval(at_s, sides[SentTo.STABLE], sides[SentTo.CANARY]) for at_s, sides in counts.items()]
         return _Counted(self.name, tuple(intervals))
 
 
@@ -184,19 +184,19 @@ class _Counted(Struct, frozen=True):
 
     @property
     def requests(self) -> float:
-        return sum(each.total for each in self.intervals)
+        return sum(interval.total for interval in self.intervals)
 
 
 def _proxies(series: Iterable[Series], question: LiveQuestion, counters: Counters) -> tuple[list[_Proxy], str]:
     """The proxies, by target; and the first series whose requests may be the canary's, which cannot be known, "" for none."""
     found: dict[tuple[str, str], list[tuple[SentTo, Mapping[float, float]]]] = {}
-    for each in series:
-        side = side_of(counters, each.labels, question)
+    for counter in series:
+        side = side_of(counters, counter.labels, question)
         if side is SentTo.UNKNOWN:
-            return [], ", ".join(f"{name} {text}" for name, text in sorted(each.labels.items()) if "service" in name)
-        if side is not None and each.samples:
-            target = each.labels.get("job", ""), each.labels.get("instance", "the proxy")
-            found.setdefault(target, []).append((side, dict(each.samples)))
+            return [], ", ".join(f"{name} {text}" for name, text in sorted(counter.labels.items()) if "service" in name)
+        if side is not None and counter.samples:
+            target = counter.labels.get("job", ""), counter.labels.get("instance", "the proxy")
+            found.setdefault(target, []).append((side, dict(counter.samples)))
     return [
         _Proxy(instance, tuple(sorted({at_s for _, samples in theirs for at_s in samples})), tuple(theirs))
         for (_, instance), theirs in found.items()
@@ -206,10 +206,10 @@ def _proxies(series: Iterable[Series], question: LiveQuestion, counters: Counter
 def _latest(intervals: Sequence[_Interval], needed: int) -> _Interval | None:
     """The sum of the latest intervals with enough requests together; None when all have too few."""
     stable = canary = 0.0
-    for each in sorted(intervals, key=lambda each: each.start_s, reverse=True):
-        stable, canary = stable + each.stable, canary + each.canary
+    for interval in sorted(intervals, key=lambda interval: interval.start_s, reverse=True):
+        stable, canary = stable + interval.stable, canary + interval.canary
         if stable + canary >= needed:
-            return _Interval(each.start_s, stable, canary)
+            return _Interval(interval.start_s, stable, canary)
     return None
 
 

@@ -29,8 +29,6 @@ class DeclaredProbes:
 
     Args:
         ca_file: PEM file of certificate authorities to trust besides the public ones; None for none.
-        bounded: evaluates the expressions about paths and answers.
-        clock: dates the answers.
     """
 
     def __init__(self, ca_file: Path | None, *, bounded: BoundedCalls, clock: Clock) -> None:

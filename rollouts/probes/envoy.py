@@ -52,7 +52,6 @@ def live_share(routes: bytes, endpoints: bytes, question: LiveQuestion) -> Judge
     """Whether this Envoy follows the route.
 
     Args:
-        routes: body of ROUTES.
         endpoints: body of `endpoints_path`; empty when no cluster has such a name.
 
     Raises: msgspec.DecodeError when a body is not such a dump.
@@ -90,7 +89,9 @@ def _entries(routes: bytes, assignments: Mapping[str, _Assignment], question: Li
 
 def _origin(route: _Route) -> NamespacedService | None:
     """Namespace and name of the object that the entry was made from; None when it does not show that."""
-    for known in (route.metadata.filter_metadata.get(each) for each in ("envoy-gateway", "envoy.access_loggers.file")):
+    for known in (
+        route.metadata.filter_metadata.get(origin) for origin in ("envoy-gateway", "envoy.access_loggers.file")
+    ):
         if known is None:
             continue
         if (found := _first_resource(known)) is not None:
@@ -147,13 +148,13 @@ def _services_of(
     weights: dict[NamespacedService | None, Fraction] = {}
     localities = assignment.endpoints if assignment is not None else []
     # Envoy does not distinguish localities without weights: then each host's own weight counts.
-    by_locality = any(each.load_balancing_weight is not None for each in localities)
+    by_locality = any(locality.load_balancing_weight is not None for locality in localities)
     for locality in localities:
-        total = sum(each.weight for each in locality.lb_endpoints)
+        total = sum(lb_endpoint.weight for lb_endpoint in locality.lb_endpoints)
         share = Fraction(locality.load_balancing_weight or 0) if by_locality else Fraction(total)
-        for each in locality.lb_endpoints:
-            service = each.service or locality.service or _service_at(locality.locality.region, question)
-            weights[service] = weights.get(service, Fraction(0)) + share * Fraction(each.weight, total)
+        for lb_endpoint in locality.lb_endpoints:
+            service = lb_endpoint.service or locality.service or _service_at(locality.locality.region, question)
+            weights[service] = weights.get(service, Fraction(0)) + share * Fraction(lb_endpoint.weight, total)
     return weights or {None: Fraction(1)}
 
 
@@ -163,11 +164,11 @@ def _service_at(place: str, question: LiveQuestion) -> NamespacedService | None:
     if found is None or (found[5] is None and found[6] is None) or found[2] != question.route.namespace:
         return None
     kind, name, rule_index, mirror, backend = found[1], found[3], int(found[4]), found[5], found[6]
-    for each in question.objects:
-        if str(each.get("kind", "")).lower() != kind or each.get("metadata", {}).get("name") != name:
+    for manifest in question.objects:
+        if str(manifest.get("kind", "")).lower() != kind or manifest.get("metadata", {}).get("name") != name:
             continue
         try:
-            rule = each["spec"]["rules"][rule_index]
+            rule = manifest["spec"]["rules"][rule_index]
             ref = (
                 rule["filters"][int(mirror)]["requestMirror"]["backendRef"]
                 if mirror

@@ -29,9 +29,6 @@ _FILTER_MAX = 4096  # characters in a path
 def clusters_of(hosts: bytes, question: DrainQuestion) -> tuple[str, ...]:
     """Names of the clusters that lead to the Rollout's pods, or to the Service that left the revision.
 
-    Args:
-        hosts: body of HOSTS.
-
     Raises: msgspec.DecodeError when it is not such an answer.
     """
     return tuple(cluster.name for cluster in _hosts(hosts).values() if _is_about(cluster, question))
@@ -47,7 +44,6 @@ def requests_in_flight(*, before: bytes, active: bytes, after: bytes, question: 
     """Requests at the revision's pods; None when no cluster of this Envoy leads to the Rollout's pods or its Service.
 
     Args:
-        before: body of HOSTS.
         after: body of HOSTS, or of `hosts_path`.
         active: body of ACTIVE, asked for between the two.
 
@@ -81,7 +77,7 @@ def _active_of_others(cluster: _Cluster | None, question: DrainQuestion) -> int:
 def _hosts(body: bytes) -> dict[str, _Cluster]:
     """The clusters, by their name in the statistics."""
     found = msgspec.json.decode(body, type=_Clusters).cluster_statuses
-    return {each.observability_name or each.name: each for each in found}
+    return {cluster.observability_name or cluster.name: cluster for cluster in found}
 
 
 class _Stat(msgspec.Struct):
@@ -118,7 +114,7 @@ class _Host(msgspec.Struct):
     @property
     def active(self) -> int:
         """Its requests in flight; the answer leaves out 0."""
-        return sum(int(each.value) for each in self.stats if each.name == "rq_active")
+        return sum(int(stat.value) for stat in self.stats if stat.name == "rq_active")
 
 
 class _Cluster(msgspec.Struct):

@@ -43,8 +43,6 @@ class Replica:
     Args:
         base: URL with the address in place of the host name.
         host: the name, for the Host header and the certificate.
-        display_name: the address for people.
-        address: the IP address.
     """
 
     base: str = field(repr=False)
@@ -58,7 +56,6 @@ class Outgoing:
     """What is sent.
 
     Args:
-        url: at a replica's address.
         headers: besides ours; one of the same name takes its place.
         server_name: the name that the certificate must have; "" for the URL's host.
     """
@@ -75,7 +72,6 @@ class Received:
     """An answer.
 
     Args:
-        headers: their names in lower case.
         body: b"" where it was not wanted.
     """
 
@@ -124,7 +120,7 @@ async def replicas(url: str, resolve: Resolve | None, *, rules: UrlRules, deadli
             raise NotPermitted(f"{origin_of(url)}: {_NOT_PUBLIC}") from exc
         raise
     # All of them: a name with a good and a bad address is somebody's try.
-    if not all(may_be_asked(each.address, rules) for each in found):
+    if not all(may_be_asked(replica.address, rules) for replica in found):
         tenant = isinstance(rules, TenantUrls)
         raise NotPermitted(f"{origin_of(url)}: {_NOT_PUBLIC if tenant else 'has an address that may not be asked'}")
     return found

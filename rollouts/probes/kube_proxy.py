@@ -75,9 +75,6 @@ class Histogram:
 def sync_lag_s(answers: Iterable[bytes], *, min_sync_period_s: float) -> float | None:
     """The time until changes take effect on the slowest node with enough of them, at least a period and a sync.
 
-    Args:
-        answers: each kube-proxy's metrics, in the text format of Prometheus.
-
     Returns: None when there were too few changes.
     """
     every, syncs, slowest_s = Histogram(), Histogram(), 0.0  # seconds for most changes on the slowest node
@@ -122,7 +119,7 @@ async def learnt_lag_s(
     for answer in answers:
         if isinstance(answer, BaseException) and not isinstance(answer, Unanswered):
             raise answer
-    told = [each for each in answers if isinstance(each, bytes)]
+    told = [answer for answer in answers if isinstance(answer, bytes)]
     if not told or len(told) < len(answers):
         return None
     return await asyncio.to_thread(sync_lag_s, told, min_sync_period_s=min_sync_period_s)

@@ -65,7 +65,6 @@ class MetricAsker:
 
     Args:
         tenants: what metrics may ask besides what an administrator declared.
-        clock: tells when a token is old.
         ca_file: certificates of authorities that are believed besides the public ones, PEM; None for none.
         resolve: the addresses of a host name; by default the system's.
 
@@ -108,8 +107,8 @@ class MetricAsker:
 
     async def aclose(self) -> None:
         """Closes connections; safe to call twice."""
-        for each in self._transports.values():
-            await each.aclose()
+        for used in self._transports.values():
+            await used.aclose()
 
     async def _answer(self, request: HttpRequest, endpoint: MetricEndpoint, limit_s: float) -> MetricAnswer:
         headers = {name.lower(): (name, value) for name, value in (*request.headers, *endpoint.headers)}

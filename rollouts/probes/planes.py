@@ -57,11 +57,9 @@ class NamedDataPlanes:
     """Asks data planes. Each question is a few GETs with a deadline; nothing is kept between two questions.
 
     Args:
-        planes: by gateway, as `parse_data_planes` returns them.
         prometheus_url: the operator's base URL of Prometheus' HTTP API (above `/api/v1/query`); "" for none.
         any_query: whether a drain probe's query may read all series; otherwise only those of its Rollout's namespace.
         ca_file: PEM file of certificate authorities to trust besides the public ones; None for none.
-        clock: dates the answers.
         api: the API server, to find the target groups of AWS's load balancers; needed only for these.
 
     Raises: SettingsInvalid for a `prometheus_url` that is invalid or missing, for a `ca_file` that cannot be used, and for a data
@@ -79,7 +77,7 @@ class NamedDataPlanes:
         api: ApiServer | None = None,
     ) -> None:
         self._planes = dict(planes)
-        counted = [name for name, each in planes.items() if isinstance(each, CountedPlane)]
+        counted = [name for name, plane in planes.items() if isinstance(plane, CountedPlane)]
         if counted and not prometheus_url:
             raise SettingsInvalid(f"--data-plane: {counted[0]} needs Prometheus; set --prometheus-url too")
         self._prometheus_url = parse_url("--prometheus-url", prometheus_url) if prometheus_url else ""
@@ -109,25 +107,22 @@ class NamedDataPlanes:
         return _verified_by(planes)
 
     async def live(self, question: LiveQuestion, *, deadline_s: float) -> LiveSeen:
-        """Whether every replica follows the route.
-
-        Cancellation: safe. Raises: nothing that a proxy could cause.
-        """
+        """Whether every replica follows the route. Cancellation: safe. Raises: nothing that a proxy could cause."""
         at_s = self._clock.now_s()
         planes = self._of(question.gateways, router=question.route.router)
         judgements: list[Judgement] = []
         if not planes:
             judgements = [Judgement(False, f"no --data-plane names {' or '.join(question.gateways) or 'a gateway'}")]
-        for answers in await asyncio.gather(*(self._live(each, question, deadline_s) for each in planes)):
+        for answers in await asyncio.gather(*(self._live(plane, question, deadline_s) for plane in planes)):
             judgements += answers
-        bad = [each.message for each in judgements if not each.live]
+        bad = [judgement.message for judgement in judgements if not judgement.live]
         return LiveSeen(
             at_s=at_s,
             resource_version=question.resource_version,
             live=not bad,
             by=_verified_by(planes),
-            message="; ".join(_few(bad or [each.message for each in judgements if each.message])),
-            evidence=not bad or any(each.evidence for each in judgements if not each.live),
+            message="; ".join(_few(bad or [judgement.message for judgement in judgements if judgement.message])),
+            evidence=not bad or any(judgement.evidence for judgement in judgements if not judgement.live),
         )
 
     async def drained(self, question: DrainQuestion, *, deadline_s: float) -> DrainSeen:
@@ -154,14 +149,14 @@ class NamedDataPlanes:
         """Closes connections; safe to call twice."""
         if self._asker is not None:
             await self._asker.aclose()
-        for each in self._aws.values():
-            await each.aclose()
+        for balancers in self._aws.values():
+            await balancers.aclose()
 
     def _of(self, gateways: tuple[str, ...], *, router: str = "") -> tuple[Plane, ...]:
         """The data planes of these gateways; () when one of them has none."""
         every = self._planes.get(router, self._planes.get(EVERY_GATEWAY))
-        found = [self._planes.get(each, every) for each in gateways] if gateways else [every]
-        planes = tuple(dict.fromkeys(each for each in found if each is not None))
+        found = [self._planes.get(gateway, every) for gateway in gateways] if gateways else [every]
+        planes = tuple(dict.fromkeys(plane for plane in found if plane is not None))
         return () if None in found else planes
 
     async def _live(self, plane: Plane, question: LiveQuestion, deadline_s: float) -> list[Judgement]:
@@ -177,16 +172,16 @@ class NamedDataPlanes:
 
     async def _live_by_requests(self, counters: Counters, question: LiveQuestion, deadline_s: float) -> Judgement:
         window = f"[{window_s(question, now_s=self._clock.now_s())}s]"
-        queries = [f"{each}{window}" for each in selectors(counters, question)]
+        queries = [f"{selector}{window}" for selector in selectors(counters, question)]
         if not queries:
             return Judgement(False, "the counters do not distinguish requests to its two Services", evidence=False)
         answers = await asyncio.gather(
-            *(self._query(each, prometheus.series_of, deadline_s=deadline_s) for each in queries)
+            *(self._query(query, prometheus.series_of, deadline_s=deadline_s) for query in queries)
         )
         for found, why in answers:
             if found is None:
                 return Judgement(False, why, evidence=False)
-        series = [each for found, _ in answers for each in found or ()]
+        series = [counter for found, _ in answers for counter in found or ()]
         return judged_by_requests(series, question, counters, now_s=self._clock.now_s())
 
     async def _live_by_configuration(
@@ -280,15 +275,17 @@ class NamedDataPlanes:
         if not question.addresses:
             return None, "the addresses of the revision's pods are unknown"
         planes = self._of(question.gateways) if question.gateways else tuple(dict.fromkeys(self._planes.values()))
-        envoys = [each for each in planes if isinstance(each, DataPlane) and each.kind is PlaneKind.ENVOY]
+        envoys = [plane for plane in planes if isinstance(plane, DataPlane) and plane.kind is PlaneKind.ENVOY]
         if not envoys:
             return None, "no --data-plane of kind envoy is set for it"
-        found = await asyncio.gather(*(self._each_replica(each, of_replica, deadline_s=deadline_s) for each in envoys))
+        found = await asyncio.gather(
+            *(self._each_replica(plane, of_replica, deadline_s=deadline_s) for plane in envoys)
+        )
         counts = [count for each in found for _, count in each]
-        problems = [each for each in counts if isinstance(each, str)]
+        problems = [count for count in counts if isinstance(count, str)]
         if problems:
-            return None, "; ".join(_few([f"envoy {each}" for each in problems]))
-        known = [each for each in counts if isinstance(each, int)]
+            return None, "; ".join(_few([f"envoy {problem}" for problem in problems]))
+        known = [count for count in counts if isinstance(count, int)]
         return (sum(known), "") if known else (None, f"no Envoy has a cluster of Service {question.service}")
 
     async def _each_replica(
@@ -318,7 +315,7 @@ class NamedDataPlanes:
                 return [(url, str(exc))]
             return list(await asyncio.gather(*map(one, replicas)))
 
-        return [each for answers in await asyncio.gather(*map(all_of, plane.urls)) for each in answers]
+        return [answer for answers in await asyncio.gather(*map(all_of, plane.urls)) for answer in answers]
 
 
 async def _read(read: Callable[[], _T], *answers: bytes) -> _T:

@@ -39,13 +39,7 @@ _NOT_PLAIN = re.compile(r"[^a-z0-9]+")
 
 
 def live_share(raw: bytes, question: LiveQuestion) -> Judgement:
-    """Whether this Traefik follows the route.
-
-    Args:
-        raw: body of RAW_DATA.
-
-    Raises: msgspec.DecodeError when it is not such an answer.
-    """
+    """Whether this Traefik follows the route. Raises: msgspec.DecodeError when it is not such an answer."""
     seen = msgspec.json.decode(raw, type=_RawData)
     paths = _Paths(seen.services, question)
     entries: list[Entry] = []
@@ -82,9 +76,9 @@ def _is_of(name: str, passed: AbstractSet[str], question: LiveQuestion) -> bool 
     names = question.names
     kind = route.kind.lower()
     if kind.endswith("route") and kind.startswith(("http", "grpc")):
-        return any(name.startswith(f"{kind}-{_plain(f'{route.namespace}-{each}')}-gw-") for each in names)
+        return any(name.startswith(f"{kind}-{_plain(f'{route.namespace}-{own}')}-gw-") for own in names)
     if kind == "traefikservice":
-        return any(_plain(f"{route.namespace}-{each}") in passed for each in names)
+        return any(_plain(f"{route.namespace}-{own}") in passed for own in names)
     return None
 
 
@@ -131,17 +125,17 @@ class _Paths:
             return _Path(passed=own, lost=frozenset({full}))
         if service.weighted is not None:
             # The scale of the weights themselves is kept, because only the proportion counts.
-            total = sum(each.weight for each in service.weighted.services)
+            total = sum(part.weight for part in service.weighted.services)
             parts = [
-                (self.of(each.name, provider=provider, depth=depth + 1), each.weight)
-                for each in service.weighted.services
+                (self.of(part.name, provider=provider, depth=depth + 1), part.weight)
+                for part in service.weighted.services
             ]
             return _Path(
-                stable=sum((each.stable * weight for each, weight in parts), Fraction(0)) / (total or 1),
-                canary=sum((each.canary * weight for each, weight in parts), Fraction(0)) / (total or 1),
-                mirrors=tuple(islice(chain.from_iterable(each.mirrors for each, _ in parts), _MIRRORS_MAX)),
-                passed=own.union(*(each.passed for each, _ in parts)),
-                lost=frozenset().union(*(each.lost for each, weight in parts if weight and total)),
+                stable=sum((path.stable * weight for path, weight in parts), Fraction(0)) / (total or 1),
+                canary=sum((path.canary * weight for path, weight in parts), Fraction(0)) / (total or 1),
+                mirrors=tuple(islice(chain.from_iterable(path.mirrors for path, _ in parts), _MIRRORS_MAX)),
+                passed=own.union(*(path.passed for path, _ in parts)),
+                lost=frozenset().union(*(path.lost for path, weight in parts if weight and total)),
             )
         if service.mirroring is not None:
             main = self.of(service.mirroring.service, provider=provider, depth=depth + 1)

@@ -40,7 +40,6 @@ class Entry(Struct, frozen=True, kw_only=True):
     """One entry of a proxy's table of routes, as far as it concerns the two Services.
 
     Args:
-        where: its name for messages.
         group: the entries that the proxy replaces together.
         stable, canary: weights, on the same scale.
         unknown: what the reader could not find out; "" for nothing.
@@ -115,13 +114,13 @@ class FiledRules:
         self._filed: dict[tuple[_Paths, _Condition | None], list[_Filed]] = {}
         self._lengths: set[int] = set()
         asked = [_Asked.of(request) for _, request in pairs]
-        often = Counter(condition for each in asked for condition in each.all)
-        for place, ((rule, request), each) in enumerate(zip(pairs, asked, strict=True)):
+        often = Counter(condition for match in asked for condition in match.all)
+        for place, ((rule, request), match) in enumerate(zip(pairs, asked, strict=True)):
             paths = _paths_of(request.path, below=rule.below)
             if paths[0] == MatchKind.PREFIX:
                 self._lengths.add(len(paths[1]))
-            rarest = min(each.all, key=lambda condition: often[condition], default=None)
-            self._filed.setdefault((paths, rarest), []).append(_Filed(place, rule, request, each))
+            rarest = min(match.all, key=lambda condition: often[condition], default=None)
+            self._filed.setdefault((paths, rarest), []).append(_Filed(place, rule, request, match))
 
     def of(self, entry: Entry) -> RuleSaid | None:
         """The most specific rule that takes all requests of an entry; of two alike not the user's. None when no rule does.
@@ -129,18 +128,18 @@ class FiledRules:
         So an entry of an older version that no rule of the object has any more belongs to the rule that gets its requests now,
         and has to do what that rule does.
         """
-        named = frozenset((each.name, each.query) for each in entry.conditions)
+        named = frozenset((condition.name, condition.query) for condition in entry.conditions)
         conditions: tuple[_Condition | None, ...] = (None, *entry.conditions, *named)
         best: _Filed | None = None
         for paths in self._paths_for(entry):
             for condition in conditions:
-                for each in self._filed.get((paths, condition), ()):
-                    if best is not None and each.place > best.place:
+                for filed in self._filed.get((paths, condition), ()):
+                    if best is not None and filed.place > best.place:
                         break
-                    if each.asked.are_of(entry.conditions, named) and _within(
-                        entry, each.request.path, below=each.rule.below
+                    if filed.asked.are_of(entry.conditions, named) and _within(
+                        entry, filed.request.path, below=filed.rule.below
                     ):
-                        best = each
+                        best = filed
                         break
         return best.rule if best is not None else None
 
@@ -184,8 +183,8 @@ class _Asked(Struct, frozen=True):
     def of(cls, match: RequestMatch) -> _Asked:
         """As far as they can be compared."""
         wanted = _conditions(match)
-        exact = frozenset(each for each in wanted if each.value is not None)
-        return cls(exact, frozenset((each.name, each.query) for each in wanted - exact))
+        exact = frozenset(condition for condition in wanted if condition.value is not None)
+        return cls(exact, frozenset((condition.name, condition.query) for condition in wanted - exact))
 
     @property
     def all(self) -> tuple[_Condition, ...]:
@@ -286,19 +285,19 @@ def _entry_problems(entry: Entry, split: Split, rule: RuleSaid | None) -> Iterat
 
 def _lacks(entries: Sequence[Entry], group: str, split: Split) -> Iterator[str]:
     """What every group must have and this one lacks."""
-    if split.idle and not any(_IDLE in each.conditions for each in entries):
+    if split.idle and not any(_IDLE in entry.conditions for entry in entries):
         yield f"{group}: the idle rule is not there yet"
-    entries = [each for each in entries if _IDLE not in each.conditions]
-    if not any(each.stable + each.canary > 0 and _share(each) == split.share for each in entries):
+    entries = [entry for entry in entries if _IDLE not in entry.conditions]
+    if not any(entry.stable + entry.canary > 0 and _share(entry) == split.share for entry in entries):
         stale = (
-            "all requests go to stable" if any(each.stable > 0 for each in entries) else "it leads to neither Service"
+            "all requests go to stable" if any(entry.stable > 0 for entry in entries) else "it leads to neither Service"
         )
         yield f"{group}: no rule gives the canary {percent_of(split.share)}: {stale}"
     for match in split.matches:
-        if not any(each.stable == 0 and each.canary > 0 and _is_for(each, match.match) for each in entries):
+        if not any(entry.stable == 0 and entry.canary > 0 and _is_for(entry, match.match) for entry in entries):
             yield f"{group}: header route {match.name} is not there"
     for mirror in split.mirrors:
-        if not any(Fraction(mirror.percent) in each.mirror_percents for each in entries):
+        if not any(Fraction(mirror.percent) in entry.mirror_percents for entry in entries):
             yield f"{group}: mirror route {mirror.name} is not there"
 
 
@@ -308,13 +307,15 @@ def _share(entry: Entry) -> Fraction:
 
 def _is_for(entry: Entry, match: RequestMatch) -> bool:
     """Whether the entry has all conditions of the match but its path, as far as the two can be compared."""
-    return _Asked.of(match).are_of(entry.conditions, frozenset((each.name, each.query) for each in entry.conditions))
+    return _Asked.of(match).are_of(
+        entry.conditions, frozenset((condition.name, condition.query) for condition in entry.conditions)
+    )
 
 
 def _conditions(match: RequestMatch) -> frozenset[RequestCondition]:
     found = [(":method", match.method, False)] if match.method is not None else []
-    found += [(each.name, each.value, False) for each in match.headers]
-    found += [(each.name, each.value, True) for each in match.query]
+    found += [(header.name, header.value, False) for header in match.headers]
+    found += [(parameter.name, parameter.value, True) for parameter in match.query]
     return frozenset(
         RequestCondition(name, text.value if text.kind is MatchKind.EXACT else None, query)
         for name, text, query in found

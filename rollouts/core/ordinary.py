@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from rollouts.core.context.contribution import Contribution
+from rollouts.core.context.contribution import Contribution, joined
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import CONFIG_HOLDS, NOT_HELD_UP, Wait, earliest
 from rollouts.core.drain.cutover import drain_questions, restarted_drains, settle_cutovers
@@ -32,9 +32,8 @@ from rollouts.core.lifecycle.housekeeping import (
 )
 from rollouts.core.lifecycle.lost_copies import copy_checks, copy_questions, lost_copies, without_unusable_copies
 from rollouts.core.lifecycle.progress import still_wanted
-from rollouts.core.model.changes import StatusChange
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import CreateConfigCopy, Intent, Notice, ReleaseRoute, SwitchService
+from rollouts.core.model.intents import CreateConfigCopy, Notice, ReleaseRoute, SwitchService
 from rollouts.core.model.reasons import Reason
 from rollouts.core.routing.services import releases
 from rollouts.core.scale.restarts import plan_restart, settle_evictions
@@ -107,26 +106,12 @@ def course_of(ctx: PassContext, planned: PassContext, *, step: Contribution, rel
 
 def carried_out(course: Course) -> Contribution:
     """The contributions of all rules together; the changes are recorded after those of the step."""
-    changes: list[StatusChange] = []
-    intents: list[Intent] = []
-    notices: list[Notice] = []
-    wakes: list[float | None] = []
-    for rule in ORDINARY:
-        part = rule(course)
-        changes += part.changes
-        intents += part.intents
-        notices += part.notices
-        wakes.append(part.wake_at_s)
+    whole = joined([rule(course) for rule in ORDINARY], after_s=course.ctx.now_s)  # a pause that is over hides no later time
     wait = with_pod_problems(course.ctx, course.wait)
     if wait is None and not course.ctx.aborted:  # why old pods are still there
         wait = keeping_wait(course.planned)
-    return Contribution(
-        changes=tuple(changes),
-        intents=merged_patches(tuple(intents)) if intents else (),
-        wait=still_wanted(course.ctx, wait, course.step.intents),
-        wake_at_s=earliest(wakes, after_s=course.ctx.now_s),  # a pause that is over hides no later time
-        notices=tuple(notices),
-    )
+    intents = merged_patches(whole.intents) if whole.intents else ()
+    return replace(whole, intents=intents, wait=still_wanted(course.ctx, wait, course.step.intents))
 
 
 def _strategy_step(course: Course) -> Contribution:

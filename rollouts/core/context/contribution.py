@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
+
 from msgspec import Struct
 
 from rollouts.core.context.waits import Wait
@@ -22,3 +25,27 @@ class Contribution(Struct, frozen=True, kw_only=True):
     wait: Wait | None = None
     wake_at_s: float | None = None
     notices: tuple[Notice, ...] = ()
+
+
+def joined(parts: Iterable[Contribution], *, after_s: float = -math.inf) -> Contribution:
+    """The parts as one, in their order, with the first wait and the earliest time after `after_s`."""
+    changes: list[StatusChange] = []
+    intents: list[Intent] = []
+    notices: list[Notice] = []
+    wait: Wait | None = None
+    wake_at_s: float | None = None
+    for part in parts:
+        changes += part.changes
+        intents += part.intents
+        notices += part.notices
+        wait = wait or part.wait
+        at_s = part.wake_at_s
+        if at_s is not None and at_s > after_s and (wake_at_s is None or at_s < wake_at_s):
+            wake_at_s = at_s
+    return Contribution(
+        changes=tuple(changes),
+        intents=tuple(intents),
+        wait=wait,
+        wake_at_s=wake_at_s,
+        notices=tuple(notices),
+    )

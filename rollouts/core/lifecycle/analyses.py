@@ -12,8 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 
-from msgspec import Struct
-
+from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait
 from rollouts.core.model.analysis import (
@@ -25,9 +24,9 @@ from rollouts.core.model.analysis import (
     RunDraft,
     RunSeen,
 )
-from rollouts.core.model.changes import StatusChange, record_analysis
+from rollouts.core.model.changes import record_analysis
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import CreateAnalysisRun, DeleteAnalysisRun, Intent, TerminateAnalysisRun
+from rollouts.core.model.intents import CreateAnalysisRun, DeleteAnalysisRun, TerminateAnalysisRun
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.revision import canonical_json, short_hash
 from rollouts.core.model.status import analysis_of
@@ -40,7 +39,7 @@ TOLD_S = 10.0
 _NAME_MAX = 63  # a Job that measures for a run carries the run's name as a label
 
 
-class Guard(Struct, frozen=True, kw_only=True):
+class Guard(Contribution, frozen=True, kw_only=True):
     """What one analysis means for a pass.
 
     Args:
@@ -51,11 +50,8 @@ class Guard(Struct, frozen=True, kw_only=True):
     """
 
     gate: AnalysisGate
-    wait: Wait | None = None
     begun: bool = True
     measured: bool = False
-    changes: tuple[StatusChange, ...] = ()
-    intents: tuple[Intent, ...] = ()
     ending: tuple[TerminateAnalysisRun, ...] = ()
 
     @property

@@ -53,13 +53,12 @@ class Reading(Struct, frozen=True):
 def with_noted_abort(seen: Snapshot) -> Snapshot:
     """The snapshot, with an abort that is noted only on a ReplicaSet added to the recorded commands."""
     status = seen.status
-    finished = status.current_revision == status.stable_revision
-    if status.abort is not None or finished or abort_asked(status) is not None:
+    if status.abort is not None or status.current_revision == status.stable_revision:
         return seen
     about = (status.current_revision, status.attempt, status.started_at_s)
     for replica_set in seen.replica_sets:
         note = replica_set.abort_note
-        if note is None or replica_set.revision != status.stable_revision:
+        if note is None or replica_set.revision != status.stable_revision or abort_asked(status) is not None:
             continue
         if (note.revision, note.attempt, note.started_at_s) == about:
             by = seen.rollout.annotated_by.get(Verb.ABORT) or (Author(note.by, AuthorKind.NOTE) if note.by else None)

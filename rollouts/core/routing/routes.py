@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from msgspec import Struct
-
+from rollouts.core.context.contribution import Contribution, joined
 from rollouts.core.context.pass_context import PassContext
-from rollouts.core.context.waits import Wait, earliest
-from rollouts.core.model.changes import StatusChange, record_traffic
+from rollouts.core.context.waits import Wait
+from rollouts.core.model.changes import record_traffic
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import AskFeatures, AskRoute, Intent, MakeRoute, Notice, SetTraffic
+from rollouts.core.model.intents import AskFeatures, AskRoute, MakeRoute, Notice, SetTraffic
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary
 from rollouts.core.model.snapshot import ServiceSeen
@@ -59,7 +58,7 @@ ROUTES_NEED_A_PERSON = frozenset(
 )
 
 
-class Routing(Struct, frozen=True, kw_only=True):
+class Routing(Contribution, frozen=True, kw_only=True):
     """What the routes need in this pass.
 
     Args:
@@ -67,13 +66,8 @@ class Routing(Struct, frozen=True, kw_only=True):
         arrived: the data plane does what the step asks; after the last step, all traffic is back at the stable Service.
     """
 
-    changes: tuple[StatusChange, ...] = ()
     split: Split = ALL_TO_STABLE
-    intents: tuple[Intent, ...] = ()
-    notices: tuple[Notice, ...] = ()
-    wait: Wait | None = None
     arrived: bool = False
-    wake_at_s: float | None = None
 
 
 def route_traffic(
@@ -212,36 +206,23 @@ def _within_capacity(ctx: PassContext, strategy: Canary, split: Split) -> Split:
 
 def _reconcile(ctx: PassContext, split: Split) -> Routing:
     """Brings every route to `split` and finds out whether the data plane follows; `arrived` when all routes are live."""
-    outcomes: list[RouteVerification] = []
-    intents: list[Intent] = []
-    notices: list[Notice] = []
-    wakes: list[float | None] = []
-    wait: Wait | None = None
-    said = recorded = True
-    for route in ctx.seen.routes.values():
-        if not route.named:
-            continue
-        outcome = _reconcile_route(ctx, route, split)
-        outcomes.append(outcome)
-        intents += outcome.intents
-        notices += outcome.notices
-        wakes.append(outcome.wake_at_s)
-        wait = wait or outcome.wait
+    outcomes = [_reconcile_route(ctx, route, split) for route in ctx.seen.routes.values() if route.named]
+    whole, said, recorded = joined(outcomes), bool(outcomes), True
+    for outcome in outcomes:
         said = said and outcome.said
         recorded = recorded and outcome.recorded
-    said = said and bool(outcomes)
-    live = said and wait is None
+    live = said and whole.wait is None
     traffic = ctx.status.traffic
     if not (said and recorded):
         traffic = _recorded(ctx, split, outcomes, said=said, live=live)
     return Routing(
         changes=() if traffic == ctx.status.traffic else (record_traffic(traffic),),
         split=split,
-        intents=tuple(intents),
-        notices=tuple(notices),
-        wait=wait,
+        intents=whole.intents,
+        notices=whole.notices,
+        wait=whole.wait,
         arrived=live,
-        wake_at_s=earliest(wakes),
+        wake_at_s=whole.wake_at_s,
     )
 
 

@@ -12,12 +12,11 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from msgspec import Struct
-
+from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait, pods_text, pods_wait
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import AskService, Intent, Notice, ReleaseService, SwitchService
+from rollouts.core.model.intents import AskService, Notice, ReleaseService, SwitchService
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.service_ref import ServiceRef, SubsetName
 from rollouts.core.model.snapshot import ReplicaSet, ServiceAbsent, ServiceSeen, ServiceUnasked
@@ -36,7 +35,7 @@ NEEDS_A_PERSON = frozenset({Reason.SERVICE_NOT_FOUND, Reason.SERVICE_NOT_USABLE}
 """Waits for a Service that only a person can end: no step completes meanwhile."""
 
 
-class ServiceSwitch(Struct, frozen=True, kw_only=True):
+class ServiceSwitch(Contribution, frozen=True, kw_only=True):
     """What one Service needs in this pass.
 
     Args:
@@ -44,12 +43,8 @@ class ServiceSwitch(Struct, frozen=True, kw_only=True):
         selects: the revision in its selector as it was seen; "" for none or unknown.
     """
 
-    intents: tuple[Intent, ...] = ()
-    notices: tuple[Notice, ...] = ()
-    wait: Wait | None = None
     confirmed: bool = False
     selects: str = ""
-    wake_at_s: float | None = None
 
 
 def switch_to(ctx: PassContext, name: ServiceRef, target: ReplicaSet | None, *, at_least: int) -> ServiceSwitch:

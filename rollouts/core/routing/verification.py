@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from msgspec import Struct
-
+from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait
-from rollouts.core.model.intents import AskLive, Intent, Notice
+from rollouts.core.model.intents import AskLive
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.status import Traffic
 from rollouts.core.model.steps import WeightPercent
@@ -26,7 +25,7 @@ COUNT_AGAIN_S = 5.0
 _NOT_YET = "its data plane does not follow yet"
 
 
-class RouteVerification(Struct, frozen=True, kw_only=True):
+class RouteVerification(Contribution, frozen=True, kw_only=True):
     """The result for one route.
 
     Args:
@@ -36,14 +35,10 @@ class RouteVerification(Struct, frozen=True, kw_only=True):
         timed: its settle time runs.
     """
 
-    intents: tuple[Intent, ...] = ()
-    notices: tuple[Notice, ...] = ()
-    wait: Wait | None = None
     said: bool = False
     recorded: bool = False
     timed: bool = False
     verified_by: VerifiedBy = VerifiedBy.SETTLE_TIME
-    wake_at_s: float | None = None
 
 
 def verify(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerification:

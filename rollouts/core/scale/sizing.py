@@ -15,7 +15,7 @@ from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import PodMetadata
 from rollouts.core.model.snapshot import ReplicaSet
 from rollouts.core.model.status import RolloutStatus, ScaleDown
-from rollouts.core.routing.services import ServiceSwitch, read_before_pods_leave
+from rollouts.core.routing.services import read_before_pods_leave
 from rollouts.core.scale.restarts import kept_surge
 
 
@@ -110,14 +110,6 @@ def takes_away(ctx: PassContext, intent: Intent) -> bool:
         return False
     sizes = {each.uid: each.spec_replicas + each.restart_surge for each in ctx.seen.replica_sets}
     return intent.replicas < sizes.get(intent.uid, 0)
-
-
-def moves_of(services: Iterable[ServiceSwitch]) -> tuple[Intent, ...]:
-    """The intents of several Services, in their order."""
-    intents: list[Intent] = []
-    for service in services:
-        intents += service.intents
-    return tuple(intents)
 
 
 def kept_size(ctx: PassContext, replica_set: ReplicaSet, *, limit: int | None) -> int:

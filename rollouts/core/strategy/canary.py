@@ -198,7 +198,7 @@ class CanaryRules(Struct, frozen=True, kw_only=True):
 
 
 def _unusable(services: tuple[ServiceSwitch, ...]) -> bool:
-    return any(switch.wait is not None and switch.wait.reason in NEEDS_A_PERSON for switch in services)
+    return bool([wait for switch in services if (wait := switch.wait) is not None and wait.reason in NEEDS_A_PERSON])
 
 
 def _canary_service(ctx: PassContext, rules: CanaryRules, name: ServiceRef) -> ServiceSwitch:

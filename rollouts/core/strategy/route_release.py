@@ -16,7 +16,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from rollouts.core.context.contribution import Contribution
+from rollouts.core.context.contribution import Contribution, joined
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait, earliest, pods_text
 from rollouts.core.model.changes import StatusChange, record_released, record_traffic
@@ -31,7 +31,7 @@ from rollouts.core.model.traffic import RouteSeen, RouteUnasked
 from rollouts.core.routing.elsewhere import forget_elsewhere
 from rollouts.core.routing.routes import left_routes, pods_behind, still_refused
 from rollouts.core.routing.services import switch_to
-from rollouts.core.scale.sizing import moves_of, resized
+from rollouts.core.scale.sizing import resized
 
 LATEST_S = 60.0
 """Seconds that the slowest router needs to do what its object says (`traffic/alb/codec.py`).
@@ -126,8 +126,8 @@ def plan_standing_still(ctx: PassContext) -> Contribution:
     grown = resized(ctx, stable, replicas=max(stable.spec_replicas, ctx.spec.replicas))
     serving = {replica_set.revision for replica_set in ctx.seen.replica_sets if replica_set.available}
     stranded = [service.name for service in _takers(ctx) if service.revision not in serving]
-    moves = moves_of(switch_to(ctx, name, stable, at_least=ctx.enough_for_all) for name in stranded)
-    return Contribution(intents=(*(() if grown is None else (grown,)), *moves))
+    moves = joined([switch_to(ctx, name, stable, at_least=ctx.enough_for_all) for name in stranded])
+    return Contribution(intents=(*(() if grown is None else (grown,)), *moves.intents))
 
 
 def _known_percent(ctx: PassContext) -> WeightPercent | None:

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from rollouts.core.context.contribution import Contribution
+from rollouts.core.context.contribution import Contribution, joined
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait, earliest
 from rollouts.core.drain.cutover import Departure, begin_cutovers
@@ -24,7 +24,7 @@ from rollouts.core.model.reasons import Reason
 from rollouts.core.routing.routes import Routing
 from rollouts.core.routing.services import ServiceSwitch
 from rollouts.core.scale.canary_sizes import Sizes
-from rollouts.core.scale.sizing import create_new, in_safe_order, moves_of, next_scale_down_s, resized
+from rollouts.core.scale.sizing import create_new, in_safe_order, next_scale_down_s, resized
 from rollouts.core.strategy.beginning import recheck_at_s
 from rollouts.core.strategy.guards import guarding
 
@@ -107,13 +107,9 @@ def plan_update(ctx: PassContext, rules: StrategyRules) -> Contribution:
     routed = switched.recording(routing.changes)
     sizes = rules.sizes(routed, trusted, routing)
     moves = Moves(services=trusted, routing=routing, sizes=sizes, reached=rules.reached(routed, sizes))
-    begins: list[StatusChange] = []
-    runs: list[Intent] = []
     if rules.held is None and (routed.status.analyses or guarding(routed)):
         moves = replace(moves, guards=rules.guards(routed, moves))
-        for guard in moves.guards:
-            begins += guard.changes
-            runs += guard.intents
+    runs = joined(moves.guards) if moves.guards else Contribution()
     patches: list[PatchReplicaSet | None] = []
     create: tuple[Intent, ...] = ()
     if routed.stable is not None:
@@ -124,20 +120,17 @@ def plan_update(ctx: PassContext, rules: StrategyRules) -> Contribution:
         create = (create_new(routed, replicas=sizes.new),)
     for replica_set, size in zip(routed.older, sizes.older, strict=True):
         patches.append(resized(routed, replica_set, replicas=size))
-    intents = in_safe_order(routed, patches, create=create, moves=(*routing.intents, *moves_of(trusted)))
-    wakes = [rules.wake_at_s(routed), next_scale_down_s(routed), routing.wake_at_s]
+    switching = joined(trusted, after_s=ctx.now_s)
+    intents = in_safe_order(routed, patches, create=create, moves=(*routing.intents, *switching.intents))
+    wakes = [rules.wake_at_s(routed), next_scale_down_s(routed), routing.wake_at_s, switching.wake_at_s]
     if rules.held is not None:
         wakes.append(recheck_at_s(routed, rules.held))
-    notices: list[Notice] = []
-    for switch in trusted:
-        wakes.append(switch.wake_at_s)
-        notices += switch.notices
     plan = Contribution(
-        changes=(*opening, *switches, *routing.changes, *rules.weight(routed), *begins),
-        intents=(*intents, *runs),
+        changes=(*opening, *switches, *routing.changes, *rules.weight(routed), *runs.changes),
+        intents=(*intents, *runs.intents),
         wait=rules.held or rules.wait(routed, moves),
         wake_at_s=earliest(wakes, after_s=ctx.now_s),
-        notices=(*notices, *routing.notices),
+        notices=(*switching.notices, *routing.notices),
     )
     stays = routed.aborted or routed.paused or rules.held is not None
     return plan if stays else rules.complete(routed, moves, plan)

@@ -14,15 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from msgspec import Struct
-
 from rollouts.core.context.contribution import Contribution, joined
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait, earliest, pods_text
 from rollouts.core.model.changes import StatusChange, record_released, record_traffic
 from rollouts.core.model.drain import DrainMode
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import AskRoute, Intent, ReleaseRoute
+from rollouts.core.model.intents import AskRoute, ReleaseRoute
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.snapshot import ReplicaSet, ServiceSeen
 from rollouts.core.model.status import GivenBack
@@ -40,12 +38,10 @@ Used for all routers, because the router of a released route may be unknown.
 """
 
 
-class _Part(Struct, frozen=True):
-    """The record, intents and wait for one route that the spec no longer names."""
+class _Part(Contribution, frozen=True, kw_only=True):
+    """What one route that the spec no longer names contributes, and its record."""
 
     entry: GivenBack | None = None
-    intents: tuple[Intent, ...] = ()
-    wait: Wait | None = None
 
 
 def release_routes(ctx: PassContext) -> Contribution:
@@ -60,17 +56,12 @@ def release_routes(ctx: PassContext) -> Contribution:
         if percent is not None and all(part.entry is None for part in parts):  # it goes by a route that was not seen
             entry = GivenBack(route=None, percent=percent, settle_s=LATEST_S)
             wait = Wait(Reason.TRAFFIC_SWITCHING, f"waiting until {entry.display_name} is read")
-            parts.append(_Part(entry, wait=wait))
+            parts.append(_Part(entry=entry, wait=wait))
     entries = tuple([part.entry for part in parts if part.entry is not None])
     if entries != ctx.status.given_back:
         changes.append(record_released(entries))
-    waits = [part.wait for part in parts if part.wait is not None]
-    return Contribution(
-        changes=tuple(changes),
-        intents=tuple([intent for part in parts for intent in part.intents]),
-        wait=waits[0] if waits else None,
-        wake_at_s=earliest([wait.deadline_s for wait in waits]),
-    )
+    wake_at_s = earliest([part.wait.deadline_s for part in parts if part.wait is not None])
+    return replace(joined(parts), changes=tuple(changes), wake_at_s=wake_at_s)
 
 
 def _parts(ctx: PassContext) -> list[_Part]:
@@ -84,7 +75,7 @@ def _parts(ctx: PassContext) -> list[_Part]:
         until_s = (entry.gone_at_s or ctx.now_s) + entry.settle_s + drain_s
         if ctx.now_s < until_s:
             message = f"{entry.display_name} was given back; the canary keeps its pods until the proxies have followed"
-            parts.append(_Part(entry, wait=Wait(Reason.TRAFFIC_SWITCHING, message, until_s)))
+            parts.append(_Part(entry=entry, wait=Wait(Reason.TRAFFIC_SWITCHING, message, until_s)))
     # Just after the controller starts, routes that only status names are not watched yet.
     unasked = [route for route in ctx.unnamed_routes if isinstance(route, RouteUnasked)]
     return [*parts, *(_Part(intents=(AskRoute(route.route),)) for route in unasked)]
@@ -96,14 +87,14 @@ def _leaving(ctx: PassContext, route: RouteSeen, pods: Wait | None) -> _Part:
     if percent is not None:
         entry = GivenBack(route=place, percent=percent, settle_s=max(LATEST_S, route.settle_s))
         if pods is not None:
-            return _Part(entry, wait=replace(pods, message=f"{route.route} is given back when {pods.message}"))
+            return _Part(entry=entry, wait=replace(pods, message=f"{route.route} is given back when {pods.message}"))
         if not any(recorded.route == place and recorded.gone_at_s is None for recorded in ctx.recorded.given_back):
             message = f"{route.route} is given back as its user wrote it"
-            return _Part(entry, wait=Wait(Reason.TRAFFIC_SWITCHING, message))
+            return _Part(entry=entry, wait=Wait(Reason.TRAFFIC_SWITCHING, message))
     if (refused := still_refused(ctx, route, None)) is not None:
-        return _Part(entry, wait=Wait(refused.reason, refused.message))
+        return _Part(entry=entry, wait=Wait(refused.reason, refused.message))
     release = ReleaseRoute(route=route.route, uid=route.uid, resource_version=route.resource_version)
-    return _Part(entry, intents=(release,))
+    return _Part(entry=entry, intents=(release,))
 
 
 def stands_still(ctx: PassContext) -> bool:

@@ -84,19 +84,13 @@ def owners_after_update(
     removed, changed = compare(old, new, shape)
     if not removed and not changed:
         return owners
-    gone = changed | removed
     kept: list[Owner] = []
-    is_known = False
     for owner in owners:
-        if owner.is_same(writer):
-            is_known = True
-            if changed:
-                kept.append(_written(owner, writer, (owner.fields | changed) - removed))
-            else:
-                _keep(kept, owner, owner.fields - removed)
+        if changed and owner.is_same(writer):
+            kept.append(_written(owner, writer, (owner.fields | changed) - removed))
         else:
-            _keep(kept, owner, owner.fields - gone)
-    if not is_known and changed:
+            _keep(kept, owner, owner.fields - removed - changed)
+    if changed and not any(owner.is_same(writer) for owner in owners):
         kept.append(replace(writer, fields=frozenset(changed), _fields_v1=[]))
     return tuple(kept)
 
@@ -200,12 +194,7 @@ def _without(value: Any, path: FieldPath, shape: MergeShape) -> Any:
 
 
 def _without_field(value: Manifest, name: str, path: FieldPath, shape: MergeShape) -> Manifest:
-    rest = {key: part for key, part in value.items() if key != name}
-    if not path:
-        return rest
-    left = _without(value[name], path, shape)
-    if left == value[name]:
+    left = _without(value[name], path, shape) if path else {}
+    if path and left == value[name]:
         return value
-    if left in ({}, []):
-        return rest
-    return {key: left if key == name else part for key, part in value.items()}
+    return {key: part for key, part in value.items() if key != name} if left in ({}, []) else {**value, name: left}

@@ -32,7 +32,6 @@ def config_map_defaults(config_map: Manifest) -> Manifest:
         if not isinstance(value, str):
             raise _not_of_type(config_map, "data", value, "string")
     _guard_base64(config_map, "binaryData")
-    _guard_immutable(config_map)
     return _without_nothing(config_map, ("data", "binaryData"))
 
 
@@ -42,7 +41,6 @@ def secret_defaults(secret: Manifest) -> Manifest:
     Raises: Refused (400) for parts of a wrong type, and for data that is not base64.
     """
     _guard_base64(secret, "data")
-    _guard_immutable(secret)
     given = secret.get("stringData")
     if "type" in secret and not given:
         return _without_nothing(secret, ("data",))
@@ -129,9 +127,6 @@ def _guard_base64(manifest: Manifest, name: str) -> None:
             base64.b64decode(value, validate=True)
         except (binascii.Error, ValueError) as error:
             raise _unreadable(manifest, "illegal base64 data at input byte 0") from error
-
-
-def _guard_immutable(manifest: Manifest) -> None:
     if not isinstance(manifest.get("immutable"), bool | None):
         raise _not_of_type(manifest, "immutable", manifest["immutable"], "bool")
 

@@ -7,7 +7,7 @@ sigs.k8s.io/structured-merge-diff (`ToFieldSet`, `Compare`) and `FieldsV1` in ap
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -44,8 +44,8 @@ def _key_step(keys: tuple[str, ...], values: tuple[Any, ...]) -> str:
 def owned_fields(manifest: Manifest, shape: MergeShape) -> FieldSet:
     """The fields that an applied configuration contains: leaves and list items."""
     paths: set[FieldPath] = set()
-    for name, value, child in _owned_parts(manifest, shape):
-        _collect(value, child, (name,), paths, inner=False)
+    for step, (value, child) in _owned_parts(manifest, shape).items():
+        _collect(value, child, (step,), paths, inner=False)
     return frozenset(paths)
 
 
@@ -60,12 +60,11 @@ def _children(value: Any, shape: MergeShape) -> dict[str, tuple[Any, MergeShape]
     return None
 
 
-def _owned_parts(manifest: Manifest, shape: MergeShape) -> Iterable[tuple[str, Any, MergeShape]]:
-    for name, value in manifest.items():
-        if name == "metadata":
-            yield "f:metadata", {k: v for k, v in value.items() if k not in SERVERS_METADATA}, METADATA
-        elif name not in {"apiVersion", "kind"}:
-            yield field_step(name), value, shape.child(name)
+def _owned_parts(manifest: Manifest, shape: MergeShape) -> dict[str, tuple[Any, MergeShape]]:
+    body = {name: value for name, value in manifest.items() if name not in {"apiVersion", "kind", "metadata"}}
+    parts = {field_step(name): (value, shape.child(name)) for name, value in body.items()}
+    metadata = {name: value for name, value in (manifest.get("metadata") or {}).items() if name not in SERVERS_METADATA}
+    return {"f:metadata": (metadata, METADATA), **parts}
 
 
 def _collect(value: Any, shape: MergeShape, path: FieldPath, paths: set[FieldPath], *, inner: bool) -> None:
@@ -88,15 +87,7 @@ def compare(old: Manifest, new: Manifest, shape: MergeShape) -> tuple[set[FieldP
     """The paths that `new` has removed, and those that it has added or changed. Parts that both share cost nothing."""
     removed: set[FieldPath] = set()
     changed: set[FieldPath] = set()
-    before = {name: (value, child) for name, value, child in _owned_parts(old, shape)}
-    for name, value, child in _owned_parts(new, shape):
-        known = before.pop(name, None)
-        if known is None:
-            _collect(value, child, (name,), changed, inner=True)
-        else:
-            _compare(known[0], value, child, (name,), removed, changed)
-    for name, (value, child) in before.items():
-        _collect(value, child, (name,), removed, inner=True)
+    _compare_parts(_owned_parts(old, shape), _owned_parts(new, shape), (), removed, changed)
     return removed, changed
 
 
@@ -110,16 +101,25 @@ def _compare(
         if old != new:
             changed.add(path)
         return
+    _compare_parts(before, after, path, removed, changed)
+
+
+def _compare_parts(
+    before: Mapping[str, tuple[Any, MergeShape]],
+    after: Mapping[str, tuple[Any, MergeShape]],
+    path: FieldPath,
+    removed: set[FieldPath],
+    changed: set[FieldPath],
+) -> None:
     for step in before.keys() | after.keys():
         here = (*path, step)
-        if step not in before:
-            _collect(*after[step], here, changed, inner=True)
-            changed.add(here)
-        elif step not in after:
-            _collect(*before[step], here, removed, inner=True)
-            removed.add(here)
-        else:
+        if step in before and step in after:
             _compare(before[step][0], *after[step], here, removed, changed)
+            continue
+        part, differing = (before[step], removed) if step in before else (after[step], changed)
+        _collect(*part, here, differing, inner=True)
+        if path:
+            differing.add(here)
 
 
 def as_fields_v1(fields: Iterable[FieldPath]) -> Manifest:

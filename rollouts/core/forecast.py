@@ -17,7 +17,7 @@ from msgspec import Struct
 from rollouts.core.context.waits import earliest
 from rollouts.core.decide import decide
 from rollouts.core.model.after import after
-from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, AnalysisPhase, OnFailure, RunDraft, RunSeen
+from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, AnalysisPhase, OnFailure, RunDraft
 from rollouts.core.model.autoscaling import AutoscalerSeen, AutoscalingSeen, ContainerUse, ScalingCondition
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
@@ -332,7 +332,13 @@ class _Forecast:
         match intent:
             case CreateAnalysisRun(name=name, gate=gate):
                 self._tell_analysis(gate)
-                runs = [_successful(run) if run.name == name else run for run in self.seen.runs]
+                # Nobody knows beforehand what will be measured, and an update that fails goes no further.
+                runs = [
+                    replace(run, phase=AnalysisPhase.SUCCESSFUL, measured=True, completed_at_s=run.created_at_s)
+                    if run.name == name
+                    else run
+                    for run in self.seen.runs
+                ]
                 self.seen = replace(self.seen, runs=tuple(runs))
             case AskConfig(ref):  # nobody has replaced the copy
                 copies = [replace(copy, checked=True) if copy.name == ref.name else copy for copy in self.seen.copies]
@@ -428,11 +434,6 @@ def _caught_up(replica_set: ReplicaSet) -> ReplicaSet:
         available=available,
         terminating=None if replica_set.terminating is None else 0,
     )
-
-
-def _successful(run: RunSeen) -> RunSeen:
-    """The run at its end: nobody knows beforehand what will be measured, and an update that fails goes no further."""
-    return replace(run, phase=AnalysisPhase.SUCCESSFUL, measured=True, completed_at_s=run.created_at_s)
 
 
 def _pods_counted(seen: Snapshot) -> PodsSeen:

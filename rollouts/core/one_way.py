@@ -6,9 +6,6 @@ understands. Promotions are decided by the strategy, and aborts by the progress 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeAlias
-
 from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.lifecycle.analyses import believed_run
@@ -34,15 +31,13 @@ from rollouts.core.scale.sizing import keep_pods_until
 from rollouts.core.strategy.canary_steps import one_weight_back
 from rollouts.core.strategy.guards import guarding, held_gate
 
-OneWay: TypeAlias = Callable[[PassContext], Contribution | None]
-
 
 def first_one_way(ctx: PassContext) -> Contribution | None:
-    """The first one-way decision that status does not contain yet; None when there is none."""
-    for rule in ONE_WAY:
-        if (found := rule(ctx)) is not None:
-            return found
-    return None
+    """The first one-way decision that status does not contain yet. It is recorded alone."""
+    first = _rollback_begins_or_ends(ctx) or _abort_asked(ctx) or _abort_declared(ctx) or _retry(ctx)
+    if first is None and ctx.status.analyses:
+        first = _fresh_verdict(ctx) or _verdict_passed(ctx) or _went_unjudged(ctx)
+    return first
 
 
 def target_of(seen: Snapshot, status: RolloutStatus) -> str:
@@ -73,17 +68,12 @@ def _abort_asked(ctx: PassContext) -> Contribution | None:
 
 
 def _abort_declared(ctx: PassContext) -> Contribution | None:
-    """Fires when an annotation also declares an existing abort, which then lasts as long as the annotation."""
+    """Fires when an annotation declares an existing abort, which then lasts as long as the annotation, and when that is gone."""
     abort = ctx.status.abort
-    if abort is None or abort.declared or not _is_declared_now(ctx):
+    if abort is None or abort.declared is _is_declared_now(ctx):
         return None
-    return Contribution(changes=(declare_abort(abort),))
-
-
-def _declared_abort_ends(ctx: PassContext) -> Contribution | None:
-    abort = ctx.status.abort
-    if abort is None or not abort.declared or _is_declared_now(ctx):
-        return None
+    if not abort.declared:
+        return Contribution(changes=(declare_abort(abort),))
     notice = Notice(Reason.ROLLOUT_RETRY, f"the abort of revision {abort.revision} was taken back")
     return Contribution(changes=(retry_update(ctx.status.attempt + 1, ctx.now_s),), notices=(notice,))
 
@@ -97,11 +87,6 @@ def _retry(ctx: PassContext) -> Contribution | None:
         return None
     notice = Notice(Reason.ROLLOUT_RETRY, f"attempt {retry.step} of revision {retry.revision}{retry.by_whom}")
     return Contribution(changes=(retry_update(retry.step, ctx.now_s),), notices=(notice,))
-
-
-def _verdict(ctx: PassContext) -> Contribution | None:
-    """Fires when a run that counts is over, and when somebody promotes the revision past a verdict, or without one."""
-    return (_fresh_verdict(ctx) or _verdict_passed(ctx) or _went_unjudged(ctx)) if ctx.status.analyses else None
 
 
 def _fresh_verdict(ctx: PassContext) -> Contribution | None:
@@ -158,17 +143,6 @@ def _went_unjudged(ctx: PassContext) -> Contribution | None:
         said = f"passed without a verdict{command.by_whom}"
         return Contribution(changes=(record_analysis(replace(record, passed=True, message=said, at_s=ctx.now_s)),))
     return None
-
-
-ONE_WAY: tuple[OneWay, ...] = (
-    _rollback_begins_or_ends,
-    _abort_asked,
-    _abort_declared,
-    _declared_abort_ends,
-    _retry,
-    _verdict,
-)
-"""The rules in their order; the first that fires is recorded alone."""
 
 
 def _is_declared_now(ctx: PassContext) -> bool:

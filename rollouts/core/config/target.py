@@ -180,34 +180,27 @@ def _debounce_hold(seen: Snapshot, sources: Mapping[ConfigRef, Source], *, on_re
     """Why a change of a source does not start an update yet; None when it may, and when no revision is stable yet."""
     if not seen.status.stable_revision:
         return None
-    changed = list(_changed(seen, sources, on_record=on_record))
-    if not changed:
-        return None
-    settle_s = seen.rollout.spec.config_versioning.settle_s
-    at_s, ref = max((at_s + settle_s + _jitter_s(seen.rollout, source), ref) for ref, source, at_s in changed)
-    if at_s <= seen.now_s:
-        return None
-    message = f"{ref} has changed: waiting for other changes that belong to it (configVersioning.settleSeconds)"
-    if any(_jitter_s(seen.rollout, source) for _, source, _ in changed):
-        message = f"{message}; Rollouts that share it start one after another"
-    return ConfigHold(Reason.CONFIG_SETTLING, message, deadline_s=at_s)
-
-
-def _changed(
-    seen: Snapshot, sources: Mapping[ConfigRef, Source], *, on_record: str
-) -> Iterator[tuple[ConfigRef, Source, float]]:
-    """The sources with another content than in the revision on record, and when each changed."""
-    noted = _noted(seen.replica_sets, on_record)
+    rollout, noted = seen.rollout, _noted(seen.replica_sets, on_record)
+    changed: list[tuple[float, float, ConfigRef]] = []  # when, and for how long other Rollouts go first
     for ref, source in sources.items():
         match source:
             case SourceKnown(content=content, changed_at_s=at_s):
                 if (ref.kind, ref.name, content) not in noted and at_s <= seen.now_s + CLOCKS_APART_S:
-                    yield ref, source, min(at_s, seen.now_s)
-            case SourceAbsent(since_s=float(since_s)):
-                if (ref.kind, ref.name, "") not in noted:
-                    yield ref, source, since_s
+                    changed.append((min(at_s, seen.now_s), _jitter_s(rollout, source), ref))
+            case SourceAbsent(since_s=float(since_s)) if (ref.kind, ref.name, "") not in noted:
+                changed.append((since_s, 0.0, ref))
             case _:
                 pass
+    if not changed:
+        return None
+    settle_s = rollout.spec.config_versioning.settle_s
+    begins_at_s, ref = max((at_s + settle_s + jitter_s, ref) for at_s, jitter_s, ref in changed)
+    if begins_at_s <= seen.now_s:
+        return None
+    message = f"{ref} has changed: waiting for other changes that belong to it (configVersioning.settleSeconds)"
+    if any(jitter_s for _, jitter_s, _ in changed):
+        message = f"{message}; Rollouts that share it start one after another"
+    return ConfigHold(Reason.CONFIG_SETTLING, message, deadline_s=begins_at_s)
 
 
 def _noted(replica_sets: Iterable[ReplicaSet], revision: str) -> set[tuple[ConfigKind, str, str]]:
@@ -219,9 +212,9 @@ def _noted(replica_sets: Iterable[ReplicaSet], revision: str) -> set[tuple[Confi
     }
 
 
-def _jitter_s(rollout: Rollout, source: Source) -> float:
+def _jitter_s(rollout: Rollout, source: SourceKnown) -> float:
     """How long this Rollout lets others go first after a change of a source that they share: the same for the same change."""
-    if not isinstance(source, SourceKnown) or source.shared_by < 2:
+    if source.shared_by < 2:
         return 0.0
     spread_s = min(SPREAD_MAX_S, SPREAD_EACH_S * source.shared_by)
     drawn = hashlib.sha256(f"{rollout.uid}/{source.content}".encode()).digest()

@@ -60,7 +60,11 @@ def drain_numbers(spec: DrainSpec, facts: ProxyFacts) -> DrainNumbers:
     sync_s, sync_why = _sync_lag(facts)
     if facts.learnt_lag_s is not None and facts.learnt_lag_s > sync_s:
         sync_s, sync_why = facts.learnt_lag_s, f"proxies were seen to take {facts.learnt_lag_s:g} s"
-    reuse_s, reuse_why = _port_reuse(facts)
+    reuse_s, reuse_why = 0.0, ""
+    if facts.mode in (ProxyMode.IPVS, ProxyMode.UNKNOWN) and not kernel_moves_reused_ports(facts):
+        maybe = "" if facts.mode is ProxyMode.IPVS else "it may be "
+        leads = f"sends a client's port to its old pod for {IPVS_TIME_WAIT_S:g} s after a connection was closed"
+        reuse_s, reuse_why = IPVS_TIME_WAIT_S, f"; {maybe}ipvs on {kernel_words(facts)} {leads}"
     lag_s, lag_why = sync_s + reuse_s, f"{sync_why}{reuse_why}"
     pre_stop_s, pre_stop_why = _pre_stop(spec, facts, sync_s=sync_s, reuse_s=reuse_s, lag_why=lag_why)
     if facts.gateway_lag_s is not None and facts.gateway_lag_s > lag_s:
@@ -119,15 +123,6 @@ def _sync_lag(facts: ProxyFacts) -> tuple[float, str]:
             return UNKNOWN_LAG_S, f"the proxy is not kube-proxy, so {UNKNOWN_LAG_S:g} s are taken for its lag"
         case ProxyMode.UNKNOWN:
             return UNKNOWN_LAG_S, f"the proxy mode is not known, so {UNKNOWN_LAG_S:g} s are taken for its lag"
-
-
-def _port_reuse(facts: ProxyFacts) -> tuple[float, str]:
-    """Extra time because a closed connection's port still leads to the old pod: ipvs, or maybe ipvs, on a kernel before 5.9."""
-    if facts.mode not in (ProxyMode.IPVS, ProxyMode.UNKNOWN) or kernel_moves_reused_ports(facts):
-        return 0.0, ""
-    maybe = "" if facts.mode is ProxyMode.IPVS else "it may be "
-    leads = f"sends a client's port to its old pod for {IPVS_TIME_WAIT_S:g} s after a connection was closed"
-    return IPVS_TIME_WAIT_S, f"; {maybe}ipvs on {kernel_words(facts)} {leads}"
 
 
 def kernel_moves_reused_ports(facts: ProxyFacts) -> bool:

@@ -87,11 +87,8 @@ class Kind(Struct, frozen=True):
     """A resource type that the API server serves.
 
     Args:
-        group: API group, `""` for the core group.
-        version: `v1`, `v1alpha1`.
-        kind: CamelCase name of one object.
+        group: `""` for the core group.
         plural: lower-case name in paths and RBAC rules.
-        namespaced: whether objects live in a namespace.
     """
 
     group: str

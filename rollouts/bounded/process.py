@@ -143,11 +143,7 @@ class BoundedProcess:
 
 
 class Turns:
-    """Turns at one thing that serves one at a time: tenants take turns, and none gets more than its part of the time.
-
-    Args:
-        monotonic_s: seconds that never go back.
-    """
+    """Turns at one thing that serves one at a time: tenants take turns, and none gets more than its part of the time."""
 
     def __init__(self, *, monotonic_s: Callable[[], float]) -> None:
         self._monotonic_s = monotonic_s
@@ -187,20 +183,19 @@ class Turns:
             self._timer = None
         now_s = self._monotonic_s()
         self._rests_until_s = {tenant: until_s for tenant, until_s in self._rests_until_s.items() if until_s > now_s}
-        for tenant in () if self._taken else tuple(self._waiting):
-            if tenant in self._rests_until_s:
-                continue
+        if self._taken:
+            return
+        for tenant in [tenant for tenant in self._waiting if tenant not in self._rests_until_s]:
             line = self._waiting.pop(tenant)
-            while line and not self._taken:
-                first = line.popleft()
-                if not first.done():  # cancelled
-                    self._taken = True
-                    first.set_result(None)
+            while line and line[0].done():  # cancelled
+                line.popleft()
             if line:
-                self._waiting[tenant] = line
-            if self._taken:
+                self._taken = True
+                line.popleft().set_result(None)
+                if line:
+                    self._waiting[tenant] = line
                 return
-        if self._waiting and not self._taken:
+        if self._waiting:
             wait_s = min(self._rests_until_s[tenant] for tenant in self._waiting) - now_s
             self._timer = asyncio.get_running_loop().call_later(wait_s, self._next)
 

@@ -45,8 +45,6 @@ class Taken(Struct, frozen=True):
 
 @dataclass(eq=False, slots=True)
 class _Order:
-    """One measurement that was ordered."""
-
     key: Key
     run: MeasuredRun
     metric: Metric
@@ -60,9 +58,7 @@ class _Order:
 
 @dataclass(slots=True)
 class _OfRun:
-    """What is known of the measurements of one run, by metric."""
-
-    orders: dict[str, _Order] = field(default_factory=dict)
+    orders: dict[str, _Order] = field(default_factory=dict)  # by metric
     taken: dict[str, Taken] = field(default_factory=dict)
 
 

@@ -40,7 +40,7 @@ from rollouts.controller.workqueue.barrier import Barrier
 from rollouts.controller.workqueue.managed import is_rollout
 from rollouts.controller.workqueue.optional_watch import OptionalWatch
 from rollouts.controller.workqueue.queue import WorkQueue
-from rollouts.controller.workqueue.runtime import log_error, work_off
+from rollouts.controller.workqueue.runtime import log_error, reconcile_loop
 from rollouts.core.analysis.measurement import RunStatus
 from rollouts.core.analysis.run import TERMINATED, decide_run
 from rollouts.core.analysis.run_spec import RunSpec, TimeToLive, expires_at_s
@@ -167,7 +167,7 @@ class AnalysisRuns:
             measuring = tasks.create_task(self._measuring.run())
             async with asyncio.TaskGroup() as looks:
                 for _ in range(LOOKS_AT_ONCE):
-                    work = work_off(
+                    work = reconcile_loop(
                         self._queue, self._reconcile, on_error=self._on_error, delays=Delays(), barrier=self._barrier
                     )
                     looks.create_task(work)

@@ -34,7 +34,7 @@ MESSAGE_MAX = 1_024  # characters; an admission webhook may say anything
 DENIERS = ("admission webhook", "ValidatingAdmissionPolicy")
 
 
-class NotSaid(Exception):
+class RouteCannotExpress(Exception):
     """A route cannot say what an intent asks for; the calls of the intents before it are good."""
 
     def __init__(self, calls: list[Write | RolloutQuestion], intent: Intent, cause: Unroutable) -> None:
@@ -44,23 +44,23 @@ class NotSaid(Exception):
         self.cause = cause
 
 
-def rendered(seen: Seen, decision: Decision) -> list[Write | RolloutQuestion]:
-    """The calls for the intents in order. Raises: NotSaid, for the first that a route cannot express."""
+def render_intents(seen: Seen, decision: Decision) -> list[Write | RolloutQuestion]:
+    """The calls for the intents in order. Raises: RouteCannotExpress, for the first that a route cannot express."""
     calls: list[Write | RolloutQuestion] = []
     for intent in decision.intents:
         try:
             calls += render(seen.snapshot, intent, seen.routes)
         except Unroutable as exc:
-            raise NotSaid(calls, intent, exc) from exc
+            raise RouteCannotExpress(calls, intent, exc) from exc
     return calls
 
 
 def refused_route(
-    seen: Seen, decision: Decision, error: NotSaid | RouteWriteRefused, *, now_s: float
+    seen: Seen, decision: Decision, error: RouteCannotExpress | RouteWriteRefused, *, now_s: float
 ) -> tuple[RouteName, RouteRefused] | None:
     """What the next pass must know; None when it cannot decide without that write, or this one has tried it all the same."""
     cause = error.cause
-    if isinstance(error, NotSaid):
+    if isinstance(error, RouteCannotExpress):
         intent: Intent | None = error.intent
     else:
         writes = (write for write in decision.intents if isinstance(write, SetTraffic | MakeRoute | ReleaseRoute))
@@ -168,7 +168,6 @@ def stopped_status(
 
     Args:
         status: what holds, `still_true`.
-        generation: of the Rollout that the pass observed.
     """
     message = message[:MESSAGE_MAX]
     conditions = {condition.type: condition for condition in status.conditions}

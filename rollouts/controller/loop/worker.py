@@ -30,11 +30,11 @@ from rollouts.controller.facts.off_loop import NotWorkedOut
 from rollouts.controller.loop.deferred import ANSWER_DEFERRED_S, COUNTERS_DEFERRED_S, DeferredStatus
 from rollouts.controller.loop.refusals import (
     DELAYS,
-    NotSaid,
+    RouteCannotExpress,
     reason_of,
     refused_creation,
     refused_route,
-    rendered,
+    render_intents,
     still_true,
     stopped_status,
     with_help,
@@ -43,7 +43,7 @@ from rollouts.controller.observe.observer import Gone, Illegible, Observer, Seen
 from rollouts.controller.workqueue.barrier import Barrier
 from rollouts.controller.workqueue.inbox import Inbox
 from rollouts.controller.workqueue.queue import WorkQueue
-from rollouts.controller.workqueue.runtime import log_error, work_off
+from rollouts.controller.workqueue.runtime import log_error, reconcile_loop
 from rollouts.core.decide import begun_on_record, commands_on_record, decide, decide_invalid
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskConfig, AskPods, AskService, Decision, Notice
@@ -110,7 +110,7 @@ class Worker:
 
     async def run(self) -> None:
         """Works until the queue is closed, and finishes a pass that has begun."""
-        await work_off(
+        await reconcile_loop(
             self._queue,
             self._reconcile,
             on_error=self._on_error,
@@ -175,7 +175,7 @@ class Worker:
     async def _pass(self, this: _Pass) -> None:
         """Observes, decides, renders and acts, as the picture in ARCHITECTURE.md shows."""
         observed = self._observer.observe(this.key)
-        not_said: NotSaid | None = None
+        inexpressible: RouteCannotExpress | None = None
         match observed:
             case Gone():
                 this.writes = await self._orphans.release(this.key)
@@ -205,17 +205,17 @@ class Worker:
                     seen = replace(observed, snapshot=replace(observed.snapshot, status=deferred))
                 decision = decide(seen.snapshot)
                 try:
-                    calls = rendered(seen, decision)
-                except NotSaid as exc:
-                    calls, not_said = exc.calls, exc
+                    calls = render_intents(seen, decision)
+                except RouteCannotExpress as exc:
+                    calls, inexpressible = exc.calls, exc
             case _:
                 assert_never(observed)
         this.rollout, this.decision = observed, decision
         this.intents = tuple(type(intent).__name__ for intent in decision.intents)
-        if not_said is not None:
+        if inexpressible is not None:
             # The calls before it, such as growing, do not depend on a route that cannot express what the step asks for.
             this.writes = await self._performer.perform(_target(this.key, observed.metadata), calls)
-            self._decide_without(this, observed, decision, not_said)
+            self._decide_without(this, observed, decision, inexpressible)
             return
         status = self._status_due(this, observed, decision, calls)
         try:
@@ -232,7 +232,7 @@ class Worker:
         this: _Pass,
         observed: _Rollout,
         decision: Decision,
-        error: NotSaid | RouteWriteRefused | CreationWriteRefused,
+        error: RouteCannotExpress | RouteWriteRefused | CreationWriteRefused,
     ) -> None:
         """Has the next pass, which is due now, decide without a write that is refused.
 

@@ -23,7 +23,7 @@ from rollouts.cluster.structs import ProviderObject
 from rollouts.controller.providers.verdicts import REFUSED_AGAIN_S, UNAVAILABLE_AGAIN_S, Judged, is_judged, status_of
 from rollouts.controller.workqueue.optional_watch import OptionalWatch
 from rollouts.controller.workqueue.queue import WorkQueue
-from rollouts.controller.workqueue.runtime import work_off
+from rollouts.controller.workqueue.runtime import reconcile_loop
 from rollouts.errors import ApiConflict, ApiNotFound, Delays, NotLeader, RolloutsError
 from rollouts.manifests.ownership import FIELD_MANAGER
 from rollouts.objects import Key, Kind, Manifest
@@ -60,11 +60,7 @@ _D = TypeVar("_D", bound=Declaration)
 
 
 class DeclaredKind(ABC, Generic[_D]):
-    """Keeps a declaration for each object of a kind.
-
-    Args:
-        rng: for the length of watches and of pauses.
-    """
+    """Keeps a declaration for each object of a kind."""
 
     def __init__(self, kind: Kind, *, api: ApiServer, client: Client, clock: Clock, rng: random.Random) -> None:
         self._kind = kind
@@ -96,7 +92,7 @@ class DeclaredKind(ABC, Generic[_D]):
         """Judges objects and writes their status while this controller leads. Cancellation: safe."""
         for name in self._declarations:
             self._queue.add(Key("", name))
-        await work_off(self._queue, self._reconcile, on_error=self._on_error, delays=DELAYS)
+        await reconcile_loop(self._queue, self._reconcile, on_error=self._on_error, delays=DELAYS)
 
     @abstractmethod
     def _read(self, name: str, seen: ProviderObject, before: _D | None) -> None:

@@ -62,7 +62,7 @@ class ManagedRouteObjects:
         """Follows one change of a watched route."""
         if before is not None and (owner := manager_of(before)):
             self._routes.discard(owner, ManagedRouteObject(kind, before.metadata.namespace, before.metadata.name))
-        if after is not None and (owner := manager_of(after)) and not _is_beside(after):
+        if after is not None and (owner := manager_of(after)) and not _is_owned_beside_a_route(after):
             self._routes.add(owner, ManagedRouteObject(kind, after.metadata.namespace, after.metadata.name))
 
     def keys(self) -> tuple[Key, ...]:
@@ -74,7 +74,7 @@ class ManagedRouteObjects:
         return tuple(sorted(self._routes.get(key, ()), key=str))
 
 
-def _is_beside(route: RouteObject) -> bool:
+def _is_owned_beside_a_route(route: RouteObject) -> bool:
     """Whether we own the object beside a user's route. A route of `trafficRouting.own` is managed like a user's."""
     if MADE_FROM in (route.metadata.annotations or {}):
         return False

@@ -37,7 +37,6 @@ class OptionalWatch:
     """Keeps a table equal to the cluster for as long as the kind can be seen, and empty otherwise.
 
     Args:
-        rng: for the length of watches and of pauses.
         on_change, on_unreadable: as for `cluster.watch.reflect`; what can no longer be seen is reported as gone.
         on_seen: called whenever the objects can be seen that could not be seen before.
         on_unseen: called after each try that was refused.

@@ -29,11 +29,6 @@ class WorkQueue:
     Guarantees: a key added during its pass is handed out again after `done`; a key added many times while it waits is handed out
     once; no key overtakes another of its namespace that became ready before it; every operation is O(1), except that `take` skips
     the namespaces that hold their share, which are fewer than the workers.
-
-    Args:
-        clock: for times; the event loop does the waiting.
-        rng: for the jitter of back-offs.
-        workers: the number of workers that take keys.
     """
 
     def __init__(self, *, clock: Clock, rng: random.Random, workers: int) -> None:

@@ -14,7 +14,7 @@ from rollouts.objects import Key
 log = structlog.get_logger()
 
 
-async def work_off(
+async def reconcile_loop(
     queue: WorkQueue,
     reconcile: Callable[[Key], Awaitable[None]],
     *,

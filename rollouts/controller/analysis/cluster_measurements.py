@@ -6,6 +6,7 @@ They raise nothing that a server could cause, and nothing is ever in flight betw
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from typing import assert_never
 
 from rollouts.cluster.client import Client
@@ -59,6 +60,7 @@ def cluster_sources(
     return dict.fromkeys(names, ClusterMeasurements(cluster, client=client, bounded=bounded, clock=clock))
 
 
+@dataclass(slots=True, eq=False)
 class ClusterMeasurements:
     """Reads the lists that everybody in the namespace shares, and asks the adapters of metrics APIs.
 
@@ -66,12 +68,12 @@ class ClusterMeasurements:
         bounded: evaluates conditions.
     """
 
-    def __init__(self, cluster: ClusterMetrics, *, client: Client, bounded: BoundedCalls, clock: Clock) -> None:
-        self._cluster = cluster
-        self._client = client
-        self._bounded = bounded
-        self._clock = clock
-        self._plurals: dict[tuple[str, str], str] = {}  # once found, forever
+    cluster: ClusterMetrics
+    _: KW_ONLY
+    client: Client
+    bounded: BoundedCalls
+    clock: Clock
+    _plurals: dict[tuple[str, str], str] = field(default_factory=dict, init=False)  # once found, forever
 
     async def measure(self, run: MeasuredRun, metric: Metric, due: Due, *, now_s: float) -> Measurement:
         """See `MeasurementSource.measure`. One that waits for a newer sample looks again later."""
@@ -87,10 +89,10 @@ class ClusterMeasurements:
         asked = LookTimes(
             since_s=run.started_at_s,
             started_at_s=now_s if due.measurement is None else due.measurement.started_at_s,
-            now_s=self._clock.now_s(),
+            now_s=self.clock.now_s(),
             patience_s=AUTOSCALER_PATIENCE_S if isinstance(source, AutoscalerMetric) else source.max_age_s,
         )
-        return await self._bounded.call(figures_measured, found, metric.condition, asked, tenant=run.namespace)
+        return await self.bounded.call(figures_measured, found, metric.condition, asked, tenant=run.namespace)
 
     async def _compared(self, source: Comparison, run: MeasuredRun, due: Due, now_s: float) -> Measurement:
         """Asks the same of each revision, as often as there are arms."""
@@ -101,22 +103,22 @@ class ClusterMeasurements:
         for arm, query in zip(look.arms, look.queries, strict=True):
             assert isinstance(query, ClusterSource)  # noqa: S101 - `HttpMeasurements` asks servers
             seen.append(figures_seen(await self._figures(replace(run, revision=arm), query), look))
-        return measurement_of(look, seen, started_at_s=now_s, finished_at_s=self._clock.now_s())
+        return measurement_of(look, seen, started_at_s=now_s, finished_at_s=self.clock.now_s())
 
     async def _figures(self, run: MeasuredRun, source: ClusterSource) -> FiguresFound:
         """What the cluster has for the run's revision, now."""
         key = Key(run.namespace, run.rollout)
         match source:
             case ContainerResourceMetric(container=container, resource=resource, max_age_s=max_age_s):
-                uses = await self._cluster.container_use(key, container, resource, max_age_s=max_age_s)
+                uses = await self.cluster.container_use(key, container, resource, max_age_s=max_age_s)
                 if isinstance(uses, Unread):
                     return NoEvidence(uses.why, Absence.ERROR)
-                return container_figures(source, uses.value.get(run.revision), now_s=self._clock.now_s())
+                return container_figures(source, uses.value.get(run.revision), now_s=self.clock.now_s())
             case AutoscalerMetric(name=name):
-                autoscalers = await self._cluster.autoscalers(key, name=name)
+                autoscalers = await self.cluster.autoscalers(key, name=name)
                 if isinstance(autoscalers, Unread):
                     return NoEvidence(autoscalers.why, Absence.ERROR)
-                figures = autoscaler_figures(source, autoscalers.value, now_s=self._clock.now_s())
+                figures = autoscaler_figures(source, autoscalers.value, now_s=self.clock.now_s())
                 if isinstance(figures, Figures) and autoscalers.at_s < run.started_at_s + LOOK_S:
                     return NotYet(f"the autoscaler is given {LOOK_S:g} s to see what the run judges")
                 return figures
@@ -136,16 +138,16 @@ class ClusterMeasurements:
             body = await self._custom_body(run.namespace, resource, source.of.name, source, labels="")
             if isinstance(body, NoEvidence):
                 return body
-            return custom_figures(source, metric_values(body), None, now_s=self._clock.now_s())
+            return custom_figures(source, metric_values(body), None, now_s=self.clock.now_s())
         labels = f"{NAME}={run.rollout},{REVISION}={run.revision}"
         body = await self._custom_body(run.namespace, POD.plural, ALL_OBJECTS, source, labels=labels)
         if isinstance(body, NoEvidence):
             return body
-        pods = await self._cluster.pods(Key(run.namespace, run.rollout))
+        pods = await self.cluster.pods(Key(run.namespace, run.rollout))
         if isinstance(pods, Unread):
             return NoEvidence(pods.why, Absence.ERROR)
         names = frozenset(pod.name for pod in pods.value if pod.counts and pod.revision == run.revision)
-        return custom_figures(source, metric_values(body), names, now_s=self._clock.now_s())
+        return custom_figures(source, metric_values(body), names, now_s=self.clock.now_s())
 
     async def _custom_body(
         self, namespace: str, resource: str, name: str, source: CustomMetric, *, labels: str
@@ -190,14 +192,14 @@ class ClusterMeasurements:
         query = {"labelSelector": source.selector} if source.selector else {}
         body = await self._read(EXTERNAL_METRIC_VALUES, external_path(run.namespace, source.metric), query)
         if body is not None:
-            return external_figures(source, metric_values(body), now_s=self._clock.now_s())
+            return external_figures(source, metric_values(body), now_s=self.clock.now_s())
         if await self._read(EXTERNAL_METRIC_VALUES, f"/apis/{EXTERNAL_GROUP}") is None:
             return _not_served(EXTERNAL_GROUP)
         return NoEvidence(f"{EXTERNAL_GROUP} has no metric {source.metric}")
 
     async def _read(self, kind: Kind, path: str, query: Mapping[str, str] | None = None) -> bytes | None:
         try:
-            return await self._client.read(kind, path, query)
+            return await self.client.read(kind, path, query)
         except ApiNotFound:
             return None
 

@@ -60,6 +60,7 @@ class _Kept:
     found: Mapping[str, Secret | None] | SecretProblem | None = None
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class ArgumentSecrets:
     """`SecretValues` of runs: reads them right before a request is sent.
 
@@ -67,9 +68,8 @@ class ArgumentSecrets:
     that it may read.
     """
 
-    def __init__(self, *, client: Client) -> None:
-        self._client = client
-        self._kept: dict[tuple[str, str], _Kept] = {}
+    client: Client
+    _kept: dict[tuple[str, str], _Kept] = field(default_factory=dict, init=False)
 
     async def __call__(self, namespace: str, secrets: tuple[SecretReference, ...]) -> Mapping[str, str] | SecretProblem:
         """The values by the names of their arguments, or why one of them is not known.
@@ -95,7 +95,7 @@ class ArgumentSecrets:
             if kept.found is not None:
                 return kept.found
             try:
-                kept.found = await secret_data(self._client, namespace, name)
+                kept.found = await secret_data(self.client, namespace, name)
             except ApiNotFound:
                 kept.found = SecretProblem(f"there is no Secret {name} in namespace {namespace}")
             except ApiForbidden:
@@ -108,6 +108,7 @@ class ArgumentSecrets:
             return kept.found
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class HttpMeasurements:
     """Asks metric endpoints.
 
@@ -118,24 +119,13 @@ class HttpMeasurements:
         deadline_s: for each request, below the metric's own timeout.
     """
 
-    def __init__(
-        self,
-        *,
-        endpoints: MetricEndpoints,
-        declared: Callable[[], Mapping[str, MetricEndpoint]],
-        why_not: Callable[[str], str] = lambda _name: "",
-        secret_values: SecretValues,
-        bounded: BoundedCalls,
-        clock: Clock,
-        deadline_s: float,
-    ) -> None:
-        self._endpoints = endpoints
-        self._declared = declared
-        self._why_not = why_not
-        self._secret_values = secret_values
-        self._bounded = bounded
-        self._clock = clock
-        self._deadline_s = deadline_s
+    endpoints: MetricEndpoints
+    declared: Callable[[], Mapping[str, MetricEndpoint]]
+    why_not: Callable[[str], str] = lambda _name: ""
+    secret_values: SecretValues
+    bounded: BoundedCalls
+    clock: Clock
+    deadline_s: float
 
     async def measure(self, run: MeasuredRun, metric: Metric, due: Due, *, now_s: float) -> Measurement:
         """See `MeasurementSource.measure`. Nothing is ever in flight between two requests."""
@@ -143,10 +133,10 @@ class HttpMeasurements:
             return stopped(due, now_s=now_s)
         values: Mapping[str, str] = {}
         if metric.secrets:
-            found = await self._secret_values(run.namespace, metric.secrets)
+            found = await self.secret_values(run.namespace, metric.secrets)
             problem = found.why if isinstance(found, SecretProblem) else _secret_problem(metric, found)
             if problem or isinstance(found, SecretProblem):
-                return failed(problem, started_at_s=now_s, finished_at_s=self._clock.now_s())
+                return failed(problem, started_at_s=now_s, finished_at_s=self.clock.now_s())
             values = found
         if isinstance(metric.source, Comparison):
             measurement = await self._compared(metric, metric.source, values, run, due, now_s)
@@ -160,11 +150,11 @@ class HttpMeasurements:
         assert isinstance(asked, HttpSource)  # noqa: S101 - of the same kind
         question = await self._question(tenant, asked, now_s)
         if isinstance(question, NoEvidence):
-            return measured(question, metric.condition, started_at_s=now_s, finished_at_s=self._clock.now_s())
-        answer = await self._endpoints.ask(question.request, question.endpoint, deadline_s=self._deadline_s)
+            return measured(question, metric.condition, started_at_s=now_s, finished_at_s=self.clock.now_s())
+        answer = await self.endpoints.ask(question.request, question.endpoint, deadline_s=self.deadline_s)
         # What reads the answer needs no secret, so it gets the source without them.
-        judging = (answer, source, question.window, metric.condition, now_s, self._clock.now_s())
-        return await self._bounded.call(judged, *judging, tenant=tenant)
+        judging = (answer, source, question.window, metric.condition, now_s, self.clock.now_s())
+        return await self.bounded.call(judged, *judging, tenant=tenant)
 
     async def _compared(
         self, metric: Metric, source: Comparison, values: Mapping[str, str], run: MeasuredRun, due: Due, now_s: float
@@ -180,9 +170,9 @@ class HttpMeasurements:
             question = await self._question(run.namespace, asked, look.at_s)
             if isinstance(question, NoEvidence):
                 return failure_of(question, now_s=now_s)
-            answer = await self._endpoints.ask(question.request, question.endpoint, deadline_s=self._deadline_s)
-            seen.append(await self._bounded.call(seen_in, answer, look, tenant=run.namespace))
-        judge = partial(measurement_of, look, seen, started_at_s=now_s, finished_at_s=self._clock.now_s())
+            answer = await self.endpoints.ask(question.request, question.endpoint, deadline_s=self.deadline_s)
+            seen.append(await self.bounded.call(seen_in, answer, look, tenant=run.namespace))
+        judge = partial(measurement_of, look, seen, started_at_s=now_s, finished_at_s=self.clock.now_s())
         # Importing scipy takes about a second, in which no pass would run.
         measurement = await asyncio.to_thread(judge) if source.by is ComparedBy.RANKS else judge()
         # A number that was seen may be a secret: a comparison shows it rounded, where its text is not found.
@@ -192,12 +182,12 @@ class HttpMeasurements:
     async def _question(self, tenant: str, source: HttpSource, now_s: float) -> Question | NoEvidence:
         """What is asked, and whom; or why nobody can be. Raises: CallEnded."""
         if isinstance(source, PrometheusQuery) and source.range is not None:  # its times are a tenant's expressions
-            window = await self._bounded.call(window_of, source, now_s, tenant=tenant)
+            window = await self.bounded.call(window_of, source, now_s, tenant=tenant)
         else:
             window = window_of(source, now_s)
-        question = question_to(source, self._declared(), window)
+        question = question_to(source, self.declared(), window)
         if isinstance(question, NoEvidence):
-            why_not = self._why_not(source.endpoint)
+            why_not = self.why_not(source.endpoint)
             return NoEvidence(why_not, Absence.ERROR) if why_not else question
         return question
 

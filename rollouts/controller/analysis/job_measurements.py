@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from dataclasses import dataclass
 
 import msgspec
 
@@ -30,6 +31,7 @@ TRIES = 4  # to create a Job, while the API server gives no answer
 MESSAGE_MAX = 500  # characters of the API server's words
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class JobMeasurements:
     """Makes Jobs, looks at them, and deletes them.
 
@@ -37,10 +39,9 @@ class JobMeasurements:
         service_account: of all Jobs, in the namespace of each.
     """
 
-    def __init__(self, *, client: Client, clock: Clock, service_account: str) -> None:
-        self._client = client
-        self._clock = clock
-        self._service_account = service_account
+    client: Client
+    clock: Clock
+    service_account: str
 
     async def measure(self, run: MeasuredRun, metric: Metric, due: Due, *, now_s: float) -> Measurement:
         """See `MeasurementSource.measure`."""
@@ -52,7 +53,7 @@ class JobMeasurements:
             uid=run.uid,
             metric=due.metric,
             number=due.number,
-            service_account=self._service_account,
+            service_account=self.service_account,
         )
         if due.task is Task.TAKE or due.measurement is None:
             taken = await self._taken(job, source, now_s)
@@ -63,7 +64,7 @@ class JobMeasurements:
 
     async def _taken(self, job: MeasuringJob, source: JobMetric, now_s: float) -> Measurement:
         """Makes the Job, or finds the one that was made before."""
-        if problem := job_problem(source, service_account=self._service_account):
+        if problem := job_problem(source, service_account=self.service_account):
             return self._failed(problem, now_s)
         try:
             made = await self._created(job, job_manifest(job, source))
@@ -82,10 +83,10 @@ class JobMeasurements:
         """Creates the Job. An answer that got lost is asked for again: what was created then exists, and is found by its name."""
         for _ in range(TRIES - 1):
             try:
-                return await self._client.create(JOB, job.namespace, manifest, FIELD_MANAGER, strict=True)
+                return await self.client.create(JOB, job.namespace, manifest, FIELD_MANAGER, strict=True)
             except ApiUnavailable:
                 await asyncio.sleep(LOOK_MIN_S)
-        return await self._client.create(JOB, job.namespace, manifest, FIELD_MANAGER, strict=True)
+        return await self.client.create(JOB, job.namespace, manifest, FIELD_MANAGER, strict=True)
 
     def _running(self, job: MeasuringJob, made: Manifest, now_s: float) -> Measurement:
         uid = str((made.get("metadata") or {}).get("uid", ""))
@@ -121,7 +122,7 @@ class JobMeasurements:
     async def _deleted(self, namespace: str, name: str, uid: str) -> str:
         """Deletes the Job with its pods; says what came of it."""
         try:
-            await self._client.delete(JOB, namespace, name, uid)
+            await self.client.delete(JOB, namespace, name, uid)
         except (ApiNotFound, ApiConflict):
             return "the Job was gone when it was stopped"
         except ApiForbidden:
@@ -136,15 +137,15 @@ class JobMeasurements:
 
     async def _found(self, namespace: str, name: str) -> Manifest | None:
         try:
-            return _decoded(await self._client.get(JOB, namespace, name))
+            return _decoded(await self.client.get(JOB, namespace, name))
         except ApiNotFound:
             return None
 
     def _ended(self, measurement: Measurement, phase: AnalysisPhase, message: str) -> Measurement:
-        return replace(measurement, phase=phase, finished_at_s=self._clock.now_s(), resume_at_s=None, message=message)
+        return replace(measurement, phase=phase, finished_at_s=self.clock.now_s(), resume_at_s=None, message=message)
 
     def _failed(self, why: str, now_s: float) -> Measurement:
-        return failed(why, started_at_s=now_s, finished_at_s=self._clock.now_s())
+        return failed(why, started_at_s=now_s, finished_at_s=self.clock.now_s())
 
 
 def _decoded(answer: bytes) -> Manifest:

@@ -62,6 +62,7 @@ class _OfRun:
     taken: dict[str, Taken] = field(default_factory=dict)
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class Measuring:
     """Takes measurements while this controller leads.
 
@@ -71,23 +72,17 @@ class Measuring:
         on_taken: called with the run's key when a result is there.
     """
 
-    def __init__(
-        self,
-        *,
-        sources: Mapping[str, MeasurementSource],
-        clock: Clock,
-        rng: random.Random,
-        telemetry: Telemetry,
-        at_once: int,
-        on_taken: Callable[[Key], None],
-    ) -> None:
-        self._sources = sources
-        self._clock = clock
-        self._telemetry = telemetry
-        self._at_once = at_once
-        self._on_taken = on_taken
-        self._queue = WorkQueue(clock=clock, rng=rng, workers=at_once)
-        self._runs: dict[str, _OfRun] = {}  # by uid
+    sources: Mapping[str, MeasurementSource]
+    clock: Clock
+    rng: random.Random
+    telemetry: Telemetry
+    at_once: int
+    on_taken: Callable[[Key], None]
+    _queue: WorkQueue = field(init=False)
+    _runs: dict[str, _OfRun] = field(default_factory=dict, init=False)  # by uid
+
+    def __post_init__(self) -> None:
+        self._queue = WorkQueue(clock=self.clock, rng=self.rng, workers=self.at_once)
 
     def __len__(self) -> int:
         """Measurements that wait for their turn."""
@@ -137,7 +132,7 @@ class Measuring:
     async def run(self) -> None:
         """Takes measurements until cancelled; then those under way are cancelled and awaited."""
         async with asyncio.TaskGroup() as tasks:
-            for _ in range(self._at_once):
+            for _ in range(self.at_once):
                 tasks.create_task(self._take_turns(tasks))
 
     async def _take_turns(self, tasks: asyncio.TaskGroup) -> None:
@@ -152,22 +147,22 @@ class Measuring:
                 self._queue.done(slot)
 
     async def _carry_out(self, order: _Order) -> None:
-        began_s = self._clock.monotonic_s()
+        began_s = self.clock.monotonic_s()
         measurement = await self._measured(order)
         name = order.metric.source.provider
-        self._telemetry.analysis.measurements.labels(name, measurement.phase.value).inc()
-        self._telemetry.analysis.measurement_seconds.labels(name).observe(self._clock.monotonic_s() - began_s)
+        self.telemetry.analysis.measurements.labels(name, measurement.phase.value).inc()
+        self.telemetry.analysis.measurement_seconds.labels(name).observe(self.clock.monotonic_s() - began_s)
         of_run = self._runs.get(order.run.uid)
         if of_run is not None and of_run.orders.get(order.due.metric) is order:
             del of_run.orders[order.due.metric]
             of_run.taken[order.due.metric] = Taken(order.due.number, measurement)
-            self._on_taken(order.key)
+            self.on_taken(order.key)
 
     async def _measured(self, order: _Order) -> Measurement:
         """The measurement; an Error where there is none. Raises: nothing but cancellation."""
-        began_at_s = self._clock.now_s()
+        began_at_s = self.clock.now_s()
         name = order.metric.source.provider
-        source = self._sources.get(name)
+        source = self.sources.get(name)
         if source is None:
             return self._failed(JOBS_OFF, began_at_s)
         try:
@@ -192,7 +187,7 @@ class Measuring:
         """
         while True:
             try:
-                return await source.measure(order.run, order.metric, order.due, now_s=self._clock.now_s())
+                return await source.measure(order.run, order.metric, order.due, now_s=self.clock.now_s())
             except TransientError as exc:
                 if order.due.task is Task.TAKE:
                     raise
@@ -200,4 +195,4 @@ class Measuring:
                 await asyncio.sleep(RETRY_S)
 
     def _failed(self, why: str, began_at_s: float) -> Measurement:
-        return failed(why, started_at_s=began_at_s, finished_at_s=self._clock.now_s())
+        return failed(why, started_at_s=began_at_s, finished_at_s=self.clock.now_s())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -45,13 +46,13 @@ class _Page(Partial, frozen=True):
 _PAGE = msgspec.json.Decoder(_Page)
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class PodMeasurements:
     """Lists pods."""
 
-    def __init__(self, *, client: Client, clock: Clock) -> None:
-        self._client = client
-        self._clock = clock
-        self._room = asyncio.Semaphore(LISTS_AT_ONCE)
+    client: Client
+    clock: Clock
+    _room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(LISTS_AT_ONCE), init=False)
 
     async def measure(self, run: MeasuredRun, metric: Metric, due: Due, *, now_s: float) -> Measurement:
         """See `MeasurementSource.measure`. Nothing is ever in flight between two lists."""
@@ -66,13 +67,13 @@ class PodMeasurements:
                 pods = await self._pods(run)
         except ApiForbidden:
             why = "the controller may not list pods"
-            return failed(why, started_at_s=now_s, finished_at_s=self._clock.now_s())
+            return failed(why, started_at_s=now_s, finished_at_s=self.clock.now_s())
         return pods_measured(
             metric.source,
             pods,
             since_s=run.started_at_s,
             started_at_s=now_s,
-            finished_at_s=self._clock.now_s(),
+            finished_at_s=self.clock.now_s(),
         )
 
     async def _pods(self, run: MeasuredRun) -> list[PodSeen]:
@@ -80,7 +81,7 @@ class PodMeasurements:
         pods: list[PodSeen] = []
         token = ""
         while True:
-            answer = await self._client.list_page(POD, run.namespace, label_selector=selector, continue_token=token)
+            answer = await self.client.list_page(POD, run.namespace, label_selector=selector, continue_token=token)
             try:
                 page = _PAGE.decode(answer)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:

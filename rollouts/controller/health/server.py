@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
 
 from rollouts.errors import SettingsInvalid
 from rollouts.settings import Address, Settings
@@ -43,6 +44,7 @@ async def serving(
         yield
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class HealthServer:
     """Answers up to three paths.
 
@@ -51,10 +53,9 @@ class HealthServer:
         exposition: the metrics; None to serve none.
     """
 
-    def __init__(self, *, not_ready: Callable[[], str] | None, exposition: Callable[[], bytes] | None) -> None:
-        self._not_ready = not_ready
-        self._exposition = exposition
-        self._open: dict[asyncio.StreamWriter, None] = {}  # the oldest one first
+    not_ready: Callable[[], str] | None
+    exposition: Callable[[], bytes] | None
+    _open: dict[asyncio.StreamWriter, None] = field(default_factory=dict, init=False)  # the oldest one first
 
     @contextlib.asynccontextmanager
     async def listening(self, address: Address, *, flag: str = "--metrics-address") -> AsyncIterator[int]:
@@ -78,16 +79,16 @@ class HealthServer:
         if method not in {"GET", "HEAD"}:
             return 405, _PLAIN, b"only GET\n"
         match path.partition("?")[0]:
-            case "/metrics" if self._exposition is not None:
-                return 200, CONTENT_TYPE, self._exposition()
-            case "/healthz" | "/livez" if self._not_ready is not None:
+            case "/metrics" if self.exposition is not None:
+                return 200, CONTENT_TYPE, self.exposition()
+            case "/healthz" | "/livez" if self.not_ready is not None:
                 return 200, _PLAIN, b"ok\n"  # an answer shows that the event loop runs, and that is the whole check
-            case "/readyz" if self._not_ready is not None:
-                why = self._not_ready()
+            case "/readyz" if self.not_ready is not None:
+                why = self.not_ready()
                 return (503, _PLAIN, f"{why}\n".encode()) if why else (200, _PLAIN, b"ok\n")
             case _:
-                paths = ["/metrics"] if self._exposition is not None else []
-                paths += ["/healthz", "/readyz"] if self._not_ready is not None else []
+                paths = ["/metrics"] if self.exposition is not None else []
+                paths += ["/healthz", "/readyz"] if self.not_ready is not None else []
                 return 404, _PLAIN, f"here are {' and '.join(paths)}\n".encode()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

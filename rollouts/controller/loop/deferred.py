@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from rollouts.core.model.status import RolloutStatus
 from rollouts.objects import Key
 from rollouts.ports import Clock
@@ -22,18 +24,18 @@ ANSWER_DEFERRED_S = 1.0
 """How long a pass that only asks defers its write: the pass with the answer follows within milliseconds."""
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class DeferredStatus:
     """The unwritten status of each key, and since when. In RAM only: a restart lengthens a wait and the progress deadline."""
 
-    def __init__(self, *, clock: Clock) -> None:
-        self._clock = clock
-        self._since_s: dict[Key, float] = {}
-        self._moved_s: dict[Key, float] = {}
-        self._decided: dict[Key, tuple[RolloutStatus, RolloutStatus]] = {}
+    clock: Clock
+    _since_s: dict[Key, float] = field(default_factory=dict, init=False)
+    _moved_s: dict[Key, float] = field(default_factory=dict, init=False)
+    _decided: dict[Key, tuple[RolloutStatus, RolloutStatus]] = field(default_factory=dict, init=False)
 
     def wait_s(self, key: Key, *, patience_s: float) -> float:
         """Seconds that the write may still be deferred; 0 when it is due."""
-        now_s = self._clock.monotonic_s()
+        now_s = self.clock.monotonic_s()
         since_s = self._since_s.setdefault(key, now_s)
         crowd_s = min(CROWDED_MAX_S, len(self._since_s) / HELD_WRITES_PER_S)
         due_s = min(since_s + HELD_MAX_S, max(since_s, self._moved_s.get(key, since_s)) + patience_s)
@@ -42,7 +44,7 @@ class DeferredStatus:
     def moved(self, key: Key) -> None:
         """Notes an action on the Rollout: its status changes again soon, so an unwritten one may wait for that."""
         if key in self._since_s:
-            self._moved_s[key] = self._clock.monotonic_s()
+            self._moved_s[key] = self.clock.monotonic_s()
 
     def hold(self, key: Key, read: RolloutStatus, decided: RolloutStatus) -> None:
         """Remembers a status that was decided from `read` and is not written yet."""

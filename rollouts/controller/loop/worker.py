@@ -78,50 +78,36 @@ class _Pass:
     rollout: _Rollout | None = None
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class Worker:
     """Takes keys from the queue, one after the other. All workers share the same parts."""
 
-    def __init__(  # noqa: PLR0913 - the picture of one pass, in its order
-        self,
-        *,
-        queue: WorkQueue,
-        barrier: Barrier,
-        observer: Observer,
-        inbox: Inbox,
-        performer: Performer,
-        orphans: Orphans,
-        deferred: DeferredStatus,
-        events: EventSender,
-        telemetry: Telemetry,
-        clock: Clock,
-        identity: str,
-    ) -> None:
-        self._queue = queue
-        self._barrier = barrier
-        self._observer = observer
-        self._inbox = inbox
-        self._performer = performer
-        self._orphans = orphans
-        self._deferred = deferred
-        self._events = events
-        self._telemetry = telemetry
-        self._clock = clock
-        self._identity = identity
+    queue: WorkQueue
+    barrier: Barrier
+    observer: Observer
+    inbox: Inbox
+    performer: Performer
+    orphans: Orphans
+    deferred: DeferredStatus
+    events: EventSender
+    telemetry: Telemetry
+    clock: Clock
+    identity: str
 
     async def run(self) -> None:
         """Works until the queue is closed, and finishes a pass that has begun."""
         await reconcile_loop(
-            self._queue,
+            self.queue,
             self._reconcile,
             on_error=self._on_error,
             delays=UNTOLD_DELAYS,
-            barrier=self._barrier,
-            on_behind=self._telemetry.barrier_waits.inc,
+            barrier=self.barrier,
+            on_behind=self.telemetry.barrier_waits.inc,
         )
 
     async def _reconcile(self, key: Key) -> None:
         """Runs one pass. Raises: what could not be written into status."""
-        this = _Pass(key, began_s=self._clock.monotonic_s())
+        this = _Pass(key, began_s=self.clock.monotonic_s())
         try:
             with pass_span(key):
                 async with asyncio.timeout(PASS_DEADLINE_S):
@@ -133,9 +119,9 @@ class Worker:
 
     def _finish(self, this: _Pass, outcome: str) -> None:
         """Counts the pass, and writes its log line."""
-        took_s = self._clock.monotonic_s() - this.began_s
-        self._telemetry.passes.labels(outcome).inc()
-        self._telemetry.pass_seconds.observe(took_s)
+        took_s = self.clock.monotonic_s() - this.began_s
+        self.telemetry.passes.labels(outcome).inc()
+        self.telemetry.pass_seconds.observe(took_s)
         if this.decision is None or outcome == "failed":
             return
         status = this.decision.status
@@ -174,12 +160,12 @@ class Worker:
 
     async def _pass(self, this: _Pass) -> None:
         """Observes, decides, renders and acts, as the picture in ARCHITECTURE.md shows."""
-        observed = self._observer.observe(this.key)
+        observed = self.observer.observe(this.key)
         inexpressible: RouteCannotExpress | None = None
         match observed:
             case Gone():
-                this.writes = await self._orphans.release(this.key)
-                self._telemetry.set_phase(this.key, None)
+                this.writes = await self.orphans.release(this.key)
+                self.telemetry.set_phase(this.key, None)
                 return
             case Undecided():
                 return
@@ -199,7 +185,7 @@ class Worker:
                     return
                 # With the status that was decided and not written yet, the progress clock stays exact.
                 status_read = observed.snapshot.status
-                deferred = self._deferred.recalled(this.key, status_read)
+                deferred = self.deferred.recalled(this.key, status_read)
                 seen = observed
                 if deferred is not status_read:
                     seen = replace(observed, snapshot=replace(observed.snapshot, status=deferred))
@@ -214,7 +200,7 @@ class Worker:
         this.intents = tuple(type(intent).__name__ for intent in decision.intents)
         if inexpressible is not None:
             # The calls before it, such as growing, do not depend on a route that cannot express what the step asks for.
-            this.writes = await self._performer.perform(_target(this.key, observed.metadata), calls)
+            this.writes = await self.performer.perform(_target(this.key, observed.metadata), calls)
             self._decide_without(this, observed, decision, inexpressible)
             return
         status = self._status_due(this, observed, decision, calls)
@@ -225,7 +211,7 @@ class Worker:
             return
         self._count_routes(calls, decision.notices)
         self._requeue(this, decision, now_s=observed.snapshot.now_s)
-        self._telemetry.set_phase(this.key, decision.status.phase)
+        self.telemetry.set_phase(this.key, decision.status.phase)
 
     def _decide_without(
         self,
@@ -244,15 +230,15 @@ class Worker:
         if isinstance(error, CreationWriteRefused):
             if (refused := refused_creation(observed, decision, error, now_s=now_s)) is None:
                 raise error.cause
-            self._inbox.put_creation_refused(this.key, refused)
+            self.inbox.put_creation_refused(this.key, refused)
             what, reason = refused.revision, refused.reason
         else:
             if (found := refused_route(observed, decision, error, now_s=now_s)) is None:
                 raise error.cause
-            self._inbox.put_route_refused(this.key, *found)
+            self.inbox.put_route_refused(this.key, *found)
             what, reason = str(found[0]), found[1].reason
         self._count(error.cause)
-        self._queue.add(this.key)
+        self.queue.add(this.key)
         log.warning("write_refused", rollout=str(this.key), what=what, reason=reason, why=str(error.cause))
 
     def _stop_unless_settled(self, this: _Pass, seen: Seen, trouble: ObjectUnreadable | WatchFailed) -> None:
@@ -268,7 +254,7 @@ class Worker:
         if not settled or asked or isinstance(trouble, ObjectUnreadable):
             this.rollout = seen
             raise trouble
-        self._queue.add_at(this.key, self._clock.monotonic_s() + remedy(trouble, DELAYS).in_s)
+        self.queue.add_at(this.key, self.clock.monotonic_s() + remedy(trouble, DELAYS).in_s)
 
     async def _carry_out(
         self,
@@ -282,14 +268,14 @@ class Worker:
         target = _target(this.key, metadata)
         status_first = decision.status_first and status is not None
         if status is not None and status_first:
-            this.writes = await self._performer.perform(target, [status])
+            this.writes = await self.performer.perform(target, [status])
             self._tell(metadata, decision.notices)
             status = None
-        this.writes += await self._performer.perform(target, calls if status is None else [*calls, status])
+        this.writes += await self.performer.perform(target, calls if status is None else [*calls, status])
         if status is not None or status_first:
-            self._deferred.settled(this.key)
+            self.deferred.settled(this.key)
         elif this.writes:
-            self._deferred.moved(this.key)
+            self.deferred.moved(this.key)
         if not status_first:
             self._tell(metadata, decision.notices)
 
@@ -298,23 +284,23 @@ class Worker:
     ) -> WriteStatus | None:
         """The write of status; None when nothing differs or the write can wait (then a later pass is queued)."""
         if isinstance(observed, Seen) and decision.status == observed.snapshot.status:
-            self._deferred.settled(this.key)
+            self.deferred.settled(this.key)
             return None
         steps = observed.snapshot.rollout.spec.strategy.step_count if isinstance(observed, Seen) else 0
         write, can_wait = render_status(decision.status, before=observed.status_wire, step_count=steps)
         if write is None:
-            self._deferred.settled(this.key)
+            self.deferred.settled(this.key)
             return None
         asks = sum(isinstance(call, _ASKS) for call in calls)
         # The answer to a question may change the status again, so a write before it would be one too many.
         asks_only = asks > 0 and asks == len(calls) and not decision.notices
         if not can_wait and not asks_only:
             return write
-        wait_s = self._deferred.wait_s(this.key, patience_s=COUNTERS_DEFERRED_S if can_wait else ANSWER_DEFERRED_S)
+        wait_s = self.deferred.wait_s(this.key, patience_s=COUNTERS_DEFERRED_S if can_wait else ANSWER_DEFERRED_S)
         if wait_s <= 0:
             return write
         if isinstance(observed, Seen) and not asks_only:
-            self._deferred.hold(this.key, observed.snapshot.status, decision.status)
+            self.deferred.hold(this.key, observed.snapshot.status, decision.status)
         this.requeue_in_s = wait_s
         return None
 
@@ -324,7 +310,7 @@ class Worker:
             times_s.append(decision.requeue_at_s - now_s)
         if times_s:
             this.requeue_in_s = min(REQUEUE_MAX_S, max(REQUEUE_MIN_S, min(times_s)))
-            self._queue.add_at(this.key, self._clock.monotonic_s() + this.requeue_in_s)
+            self.queue.add_at(this.key, self.clock.monotonic_s() + this.requeue_in_s)
 
     async def _stop(self, this: _Pass, rollout: _Rollout, error: TerminalError) -> None:
         """Reports in status and in an Event why the Rollout cannot continue, and retries only after a long time or a change."""
@@ -345,29 +331,29 @@ class Worker:
         steps = rollout.snapshot.rollout.spec.strategy.step_count if isinstance(rollout, Seen) else 0
         write, _ = render_status(status, before=rollout.status_wire, step_count=steps)
         if write is not None:
-            this.writes += await self._performer.perform(_target(this.key, rollout.metadata), [write])
+            this.writes += await self.performer.perform(_target(this.key, rollout.metadata), [write])
             self._tell(rollout.metadata, (Notice(reason, message, warning=True),))
         retry_in_s = remedy(error, DELAYS).in_s
-        self._queue.add_at(this.key, self._clock.monotonic_s() + retry_in_s)
-        self._telemetry.set_phase(this.key, status.phase)
+        self.queue.add_at(this.key, self.clock.monotonic_s() + retry_in_s)
+        self.telemetry.set_phase(this.key, status.phase)
         this.decision = None
         log.warning("reconcile_stopped", rollout=str(this.key), reason=reason, why=message, retry_in_s=retry_in_s)
 
     def _tell(self, metadata: Metadata, notices: tuple[Notice, ...]) -> None:
-        at_s = self._clock.now_s()
+        at_s = self.clock.now_s()
         for notice in notices:
-            index = self._events.next_index()
-            event = render_notice(metadata, notice, at_s=at_s, index=index, instance=self._identity)
-            self._events.offer(metadata.namespace, event)
+            index = self.events.next_index()
+            event = render_notice(metadata, notice, at_s=at_s, index=index, instance=self.identity)
+            self.events.offer(metadata.namespace, event)
 
     def _count_routes(self, calls: list[Write | RolloutQuestion], notices: tuple[Notice, ...]) -> None:
         for call in calls:
             if isinstance(call, Patch | Apply) and call.route is not None:
-                self._telemetry.route_writes.labels(call.route.router).inc()
-        self._telemetry.route_drifts.inc(sum(notice.reason is Reason.ROUTE_DRIFTED for notice in notices))
+                self.telemetry.route_writes.labels(call.route.router).inc()
+        self.telemetry.route_drifts.inc(sum(notice.reason is Reason.ROUTE_DRIFTED for notice in notices))
 
     def _count(self, error: Exception) -> None:
-        self._telemetry.errors.labels(type(error).__name__).inc()
+        self.telemetry.errors.labels(type(error).__name__).inc()
 
 
 def _target(key: Key, metadata: Metadata) -> RolloutVersion:

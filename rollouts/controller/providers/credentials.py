@@ -9,6 +9,7 @@ import os
 import ssl
 import stat
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from msgspec import Struct
@@ -35,6 +36,7 @@ class NotRead(Struct, frozen=True):
     lasting: bool = True
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class ProviderCredentials:
     """Where credentials are read.
 
@@ -43,10 +45,9 @@ class ProviderCredentials:
         folder: no file outside of it is read.
     """
 
-    def __init__(self, *, client: Client, namespace: str, folder: Path) -> None:
-        self._client = client
-        self._namespace = namespace
-        self._folder = folder
+    client: Client
+    namespace: str
+    folder: Path
 
     async def endpoint_of(self, server: MetricServer) -> MetricEndpoint | NotRead:
         """The endpoint with its credentials as they are now: one request for each Secret. Raises: nothing on purpose."""
@@ -68,20 +69,20 @@ class ProviderCredentials:
 
     async def _secret(self, name: str) -> Mapping[str, Secret | None]:
         try:
-            return await secret_data(self._client, self._namespace, name)
+            return await secret_data(self.client, self.namespace, name)
         except ApiNotFound as exc:
-            raise _Missing(f"there is no Secret {name} in namespace {self._namespace}") from exc
+            raise _Missing(f"there is no Secret {name} in namespace {self.namespace}") from exc
         except ApiForbidden as exc:
             raise _Missing(
                 f"the controller may not read Secret {name}: add it to analysis.secrets of the chart's values, or a Role in "
-                f"namespace {self._namespace} with resources: [secrets], resourceNames: [{name}], verbs: [get]"
+                f"namespace {self.namespace} with resources: [secrets], resourceNames: [{name}], verbs: [get]"
             ) from exc
 
     def _value(self, place: CredentialPlace, secrets: Mapping[str, Mapping[str, Secret | None]]) -> Secret:
         match place:
             case InSecret(name, key):
                 if key not in secrets[name]:
-                    raise _Missing(f"Secret {name} in namespace {self._namespace} has no key {key}")
+                    raise _Missing(f"Secret {name} in namespace {self.namespace} has no key {key}")
                 found = secrets[name][key]
             case InFile():
                 found = Secret(self._text_of(place).rstrip("\r\n"))
@@ -96,8 +97,8 @@ class ProviderCredentials:
         try:
             # A mounted Secret consists of links, all of them within its folder.
             real = path.resolve(strict=True)
-            if not real.is_relative_to(self._folder.resolve()):
-                raise _Missing(f"file {path} leads out of {self._folder}")
+            if not real.is_relative_to(self.folder.resolve()):
+                raise _Missing(f"file {path} leads out of {self.folder}")
             opened = os.open(real, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
             try:
                 if not stat.S_ISREG(os.fstat(opened).st_mode):

@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
 import structlog
@@ -177,6 +177,7 @@ class MetricProviders(DeclaredKind[_Declared]):
             log.info("metric_provider_judged", name=name, ready=judged.ready, reason=judged.reason)
 
 
+@dataclass(slots=True, eq=False)
 class FreshCredentials:
     """`ports.MetricEndpoints` for runs, once more with newer credentials when a server refuses those that it got.
 
@@ -187,15 +188,15 @@ class FreshCredentials:
         providers: who reads credentials.
     """
 
-    def __init__(self, endpoints: MetricEndpoints, *, providers: MetricProviders, clock: Clock) -> None:
-        self._endpoints = endpoints
-        self._providers = providers
-        self._clock = clock
+    endpoints: MetricEndpoints
+    _: KW_ONLY
+    providers: MetricProviders
+    clock: Clock
 
     async def ask(self, request: HttpRequest, endpoint: MetricEndpoint, *, deadline_s: float) -> MetricAnswer:
         """As `ports.MetricEndpoints.ask`. A request that was refused had no effect, so it may be sent again."""
-        until_s = self._clock.monotonic_s() + min(deadline_s, request.timeout_s)
-        answer = await self._endpoints.ask(request, endpoint, deadline_s=deadline_s)
+        until_s = self.clock.monotonic_s() + min(deadline_s, request.timeout_s)
+        answer = await self.endpoints.ask(request, endpoint, deadline_s=deadline_s)
         if isinstance(answer, NoAnswer):
             # The server of its tokens may have refused the client's secret.
             refused = isinstance(endpoint.credentials, ClientCredentials)
@@ -204,11 +205,11 @@ class FreshCredentials:
         if not refused:
             return answer
         try:
-            async with asyncio.timeout(max(0.0, until_s - self._clock.monotonic_s())):
-                fresh = await self._providers.read_again(endpoint)
+            async with asyncio.timeout(max(0.0, until_s - self.clock.monotonic_s())):
+                fresh = await self.providers.read_again(endpoint)
         except TimeoutError:
             return answer
-        left_s = until_s - self._clock.monotonic_s()
+        left_s = until_s - self.clock.monotonic_s()
         if fresh is None or fresh == endpoint or left_s < SECOND_TRY_MIN_S:
             return answer
-        return await self._endpoints.ask(request, fresh, deadline_s=left_s)
+        return await self.endpoints.ask(request, fresh, deadline_s=left_s)

@@ -6,6 +6,8 @@ the watch's event, without polling. The store gives up on a write only when its 
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from rollouts.cluster.store import BARRIER_DEADLINE_S, Store
 from rollouts.controller.workqueue.index import Index
 from rollouts.controller.workqueue.queue import WorkQueue
@@ -13,15 +15,15 @@ from rollouts.objects import Key, Kind
 from rollouts.ports import Clock
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class Barrier:
     """Our own writes by key, and the keys that wait for them."""
 
-    def __init__(self, *, store: Store, queue: WorkQueue, clock: Clock) -> None:
-        self._store = store
-        self._queue = queue
-        self._clock = clock
-        self._written: Index[Key, tuple[Kind, str, str]] = Index()
-        self._waiters: Index[tuple[Kind, str, str], Key] = Index()
+    store: Store
+    queue: WorkQueue
+    clock: Clock
+    _written: Index[Key, tuple[Kind, str, str]] = field(default_factory=Index, init=False)
+    _waiters: Index[tuple[Kind, str, str], Key] = field(default_factory=Index, init=False)
 
     def wrote(
         self,
@@ -41,7 +43,7 @@ class Barrier:
             namespace: "" for that of `key`.
             sure: the server gave that version; see `Table.wrote`.
         """
-        self._store.wrote(kind, namespace or key.namespace, name, resource_version, uid, sure=sure)
+        self.store.wrote(kind, namespace or key.namespace, name, resource_version, uid, sure=sure)
         self._written.add(key, (kind, namespace or key.namespace, name))
 
     def outdated(self, key: Key, kind: Kind, name: str, *, resource_version: str, uid: str) -> None:
@@ -53,20 +55,20 @@ class Barrier:
         written = self._written.get(key)
         if written is None:
             return False
-        behind = {name for name in written if self._store.is_behind(*name)}
+        behind = {name for name in written if self.store.is_behind(*name)}
         if not behind:
             del self._written[key]
             return False
         self._written[key] = behind
         for name in behind:
             self._waiters.add(name, key)
-        self._queue.add_at(key, self._clock.monotonic_s() + BARRIER_DEADLINE_S)
+        self.queue.add_at(key, self.clock.monotonic_s() + BARRIER_DEADLINE_S)
         return True
 
     def shown(self, kind: Kind, namespace: str, name: str) -> None:
         """Notes that the watch has shown a change of an object, and queues the keys that waited for it."""
         for key in self._waiters.pop((kind, namespace, name), ()):
-            self._queue.add(key)
+            self.queue.add(key)
 
     def forget(self, key: Key) -> None:
         """Forgets a Rollout that is gone."""

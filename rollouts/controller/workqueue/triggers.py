@@ -5,10 +5,11 @@ The reason for a wake-up is not passed on: `decide` looks at the world, not at w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import TypeAlias, assert_never
 
-from rollouts.cluster.store import NamespacedName, Store, Table
+from rollouts.cluster.store import NamespacedName, Store
 from rollouts.cluster.structs import (
     AnalysisRunObject,
     AnalysisTemplateObject,
@@ -47,6 +48,7 @@ Watched: TypeAlias = (
 """The kinds that the controller watches."""
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class Triggers:
     """Finds the keys that a change concerns.
 
@@ -58,23 +60,13 @@ class Triggers:
         sources: knows which Rollouts name a source of configuration.
     """
 
-    def __init__(
-        self,
-        *,
-        inbox: Inbox,
-        store: Store,
-        runs: RunsSeen,
-        templates: Askers[NamespacedName],
-        sources: Askers[SourceKey],
-    ) -> None:
-        self._inbox = inbox
-        self._find_service: Callable[[str, str], ServiceObject | None] = store.table(SERVICE).get
-        self._rollouts: Table[RolloutObject] = store.table(ROLLOUT)
-        self._runs = runs
-        self._templates = templates
-        self._sources = sources
-        self.selectors = Selectors()
-        """Which Rollouts find each other's pods; each change of a Rollout that comes here is learnt."""
+    inbox: Inbox
+    store: Store
+    runs: RunsSeen
+    templates: Askers[NamespacedName]
+    sources: Askers[SourceKey]
+    selectors: Selectors = field(default_factory=Selectors, init=False)
+    """Which Rollouts find each other's pods; each change of a Rollout that comes here is learnt."""
 
     def keys(self, before: Watched | None, after: Watched | None) -> frozenset[Key]:
         """Rollouts whose next decision may differ after this change.
@@ -89,7 +81,7 @@ class Triggers:
         if before is not None and after is not None and self._says_the_same(before, after):
             return others
         if isinstance(before, AnalysisRunObject) and after is None:
-            self._runs.forget(before.metadata.uid)
+            self.runs.forget(before.metadata.uid)
         return others | frozenset(key for each in (before, after) if each is not None for key in self._keys_of(each))
 
     def _keys_of(self, seen: Watched) -> Iterable[Key]:
@@ -105,17 +97,17 @@ class Triggers:
                 return self._keys_of_service(namespace, seen.metadata.name, seen)
             case EndpointSliceObject():
                 name = (seen.metadata.labels or {}).get(SERVICE_NAME, "")
-                return self._keys_of_service(namespace, name, self._find_service(namespace, name))
+                return self._keys_of_service(namespace, name, self.store.table(SERVICE).get(namespace, name))
             case RouteObject():
                 owner = manager_of(seen)
-                return self._inbox.route_askers(namespace, seen.metadata.name) | (set() if owner is None else {owner})
+                return self.inbox.route_askers(namespace, seen.metadata.name) | (set() if owner is None else {owner})
             case AnalysisRunObject():
-                return (*_controller_keys(seen.metadata), *self._templates.of((namespace, seen.metadata.name)))
+                return (*_controller_keys(seen.metadata), *self.templates.of((namespace, seen.metadata.name)))
             case AnalysisTemplateObject():
-                return self._templates.of((namespace, seen.metadata.name))
+                return self.templates.of((namespace, seen.metadata.name))
             case ConfigMapObject():  # of a copy, its label names the Rollout
                 of_copy = self._named(namespace, (seen.metadata.labels or {}).get(NAME, ""))
-                return (*of_copy, *self._sources.of((ConfigKind.CONFIG_MAP, namespace, seen.metadata.name)))
+                return (*of_copy, *self.sources.of((ConfigKind.CONFIG_MAP, namespace, seen.metadata.name)))
             case _:
                 assert_never(seen)
 
@@ -123,7 +115,7 @@ class Triggers:
         """The Rollouts of a namespace by the value of `rollouts.dev/name`; a name too long for a label is searched for."""
         if len(value) < LABEL_VALUE_MAX:
             return (Key(namespace, value),) if value else ()
-        rollouts = (rollout.metadata for rollout in self._rollouts.all())
+        rollouts = (rollout.metadata for rollout in self.store.table(ROLLOUT).all())
         return [
             Key(namespace, rollout.name)
             for rollout in rollouts
@@ -134,13 +126,13 @@ class Triggers:
         """Whether two versions of one object differ only in what no decision reads (resourceVersion, managedFields …)."""
         if isinstance(before, AnalysisRunObject) and isinstance(after, AnalysisRunObject):
             same_owners = before.metadata.owner_references == after.metadata.owner_references
-            return same_owners and _decided_on(self._runs.seen(before)) == _decided_on(self._runs.seen(after))
+            return same_owners and _decided_on(self.runs.seen(before)) == _decided_on(self.runs.seen(after))
         return _read_metadata(before.metadata) == _read_metadata(after.metadata) and _has_same_content(before, after)
 
     def _keys_of_service(self, namespace: str, name: str, service: ServiceObject | None) -> Iterable[Key]:
         owner = managed_by(service) if service is not None else ""
         manager_of = {Key(namespace, owner)} if owner else frozenset[Key]()
-        return manager_of | self._inbox.askers(namespace, name)
+        return manager_of | self.inbox.askers(namespace, name)
 
 
 def _controller_keys(metadata: Metadata) -> Iterable[Key]:

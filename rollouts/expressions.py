@@ -63,21 +63,19 @@ def metered(units: int) -> Iterator[None]:
         _METER.reset(token)
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Expression:
     """A compiled expression; `compiled` makes it."""
 
-    __slots__ = ("_program", "_shape", "_variables", "result", "source")
-
-    def __init__(self, source: str, variables: tuple[str, ...], result: Result, program: Any, shape: Shape) -> None:
-        self.source = source
-        self._variables = variables
-        self.result = result
-        self._program = program
-        self._shape = shape
+    source: str
+    variables: tuple[str, ...]
+    result: Result
+    program: Any
+    shape: Shape
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Another process compiles it again."""
-        return _again, (self.source, self._variables, self.result)
+        return _again, (self.source, self.variables, self.result)
 
     def truth(self, data: Data) -> bool:
         """Its value for `data`, true or false. Raises: ExpressionFailed."""
@@ -98,7 +96,7 @@ class Expression:
         self._spend(data)
         cel = _library()
         try:
-            value = self._program.eval(data=dict(data))
+            value = self.program.eval(data=dict(data))
             # An error of the evaluation is a value too, of its own type.
             failed = value.type() == cel.Type.ERROR
             plain = value.plain_value()
@@ -110,7 +108,7 @@ class Expression:
 
     def _spend(self, data: Data) -> None:
         size = size_of(data)
-        units = self._shape.units(size)
+        units = self.shape.units(size)
         if units > UNITS_MAX:
             much = f"more than {VALUES_MAX}" if size.values > VALUES_MAX else str(size.values)
             raise self._failed(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from itertools import chain, islice
 from typing import Any, TypeAlias
 from urllib.parse import quote
@@ -41,25 +41,29 @@ def has_more_values(data: bytes, *, most: int = VALUES_MAX) -> bool:
 
 def has_more_parts(value: Any, *, most: int = VALUES_MAX) -> bool:
     """Whether a value that was read, from a file for example, has more fields and entries than that."""
-    level, count = [value], 0
-    while level and count <= most:
-        arrays = [each for each in level if isinstance(each, list)]
-        objects = [each.values() for each in level if isinstance(each, dict)]
-        count += sum(map(len, (*arrays, *objects)))
-        level = [*chain.from_iterable(arrays), *chain.from_iterable(objects)]
-    return count > most
+    count = 0
+    for parts in _parts_by_level(value):
+        count += sum(map(len, parts))
+        if count > most:
+            return True
+    return False
 
 
 def is_deeper(value: Any, *, most_levels: int) -> bool:
-    """Whether a JSON value has more levels of arrays and objects than that. It reads level by level, so it needs no stack."""
+    """Whether a JSON value has more levels of arrays and objects than that."""
+    return next(islice(_parts_by_level(value), most_levels, None), None) is not None
+
+
+def _parts_by_level(value: Any) -> Iterator[list[Collection[Any]]]:
+    """The entries of arrays and the values of objects, for each level that has some. It needs no stack."""
     level = [value]
-    for _ in range(most_levels + 1):
+    while True:
         arrays = [each for each in level if type(each) is list]
         objects = [each.values() for each in level if type(each) is dict]
         if not arrays and not objects:
-            return False
-        level = [*chain.from_iterable(arrays), *chain.from_iterable(objects)]
-    return True
+            return
+        yield (parts := [*arrays, *objects])
+        level = [*chain.from_iterable(parts)]
 
 
 def name_problem(name: str) -> str:

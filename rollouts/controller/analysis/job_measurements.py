@@ -64,20 +64,27 @@ class JobMeasurements:
 
     async def _taken(self, job: MeasuringJob, source: JobMetric, now_s: float) -> Measurement:
         """Makes the Job, or finds the one that was made before."""
-        if problem := job_problem(source, service_account=self.service_account):
-            return self._failed(problem, now_s)
-        try:
-            made = await self._created(job, job_manifest(job, source))
-        except ApiExists:
-            found = await self._found(job.namespace, job.name)
-            if found is None or not is_made_for(found, job.uid):
-                return self._failed(f"a Job {job.name} exists and belongs to another owner", now_s)
-            return self._running(job, found, now_s)
-        except ApiForbidden as exc:
-            return self._failed(f"the controller may not create the Job: {str(exc)[:MESSAGE_MAX]}", now_s)
-        except (ApiInvalid, ApiNotFound) as exc:
-            return self._failed(f"the API server refuses the Job: {str(exc)[:MESSAGE_MAX]}", now_s)
-        return self._running(job, _decoded(made), now_s)
+        made: Manifest | None = None
+        problem = job_problem(source, service_account=self.service_account)
+        if not problem:
+            try:
+                made = _decoded(await self._created(job, job_manifest(job, source)))
+            except ApiExists:
+                made = await self._job(job.namespace, job.name)
+                if made is None or not is_made_for(made, job.uid):
+                    problem = f"a Job {job.name} exists and belongs to another owner"
+            except ApiForbidden as exc:
+                problem = f"the controller may not create the Job: {str(exc)[:MESSAGE_MAX]}"
+            except (ApiInvalid, ApiNotFound) as exc:
+                problem = f"the API server refuses the Job: {str(exc)[:MESSAGE_MAX]}"
+        if problem or made is None:
+            return failed(problem, started_at_s=now_s, finished_at_s=self.clock.now_s())
+        return Measurement(
+            phase=AnalysisPhase.RUNNING,
+            started_at_s=now_s,
+            resume_at_s=now_s + LOOK_MIN_S,
+            metadata=((JOB_NAME, job.name), (JOB_NAMESPACE, job.namespace), (JOB_UID, _uid_of(made))),
+        )
 
     async def _created(self, job: MeasuringJob, manifest: Manifest) -> bytes:
         """Creates the Job. An answer that got lost is asked for again: what was created then exists, and is found by its name."""
@@ -88,15 +95,6 @@ class JobMeasurements:
                 await asyncio.sleep(LOOK_MIN_S)
         return await self.client.create(JOB, job.namespace, manifest, FIELD_MANAGER, strict=True)
 
-    def _running(self, job: MeasuringJob, made: Manifest, now_s: float) -> Measurement:
-        uid = str((made.get("metadata") or {}).get("uid", ""))
-        return Measurement(
-            phase=AnalysisPhase.RUNNING,
-            started_at_s=now_s,
-            resume_at_s=now_s + LOOK_MIN_S,
-            metadata=((JOB_NAME, job.name), (JOB_NAMESPACE, job.namespace), (JOB_UID, uid)),
-        )
-
     async def _followed(
         self, run: MeasuredRun, source: JobMetric, measurement: Measurement, now_s: float, *, stop: bool
     ) -> Measurement:
@@ -105,13 +103,13 @@ class JobMeasurements:
         name, uid = known.get(JOB_NAME, ""), known.get(JOB_UID, "")
         if not name or not uid:
             return self._ended(measurement, AnalysisPhase.ERROR, "it is not recorded which Job it is")
-        found = await self._found(run.namespace, name)
-        if found is None:
+        seen = await self._job(run.namespace, name)
+        if seen is None:
             phase = AnalysisPhase.PENDING if stop else AnalysisPhase.ERROR
             return self._ended(measurement, phase, f"the Job {name} was deleted before its end was seen")
-        if (found.get("metadata") or {}).get("uid") != uid or not is_made_for(found, run.uid):
+        if _uid_of(seen) != uid or not is_made_for(seen, run.uid):
             return self._ended(measurement, AnalysisPhase.ERROR, f"another Job has the name {name}")
-        verdict = job_verdict(found, source)
+        verdict = job_verdict(seen, source)
         if verdict.phase.over:
             return self._ended(measurement, verdict.phase, verdict.message)
         if stop:
@@ -131,11 +129,11 @@ class JobMeasurements:
 
     async def _forget(self, job: MeasuringJob, name: str) -> None:
         """Deletes the Job of a measurement that the run's status does not keep either."""
-        found = await self._found(job.namespace, name)
-        if found is not None and is_made_for(found, job.uid):
-            await self._deleted(job.namespace, name, str((found.get("metadata") or {}).get("uid", "")))
+        seen = await self._job(job.namespace, name)
+        if seen is not None and is_made_for(seen, job.uid):
+            await self._deleted(job.namespace, name, _uid_of(seen))
 
-    async def _found(self, namespace: str, name: str) -> Manifest | None:
+    async def _job(self, namespace: str, name: str) -> Manifest | None:
         try:
             return _decoded(await self.client.get(JOB, namespace, name))
         except ApiNotFound:
@@ -144,8 +142,9 @@ class JobMeasurements:
     def _ended(self, measurement: Measurement, phase: AnalysisPhase, message: str) -> Measurement:
         return replace(measurement, phase=phase, finished_at_s=self.clock.now_s(), resume_at_s=None, message=message)
 
-    def _failed(self, why: str, now_s: float) -> Measurement:
-        return failed(why, started_at_s=now_s, finished_at_s=self.clock.now_s())
+
+def _uid_of(job: Manifest) -> str:
+    return str((job.get("metadata") or {}).get("uid", ""))
 
 
 def _decoded(answer: bytes) -> Manifest:

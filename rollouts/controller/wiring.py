@@ -455,7 +455,7 @@ class Controller:
     def _forget(self, key: Key, uid: str) -> None:
         self._observer.forget(key, uid)
         self._inbox.forget(key)
-        self._deferred.settled(key)
+        self._deferred.forget(key)
         self._queue.forget(key)
         self.telemetry.set_phase(key, None)
 

@@ -30,7 +30,7 @@ class DeferredStatus:
 
     clock: Clock
     _since_s: dict[Key, float] = field(default_factory=dict, init=False)
-    _moved_s: dict[Key, float] = field(default_factory=dict, init=False)
+    _acted_s: dict[Key, float] = field(default_factory=dict, init=False)
     _decided: dict[Key, tuple[RolloutStatus, RolloutStatus]] = field(default_factory=dict, init=False)
 
     def wait_s(self, key: Key, *, patience_s: float) -> float:
@@ -38,19 +38,19 @@ class DeferredStatus:
         now_s = self.clock.monotonic_s()
         since_s = self._since_s.setdefault(key, now_s)
         crowd_s = min(CROWDED_MAX_S, len(self._since_s) / HELD_WRITES_PER_S)
-        due_s = min(since_s + HELD_MAX_S, max(since_s, self._moved_s.get(key, since_s)) + patience_s)
+        due_s = min(since_s + HELD_MAX_S, max(since_s, self._acted_s.get(key, since_s)) + patience_s)
         return max(0.0, max(due_s, since_s + crowd_s) - now_s)
 
-    def moved(self, key: Key) -> None:
+    def acted(self, key: Key) -> None:
         """Notes an action on the Rollout: its status changes again soon, so an unwritten one may wait for that."""
         if key in self._since_s:
-            self._moved_s[key] = self.clock.monotonic_s()
+            self._acted_s[key] = self.clock.monotonic_s()
 
-    def hold(self, key: Key, read: RolloutStatus, decided: RolloutStatus) -> None:
+    def keep(self, key: Key, read: RolloutStatus, decided: RolloutStatus) -> None:
         """Remembers a status that was decided from `read` and is not written yet."""
         self._decided[key] = (read, decided)
 
-    def recalled(self, key: Key, read: RolloutStatus) -> RolloutStatus:
+    def last_decided(self, key: Key, read: RolloutStatus) -> RolloutStatus:
         """The status that was decided from `read` and not written; `read` when there is none.
 
         It differs from `read` only in texts and counts for people, and in the progress clock, which stays exact this way.
@@ -58,8 +58,8 @@ class DeferredStatus:
         before, decided = self._decided.get(key, (read, read))
         return decided if before == read else read
 
-    def settled(self, key: Key) -> None:
-        """Notes that nothing is unwritten any more."""
+    def forget(self, key: Key) -> None:
+        """Notes that nothing is unwritten any more: it was written, is not needed, or its Rollout is gone."""
         self._decided.pop(key, None)
         self._since_s.pop(key, None)
-        self._moved_s.pop(key, None)
+        self._acted_s.pop(key, None)

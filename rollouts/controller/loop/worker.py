@@ -72,7 +72,6 @@ class _Pass:
     key: Key
     began_s: float
     writes: int = 0
-    intents: tuple[str, ...] = ()
     decision: Decision | None = None
     requeue_in_s: float | None = None
     rollout: _Rollout | None = None
@@ -132,7 +131,7 @@ class Worker:
             phase=status.phase,
             step=status.step_index,
             weight_percent=weight_to_json(status.weight_percent),
-            intents=this.intents,
+            intents=tuple(type(intent).__name__ for intent in this.decision.intents),
             writes=this.writes,
             requeue_in_s=None if this.requeue_in_s is None else round(this.requeue_in_s, 3),
             took_ms=round(took_s * 1000, 2),
@@ -185,7 +184,7 @@ class Worker:
                     return
                 # With the status that was decided and not written yet, the progress clock stays exact.
                 status_read = observed.snapshot.status
-                deferred = self.deferred.recalled(this.key, status_read)
+                deferred = self.deferred.last_decided(this.key, status_read)
                 seen = observed
                 if deferred is not status_read:
                     seen = replace(observed, snapshot=replace(observed.snapshot, status=deferred))
@@ -197,7 +196,6 @@ class Worker:
             case _:
                 assert_never(observed)
         this.rollout, this.decision = observed, decision
-        this.intents = tuple(type(intent).__name__ for intent in decision.intents)
         if inexpressible is not None:
             # The calls before it, such as growing, do not depend on a route that cannot express what the step asks for.
             this.writes = await self.performer.perform(_target(this.key, observed.metadata), calls)
@@ -273,9 +271,9 @@ class Worker:
             status = None
         this.writes += await self.performer.perform(target, calls if status is None else [*calls, status])
         if status is not None or status_first:
-            self.deferred.settled(this.key)
+            self.deferred.forget(this.key)
         elif this.writes:
-            self.deferred.moved(this.key)
+            self.deferred.acted(this.key)
         if not status_first:
             self._tell(metadata, decision.notices)
 
@@ -284,12 +282,12 @@ class Worker:
     ) -> WriteStatus | None:
         """The write of status; None when nothing differs or the write can wait (then a later pass is queued)."""
         if isinstance(observed, Seen) and decision.status == observed.snapshot.status:
-            self.deferred.settled(this.key)
+            self.deferred.forget(this.key)
             return None
         steps = observed.snapshot.rollout.spec.strategy.step_count if isinstance(observed, Seen) else 0
         write, can_wait = render_status(decision.status, before=observed.status_wire, step_count=steps)
         if write is None:
-            self.deferred.settled(this.key)
+            self.deferred.forget(this.key)
             return None
         asks = sum(isinstance(call, _ASKS) for call in calls)
         # The answer to a question may change the status again, so a write before it would be one too many.
@@ -300,7 +298,7 @@ class Worker:
         if wait_s <= 0:
             return write
         if isinstance(observed, Seen) and not asks_only:
-            self.deferred.hold(this.key, observed.snapshot.status, decision.status)
+            self.deferred.keep(this.key, observed.snapshot.status, decision.status)
         this.requeue_in_s = wait_s
         return None
 

@@ -42,7 +42,7 @@ def test_a_count_is_due_when_its_patience_is_over(clock: HandClock, deferred: De
     assert deferred.wait_s(CART, patience_s=COUNTERS_DEFERRED_S) == 0
 
 
-@pytest.mark.parametrize("happens", [DeferredStatus.moved, DeferredStatus.settled], ids=["an act", "a write"])
+@pytest.mark.parametrize("happens", [DeferredStatus.acted, DeferredStatus.forget], ids=["an act", "a write"])
 def test_what_comes_after_an_act_or_a_write_has_all_of_its_patience(
     happens: Callable[[DeferredStatus, Key], None], clock: HandClock, deferred: DeferredStatus
 ) -> None:
@@ -60,7 +60,7 @@ def test_a_rollout_that_never_rests_is_written_all_the_same(clock: HandClock, de
     for _ in range(int(HELD_MAX_S)):
         assert deferred.wait_s(CART, patience_s=COUNTERS_DEFERRED_S) > 0
         clock.at_s += 1
-        deferred.moved(CART)
+        deferred.acted(CART)
 
     assert deferred.wait_s(CART, patience_s=COUNTERS_DEFERRED_S) == 0
 
@@ -79,22 +79,22 @@ def test_counts_of_many_rollouts_share_a_budget(others: int, wait_s: float, defe
 def test_what_waits_to_be_written_is_not_forgotten_by_the_next_pass(deferred: DeferredStatus) -> None:
     """The progress deadline is judged by it: it would run from the last write, long before the last pod became ready."""
     read, decided = RolloutStatus(updated_replicas=1), RolloutStatus(updated_replicas=2, progressed_at_s=7.0)
-    assert deferred.recalled(CART, read) is read
+    assert deferred.last_decided(CART, read) is read
 
-    deferred.hold(CART, read, decided)
+    deferred.keep(CART, read, decided)
 
-    assert deferred.recalled(CART, RolloutStatus(updated_replicas=1)) is decided
+    assert deferred.last_decided(CART, RolloutStatus(updated_replicas=1)) is decided
 
 
 @pytest.mark.parametrize("change", ["written", "edited"])
 def test_what_was_decided_on_another_status_is_forgotten(change: str, deferred: DeferredStatus) -> None:
     """Once it is written, or somebody else writes the status, what is there holds."""
     read, decided = RolloutStatus(updated_replicas=1), RolloutStatus(updated_replicas=2)
-    deferred.hold(CART, read, decided)
+    deferred.keep(CART, read, decided)
 
     if change == "written":
-        deferred.settled(CART)
+        deferred.forget(CART)
     else:
         read = RolloutStatus(updated_replicas=1, restarted_at_s=7.0)
 
-    assert deferred.recalled(CART, read) is read
+    assert deferred.last_decided(CART, read) is read

@@ -171,7 +171,7 @@ class Controller:
         probes: DeclaredProbes,
         metrics: MetricEndpoints,
         bounded: BoundedCalls,
-        namespace: str = "default",
+        namespace: str,
     ) -> None:
         self.telemetry = Telemetry()
         self._settings = settings

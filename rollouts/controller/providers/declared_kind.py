@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
 from typing import Generic, NoReturn, TypeVar
@@ -79,10 +78,6 @@ class DeclaredKind(ABC, Generic[_D]):
             is_missed=lambda: self._is_missed() or bool(self._declarations),
             keeps_what_was_seen=True,
         )
-
-    def names(self) -> Collection[str]:
-        """The objects that are known."""
-        return self._declarations.keys()
 
     async def watch(self) -> NoReturn:
         """Follows the cluster until cancelled. Raises: nothing on purpose."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Any, NoReturn
 
@@ -33,6 +34,7 @@ class _NoneHere(Exception):
         self.why = why
 
 
+@dataclass(slots=True, eq=False)
 class OptionalWatch:
     """Keeps a table equal to the cluster for as long as the kind can be seen, and empty otherwise.
 
@@ -44,46 +46,37 @@ class OptionalWatch:
         keeps_what_was_seen: without the right to see them, the objects that were seen before still hold.
     """
 
-    def __init__(  # noqa: PLR0913 - keyword-only: callbacks, and what differs between kinds
-        self,
-        table: Table[Any],
-        *,
-        api: ApiServer,
-        rng: random.Random,
-        on_change: OnChange,
-        on_unreadable: OnUnreadable,
-        on_seen: Callable[[], None],
-        on_unseen: Callable[[], None] = lambda: None,
-        is_missed: Callable[[], bool] | None = None,
-        keeps_what_was_seen: bool = False,
-    ) -> None:
-        self.listed = asyncio.Event()
-        """Set when it is known what there is, even if that is nothing."""
-        self._table = table
-        self._api = api
-        self._rng = rng
-        self._on_change = on_change
-        self._on_unreadable = on_unreadable
-        self._on_seen = on_seen
-        self._on_unseen = on_unseen
-        self._is_missed = is_missed
-        self._keeps = keeps_what_was_seen
-        self._unknown = set(table.watches())  # by scope
-        self._refused: dict[str, str] = {}  # by scope: why, and what helps
+    table: Table[Any]
+    _: KW_ONLY
+    api: ApiServer
+    rng: random.Random
+    on_change: OnChange
+    on_unreadable: OnUnreadable
+    on_seen: Callable[[], None]
+    on_unseen: Callable[[], None] = lambda: None
+    is_missed: Callable[[], bool] | None = None
+    keeps_what_was_seen: bool = False
+    listed: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    """Set when it is known what there is, even if that is nothing."""
+    _unknown: set[str] = field(init=False)  # by scope
+    _refused: dict[str, str] = field(default_factory=dict, init=False)  # by scope: why, and what helps
+
+    def __post_init__(self) -> None:
+        self._unknown = set(self.table.watches())
 
     def why_unseen(self, namespace: str) -> str:
         """Why the objects of a namespace cannot be seen, and what helps; "" when they can."""
-        if not self._table.covers(namespace):
+        if not self.table.covers(namespace):
             return f"the controller does not work in namespace {namespace}"
-        scope = "" if "" in self._table.watches() else namespace
+        scope = "" if "" in self.table.watches() else namespace
         if scope in self._unknown:
-            return f"{self._table.kind.plural} are not listed yet"
+            return f"{self.table.kind.plural} are not listed yet"
         return self._refused.get(scope, "")
 
     async def run(self) -> NoReturn:
         """Follows the cluster until cancelled. Raises: nothing on purpose."""
         async with asyncio.TaskGroup() as scopes:
-            for scope in self._table.watches():
+            for scope in self.table.watches():
                 scopes.create_task(self._follow(scope))
         raise AssertionError("a watch ended by itself")
 
@@ -92,14 +85,14 @@ class OptionalWatch:
         while True:
             try:
                 await reflect(
-                    self._api,
-                    self._table,
+                    self.api,
+                    self.table,
                     namespace=scope,
-                    on_change=self._on_change,
+                    on_change=self.on_change,
                     on_problem=self._on_problem,
-                    on_unreadable=self._on_unreadable,
+                    on_unreadable=self.on_unreadable,
                     on_listed=partial(self._seen, scope),
-                    rng=self._rng,
+                    rng=self.rng,
                 )
             except _NoneHere as exc:
                 tries = tries + 1 if scope in self._refused else 0
@@ -107,12 +100,12 @@ class OptionalWatch:
             await self._time_to_look_again(tries)
 
     async def _time_to_look_again(self, tries: int) -> None:
-        if self._is_missed is None:
+        if self.is_missed is None:
             await asyncio.sleep(min(LOOK_AGAIN_MAX_S, LOOK_AGAIN_FIRST_S * 2.0 ** min(tries, 10)))
             return
         while True:
             await asyncio.sleep(LOOK_AGAIN_FIRST_S)
-            if self._is_missed():
+            if self.is_missed():
                 return
 
     def _on_problem(self, kind: Kind, error: RolloutsError) -> None:
@@ -123,24 +116,27 @@ class OptionalWatch:
     def _seen(self, scope: str) -> None:
         if scope in self._refused or scope in self._unknown:
             self._refused.pop(scope, None)
-            self._on_seen()
+            self.on_seen()
         self._known(scope)
 
     def _not_seen(self, scope: str, why: RolloutsError) -> None:
-        kind = self._table.kind
+        kind = self.table.kind
         what = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
         if isinstance(why, ApiNotFound):
-            told, remedy = f"the CRD of {kind.plural} is not installed", "rollouts crds | kubectl apply -f -"
+            what_is_wrong, remedy = f"the CRD of {kind.plural} is not installed", "rollouts crds | kubectl apply -f -"
         else:
-            told, remedy = f"the controller may not watch {kind.plural}", f"grant get, list and watch of {what}"
+            what_is_wrong, remedy = (
+                f"the controller may not watch {kind.plural}",
+                f"grant get, list and watch of {what}",
+            )
         if scope not in self._refused:
             log.info("kind_not_seen", kind=kind.kind, namespace=scope, why=str(why), remedy=remedy)
-        self._refused[scope] = f"{told}: {remedy}"
-        if scope not in self._unknown and not (self._keeps and isinstance(why, ApiForbidden)):
-            for change in self._table.replace(scope, (), str(self._table.version(scope))):
-                self._on_change(kind, change.before, change.after)
+        self._refused[scope] = f"{what_is_wrong}: {remedy}"
+        if scope not in self._unknown and not (self.keeps_what_was_seen and isinstance(why, ApiForbidden)):
+            for change in self.table.replace(scope, (), str(self.table.version(scope))):
+                self.on_change(kind, change.before, change.after)
         self._known(scope)
-        self._on_unseen()
+        self.on_unseen()
 
     def _known(self, scope: str) -> None:
         self._unknown.discard(scope)

@@ -112,14 +112,8 @@ def allows(annotations: Mapping[str, str], namespace: str) -> bool:
 
 def pod_metadata_text(metadata: PodMetadata) -> str | None:
     """Value of `rollouts.dev/ephemeral-metadata`; None when there is no metadata."""
-    if not metadata:
-        return None
-    return json.dumps(
-        {"annotations": dict(metadata.annotations), "labels": dict(metadata.labels)},
-        sort_keys=True,
-        separators=(",", ":"),
-        ensure_ascii=False,
-    )
+    noted = {"annotations": dict(metadata.annotations), "labels": dict(metadata.labels)}
+    return json.dumps(noted, sort_keys=True, separators=(",", ":"), ensure_ascii=False) if metadata else None
 
 
 def pod_metadata_of(annotations: Mapping[str, str]) -> PodMetadata:

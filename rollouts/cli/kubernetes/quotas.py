@@ -65,12 +65,8 @@ def quota_of(manifest: Manifest) -> Quota:
         )
         for _, expression in entries(mapping(spec.get("scopeSelector")).get("matchExpressions"))
     )
-    return Quota(
-        name=str(mapping(manifest.get("metadata")).get("name")),
-        hard=amounts(status.get("hard")),
-        used=amounts(status.get("used")),
-        scopes=plain + selected,
-    )
+    name, hard, used = mapping(manifest.get("metadata")).get("name"), status.get("hard"), status.get("used")
+    return Quota(name=str(name), hard=amounts(hard), used=amounts(used), scopes=plain + selected)
 
 
 def charge(pod: Mapping[str, Any]) -> Amounts:

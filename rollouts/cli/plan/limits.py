@@ -179,15 +179,9 @@ def _excesses(
     most = max((sum(growth.sizes.values()) for growth in growths), default=0)
     for autoscaler in autoscalers:
         if most > autoscaler.max_replicas:
-            yield Excess(
-                kind=LimitKind.AUTOSCALER,
-                name=autoscaler.name,
-                resource="pods",
-                needs=Fraction(most),
-                allows=Fraction(autoscaler.max_replicas),
-                hard=Fraction(autoscaler.max_replicas),
-                pods=most - autoscaler.max_replicas,
-            )
+            kind, name, allowed = LimitKind.AUTOSCALER, autoscaler.name, Fraction(autoscaler.max_replicas)
+            figures = {"needs": Fraction(most), "allows": allowed, "hard": allowed}
+            yield Excess(kind=kind, name=name, resource="pods", pods=most - autoscaler.max_replicas, **figures)
 
 
 def _over_quota(room: _Room, resource: str, growth: GrownSizes) -> Excess | None:
@@ -201,16 +195,8 @@ def _over_quota(room: _Room, resource: str, growth: GrownSizes) -> Excess | None
     if needs <= allows or not of_one:
         return None
     waiting = min(-((allows - needs) // of_one), growth.sizes[growth.revision])
-    return Excess(
-        kind=LimitKind.QUOTA,
-        name=room.quota.name,
-        resource=resource,
-        needs=needs,
-        allows=allows,
-        hard=hard,
-        others=room.others[resource],
-        pods=int(waiting),
-    )
+    figures = {"needs": needs, "allows": allows, "hard": hard, "others": room.others[resource]}
+    return Excess(kind=LimitKind.QUOTA, name=room.quota.name, resource=resource, pods=int(waiting), **figures)
 
 
 def told(names: str, excess: Excess, *, several: bool) -> str:

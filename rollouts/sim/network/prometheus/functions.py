@@ -46,34 +46,26 @@ def instant_rate(points: Sequence[Point]) -> float | None:
     return (now if now < before else now - before) / ((now_ms - before_ms) / 1000)
 
 
-def least(values: Sequence[float]) -> float:
-    """The smallest number; NaN only when there is no other."""
-    numbers = [value for value in values if not math.isnan(value)]
-    return min(numbers, default=math.nan)
+def _numbers(values: Sequence[float]) -> list[float]:
+    return [value for value in values if not math.isnan(value)]
 
 
-def greatest(values: Sequence[float]) -> float:
-    """The largest number; NaN only when there is no other."""
-    numbers = [value for value in values if not math.isnan(value)]
-    return max(numbers, default=math.nan)
-
-
-def total(values: Sequence[float]) -> float:
-    """The sum, whatever is infinite or NaN in it."""
+def _total(values: Sequence[float]) -> float:
     return math.fsum(values) if all(map(math.isfinite, values)) else sum(values)
 
 
-def mean(values: Sequence[float]) -> float:
-    """The mean of one value or more."""
-    return total(values) / len(values)
-
+AGGREGATED: Mapping[str, Callable[[Sequence[float]], float]] = {
+    "sum": _total,
+    "avg": lambda values: _total(values) / len(values),
+    "min": lambda values: min(_numbers(values), default=math.nan),
+    "max": lambda values: max(_numbers(values), default=math.nan),
+    "count": len,
+    "group": lambda _: 1.0,
+}
+"""The least and the greatest are NaN only when there is no other number."""
 
 OVER_TIME: Mapping[str, Callable[[Sequence[float]], float]] = {
-    "avg_over_time": mean,
-    "min_over_time": least,
-    "max_over_time": greatest,
-    "sum_over_time": total,
-    "count_over_time": len,
+    **{f"{name}_over_time": AGGREGATED[name] for name in ("sum", "avg", "min", "max", "count")},
     "last_over_time": lambda values: values[-1],
 }
 
@@ -81,15 +73,6 @@ ROUNDED: Mapping[str, Callable[[float], float]] = {
     "abs": abs,
     "ceil": lambda value: float(math.ceil(value)) if math.isfinite(value) else value,
     "floor": lambda value: float(math.floor(value)) if math.isfinite(value) else value,
-}
-
-AGGREGATED: Mapping[str, Callable[[Sequence[float]], float]] = {
-    "sum": total,
-    "avg": mean,
-    "min": least,
-    "max": greatest,
-    "count": len,
-    "group": lambda _: 1.0,
 }
 
 

@@ -45,7 +45,10 @@ FUNCTIONS = {
     "decide_run": "rollouts.core.analysis.run",
 }
 RENAMED: Mapping[str, tuple[str, Mapping[str, str | None]]] = {
+    "Command": ("Command", {"taken_off": "annotation_removed"}),
     "DeleteConfigCopy": ("DeleteConfigCopy", {"kind": None}),  # was always CONFIG_MAP
+    "RouteSeen": ("RouteSeen", {"anew": "rewrite_because"}),
+    "SetTraffic": ("SetTraffic", {"anew": "rewrite"}),
 }
 """By class as it was: its name now, and those of its fields that changed; None for a field that is gone."""
 

@@ -343,7 +343,7 @@ def _with_route(there: World, intent: SetTraffic | MakeRoute | ReleaseRoute) -> 
             after = route(name, uid=f"uid-{version}", resource_version=version, split=split, managed_by=ours)
         case SetTraffic(split=split):
             found = _route_as_seen(found, intent)
-            after = replace(found, split=_from_ping(there, split), managed_by=there.rollout.name, anew="")
+            after = replace(found, split=_from_ping(there, split), managed_by=there.rollout.name, rewrite_because="")
         case ReleaseRoute():  # a Snapshot no longer shows it; here it is still there
             after = replace(_route_as_seen(found, intent), split=ALL_TO_STABLE, managed_by="")
         case never:

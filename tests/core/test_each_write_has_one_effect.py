@@ -218,7 +218,9 @@ def test_a_route_that_is_made_is_ours_and_nobody_has_taken_it_yet() -> None:
 def test_what_a_user_has_made_becomes_ours() -> None:
     """A Service is watched from then on, and a route is as its manifest wants it."""
     there = replace(
-        _there(), services={"cart": service("cart")}, routes={ROUTE: route(ROUTE, anew="its manifest has changed")}
+        _there(),
+        services={"cart": service("cart")},
+        routes={ROUTE: route(ROUTE, rewrite_because="its manifest has changed")},
     )
     before = replace(snapshot(there), services=there.services, routes=there.routes)
     point, split = _intents(before)["point"], _intents(before)["split"]

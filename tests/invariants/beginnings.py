@@ -74,5 +74,5 @@ def _is_useless(route: object, ours: str) -> bool:
     if isinstance(route, RouteAbsent):
         return not route.ours
     return isinstance(route, RouteSeen) and (
-        route.managed_by not in ("", ours) or (route.split is None and not route.anew)
+        route.managed_by not in ("", ours) or (route.split is None and not route.rewrite_because)
     )

@@ -102,7 +102,7 @@ def _of_route(before: Snapshot, intent: SetTraffic | MakeRoute | ReleaseRoute) -
             made = RouteSeen(route=name, uid=f"new {name}", resource_version="1", split=split, managed_by=ours)
             return replace(before, routes={**before.routes, name: made})
         case SetTraffic(split=split) if isinstance(found, RouteSeen):
-            now = _written(found, replace(found, split=split, managed_by=ours, anew=""))
+            now = _written(found, replace(found, split=split, managed_by=ours, rewrite_because=""))
             return replace(before, routes={**before.routes, name: now})
         case SetTraffic():
             return before

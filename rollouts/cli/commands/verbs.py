@@ -158,7 +158,11 @@ def _recorded_answer(rollouts: Iterable[Manifest], asked: CommandWrite) -> str |
 
 def _records(rollout: Manifest, asked: CommandWrite) -> list[Command]:
     """The controller's records of this command, without those whose annotation it removed."""
-    return [command for command in status_of(rollout).commands if command.verb is asked.verb and not command.taken_off]
+    return [
+        command
+        for command in status_of(rollout).commands
+        if command.verb is asked.verb and not command.annotation_removed
+    ]
 
 
 def _unanswered(name: str) -> str:

@@ -61,9 +61,9 @@ def render_routing(
 ) -> tuple[Write | RolloutQuestion, ...]:
     """The calls that carry out `intent`, in order. Raises: Unroutable; ApiConflict."""
     match intent:
-        case SetTraffic(route=name, resource_version=version, split=split, settled=settled, anew=anew):
+        case SetTraffic(route=name, resource_version=version, split=split, settled=settled, rewrite=rewrite):
             read, provider, objects = _readable(routes, name, version)
-            if anew:
+            if rewrite:
                 return (_write_anew(snapshot.rollout, read, provider, objects, split),)
             ours = marked(objects.user, marks_of(read))
             context = replace(read.context, settled=settled)
@@ -139,8 +139,8 @@ def _write_anew(rollout: Rollout, read: RouteRead, provider: Provider, objects: 
             f"the controller does not rewrite {read.place.route}: trafficRouting.own has no manifest for it"
         )
     marks = marks_of(read)
-    anew = marked(remade_route(objects.user, read.place.own, without=LEDGER), marks)
-    final = _planned(anew, provider, read, split)
+    rewritten = marked(remade_route(objects.user, read.place.own, without=LEDGER), marks)
+    final = _planned(rewritten, provider, read, split)
     changes = (
         *owner_operations(objects.user, rollout),
         *operations(marked(objects.user, marks), final),

@@ -321,8 +321,8 @@ class RouteReader:
                 f"{owned.metadata.name}, which it needs beside it, exists and is not the Rollout's; rename or delete it"
             )
             return replace(seen, problem=problem)
-        anew = remake_reason(objects.user, place.own) if place.own is not None else ""
-        if anew and not is_made(objects.user) and not seen.managed_by:
+        rewrite_because = remake_reason(objects.user, place.own) if place.own is not None else ""
+        if rewrite_because and not is_made(objects.user) and not seen.managed_by:
             problem = "it exists, and no Rollout created it; delete it, or remove it from trafficRouting.own"
             return replace(seen, problem=problem)
         split, problem = self._split(provider, objects, place, context)
@@ -330,7 +330,7 @@ class RouteReader:
             seen,
             split=split,
             problem=problem,
-            anew=anew,
+            rewrite_because=rewrite_because,
             accepted=provider.accepted(objects, target),
             features=self._features(provider.features(objects, target), target, gateways),
         )

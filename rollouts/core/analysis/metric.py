@@ -16,10 +16,6 @@ from rollouts.core.filled_texts import filled_body, filled_json, filled_url
 from rollouts.core.model.frozen import replace
 from rollouts.core.placeholders import Refuse, filled
 
-FAILURE_LIMIT = 0
-INCONCLUSIVE_LIMIT = 0
-CONSECUTIVE_ERROR_LIMIT = 4
-CONSECUTIVE_SUCCESS_LIMIT = 0
 MEASUREMENTS_KEPT = 10
 
 METRICS_MAX = 64
@@ -56,10 +52,10 @@ class MetricRules(Struct, frozen=True, kw_only=True):
     interval_s: float | None = None
     initial_delay_s: float = 0.0
     count: int | None = None
-    failure_limit: int = FAILURE_LIMIT
-    inconclusive_limit: int = INCONCLUSIVE_LIMIT
-    consecutive_error_limit: int = CONSECUTIVE_ERROR_LIMIT
-    consecutive_success_limit: int = CONSECUTIVE_SUCCESS_LIMIT
+    failure_limit: int = 0
+    inconclusive_limit: int = 0
+    consecutive_error_limit: int = 4
+    consecutive_success_limit: int = 0
     dry_run: bool = False
     kept: int = MEASUREMENTS_KEPT
 

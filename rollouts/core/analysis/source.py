@@ -23,8 +23,6 @@ COMPARED, COMPARED_IN_CLUSTER = "compare", "compare of the cluster's own"
 
 RESTARTS_MAX = 0
 READY_PERCENT_MIN = 100
-PROMETHEUS_TIMEOUT_S = 30.0
-WEB_TIMEOUT_S = 10.0
 ALPHA = 0.05
 """Chance that the answer of a comparison is wrong, where its author says nothing."""
 
@@ -156,7 +154,7 @@ class PrometheusQuery(HttpSource):
     query: str = field(repr=False)  # arguments that were filled in may be secrets
     endpoint: str = DEFAULT_ENDPOINT
     range: QueryRange | None = None
-    timeout_s: float = PROMETHEUS_TIMEOUT_S
+    timeout_s: float = 30.0
 
     def filled(self, fills: Fills) -> PrometheusQuery:
         """See `MetricSource.filled`."""
@@ -178,7 +176,7 @@ class WebQuery(HttpSource):
     method: str = "GET"
     body: str = field(default="", repr=False)
     json_path: str = ""
-    timeout_s: float = WEB_TIMEOUT_S
+    timeout_s: float = 10.0
     body_is_json: bool = False
 
     def filled(self, fills: Fills) -> WebQuery:

@@ -156,7 +156,7 @@ def remove_annotations(
     commands = list(status.commands)
     wake_at_s: float | None = None
     for index, command in enumerate(commands):
-        if command.value != NOW or command.verb is Verb.PAUSE or command.taken_off:
+        if command.value != NOW or command.verb is Verb.PAUSE or command.annotation_removed:
             continue
         if seen.rollout.annotations.get(command.verb, "").strip() != NOW:
             continue
@@ -164,7 +164,7 @@ def remove_annotations(
             wake_at_s = earliest((wake_at_s, command.at_s + REMOVED_AFTER_S))
             continue
         intents.append(RemoveAnnotation(verb=command.verb, value=seen.rollout.annotations[command.verb]))
-        commands[index] = replace(command, taken_off=True)
+        commands[index] = replace(command, annotation_removed=True)
     return tuple(intents), replace(status, commands=tuple(commands)) if intents else status, wake_at_s
 
 
@@ -247,7 +247,7 @@ def _read(
     """
     fresh: list[Command] = []
     for verb, value in asked:
-        if any((old.verb, old.value) == (verb, value) and not old.taken_off for old in kept):
+        if any((old.verb, old.value) == (verb, value) and not old.annotation_removed for old in kept):
             continue
         if gates_of is None and verb in (Verb.PROMOTE, Verb.ROLLBACK):
             verdict: Verdict = _while_invalid(value)
@@ -274,12 +274,12 @@ def _kept(seen: Snapshot, command: Command, value: str, status: RolloutStatus) -
     refused = command.refusal.reason if command.refusal is not None else None
     if command.value != NOW and refused is Reason.INVALID_SPEC:
         return None  # it is judged now; a `true` was about what nobody knows now
-    if command.value == value and not command.taken_off:
+    if command.value == value and not command.annotation_removed:
         came = refused is Reason.UNKNOWN_REVISION and command.verb is Verb.ABORT and value == status.current_revision
         return replace(command, revision=value, refusal=None) if came else command
     if command.value != NOW or not RULES[command.verb].is_remembered(command, seen, status):
         return None
-    return command if command.taken_off else replace(command, taken_off=True)
+    return command if command.annotation_removed else replace(command, annotation_removed=True)
 
 
 def _with_fresh(commands: tuple[Command, ...], fresh: Collection[Command]) -> tuple[Command, ...]:
@@ -289,7 +289,7 @@ def _with_fresh(commands: tuple[Command, ...], fresh: Collection[Command]) -> tu
     kept = []
     for old in commands:
         if old.refusal is not None:
-            replaced = old.taken_off
+            replaced = old.annotation_removed
         else:
             rivals = (new for new in fresh if new.refusal is None and new.verb is old.verb)
             replaced = any(RULES[old.verb].replaces(new, old) for new in rivals)
@@ -304,7 +304,12 @@ def _outlived(status: RolloutStatus, commands: Iterable[Command]) -> Iterable[st
     if revision == status.stable_revision:
         return
     for command in commands:
-        if command.verb is not Verb.PROMOTE or not command.over or command.taken_off or command.revision != revision:
+        if (
+            command.verb is not Verb.PROMOTE
+            or not command.over
+            or command.annotation_removed
+            or command.revision != revision
+        ):
             continue
         if command.analysis is not None or (command.step is not None and command.step < status.step_index):
             continue

@@ -140,7 +140,10 @@ def _routes_after(seen: Snapshot, intent: RouteIntent) -> Mapping[RouteName, Rou
         case SetTraffic(split=split):
             if not isinstance(found, RouteSeen):
                 return seen.routes
-            return {**seen.routes, name: _written(found, replace(found, split=split, managed_by=manager, anew=""))}
+            return {
+                **seen.routes,
+                name: _written(found, replace(found, split=split, managed_by=manager, rewrite_because="")),
+            }
         case ReleaseRoute():  # neither named by the spec nor managed any longer: a Snapshot does not show it
             return {other: route for other, route in seen.routes.items() if other != name}
         case never:

@@ -135,7 +135,9 @@ def promote(step_count: int, at_s: float, ended: HistoryEntry, history_limit: in
         finished_at_s=at_s,
         progressed_at_s=at_s,
         history=_with_entry(status, ended, limit=history_limit),
-        commands=tuple([each for each in status.commands if not (each.verb is Verb.PROMOTE and each.taken_off)]),
+        commands=tuple(
+            [each for each in status.commands if not (each.verb is Verb.PROMOTE and each.annotation_removed)]
+        ),
         authors=(),
     )
 

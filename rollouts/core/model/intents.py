@@ -142,7 +142,7 @@ class SetTraffic(Struct, frozen=True, kw_only=True):
 
     Args:
         settled: the data plane is known to do what the route says now. Until then idle rules stay idle.
-        anew: the rest of the route is written again from its manifest in the spec. Then `split` is only a share.
+        rewrite: the rest of the route is written again from its manifest in the spec. Then `split` is only a share.
     """
 
     route: RouteName
@@ -150,7 +150,7 @@ class SetTraffic(Struct, frozen=True, kw_only=True):
     resource_version: str
     split: Split
     settled: bool = True
-    anew: bool = False
+    rewrite: bool = False
 
 
 class MakeRoute(Struct, frozen=True):

@@ -98,7 +98,7 @@ class Command(Struct, frozen=True):
         value: recognizes the annotation.
         revision: for a rollback the one that it leaves, for a refusal the one at that time.
         analysis: `step` is None unless that is the analysis of a step.
-        taken_off: its value was `true`, and its annotation is gone.
+        annotation_removed: its value was `true`, and its annotation is gone.
         over: it can have no effect any more: it was carried out, or what it was given for is gone.
     """
 
@@ -122,7 +122,7 @@ class Command(Struct, frozen=True):
         Json("withoutVerdict"),
     ] = False
     target: Annotated[str, "The revision to which a rollback goes."] = ""
-    taken_off: Annotated[bool, "Whether the controller removed the annotation."] = False
+    annotation_removed: Annotated[bool, "Whether the controller removed the annotation.", Json("takenOff")] = False
     strategy_hash: Annotated[str, "Hash of the steps for which the command was given."] = ""
     attempt: Annotated[int, "The attempt for which the command was given; absent: the first.", LEFT_OUT] = 0
     refusal: Annotated[Refusal | None, FLAT] = None

@@ -305,7 +305,7 @@ class RouteSeen(Struct, frozen=True, kw_only=True):
     Args:
         split: what it says; None when it cannot be managed, and `problem` says why and what to do.
         named: the spec names it; else it is here because this Rollout still manages it.
-        anew: why it must be written again from its manifest, which has changed in the spec; "" when it need not.
+        rewrite_because: why it must be written again from its manifest, which has changed in the spec.
         features: what it supports besides a share; None when its gateways' class was not read yet.
         can_be_asked: there is a data plane to ask whether a split is live; else the controller waits for `settle_s`.
         counted: the answer comes from counters of requests, so it needs requests and time; without requests `settle_s` decides.
@@ -321,7 +321,7 @@ class RouteSeen(Struct, frozen=True, kw_only=True):
     problem: str = ""
     managed_by: str = ""
     named: bool = True
-    anew: str = ""
+    rewrite_because: str = ""
     accepted: Acceptance = Acceptance(Answer.UNKNOWN)
     features: frozenset[Feature] | None = frozenset()
     can_be_asked: bool = False

@@ -290,7 +290,7 @@ def not_there_yet(ctx: PassContext, route: Route) -> Wait | None:
         case RouteSeen(route=name, managed_by=owner) if owner not in ("", ctx.seen.rollout.name):
             another = f"{name} belongs to Rollout {owner}: name another one in trafficRouting"
             return Wait(Reason.ROUTE_NOT_USABLE, another, spec_is_wrong=True)
-        case RouteSeen(split=None, anew="", route=name, problem=problem):
+        case RouteSeen(split=None, rewrite_because="", route=name, problem=problem):
             return Wait(Reason.ROUTE_NOT_USABLE, f"{name}: {problem}")
         case RouteSeen():
             return None
@@ -298,17 +298,19 @@ def not_there_yet(ctx: PassContext, route: Route) -> Wait | None:
 
 def _reconcile_seen(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerification:
     managed = route.managed_by == ctx.seen.rollout.name
-    wanted = _by_weight(split) if route.anew else split
-    if managed and route.split == wanted and not route.anew:
+    wanted = _by_weight(split) if route.rewrite_because else split
+    if managed and route.split == wanted and not route.rewrite_because:
         return verify(ctx, route, wanted)
     write = SetTraffic(route=route.route, uid=route.uid, resource_version=route.resource_version, split=wanted)
-    if route.split is None or (route.anew and route.split == wanted):
+    if route.split is None or (route.rewrite_because and route.split == wanted):
         # It is written again from its manifest. No requests move: it has the wanted share already, or none is known.
         if (refused := still_refused(ctx, route, wanted)) is not None:
             return _refused(refused)
-        again = Notice(Reason.ROUTE_MADE, f"{route.route} {route.anew}: writing it again with {split_text(wanted)}")
+        again = Notice(
+            Reason.ROUTE_MADE, f"{route.route} {route.rewrite_because}: writing it again with {split_text(wanted)}"
+        )
         wait = Wait(Reason.TRAFFIC_SWITCHING, f"writing {route.route} again from the spec")
-        return RouteVerification(intents=(replace(write, anew=True),), notices=(again,), wait=wait)
+        return RouteVerification(intents=(replace(write, rewrite=True),), notices=(again,), wait=wait)
     if (lacking := _lacking(ctx, route, wanted)) is not None:
         return lacking
     if to_be_recorded(ctx, route.route):

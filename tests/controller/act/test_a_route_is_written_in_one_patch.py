@@ -141,7 +141,7 @@ async def test_a_released_route_is_as_its_user_wrote_it(world: World) -> None:
         (set_traffic(HALF, version="8"), True, ""),
         (set_traffic(HALF), False, ""),
         (MakeRoute(route=ROUTE, split=HALF), True, r"trafficRouting\.own has no manifest"),
-        (replace(set_traffic(HALF), anew=True), True, r"trafficRouting\.own has no manifest"),
+        (replace(set_traffic(HALF), rewrite=True), True, r"trafficRouting\.own has no manifest"),
     ],
     ids=["for an older version", "for a newer one", "not read", "made of no manifest", "made again of none"],
 )

@@ -114,7 +114,7 @@ def test_a_true_that_has_to_wait_keeps_no_other_one() -> None:
     intents, status, wake_at_s = remove_annotations(seen, replace(seen.status, commands=(young, old)), now=False)
 
     assert intents == (RemoveAnnotation(verb=Verb.ABORT, value=NOW),)
-    assert status.commands == (young, replace(old, taken_off=True))
+    assert status.commands == (young, replace(old, annotation_removed=True))
     assert wake_at_s == young.at_s + REMOVED_AFTER_S
 
 

@@ -17,8 +17,7 @@ from urllib.parse import urlencode
 import msgspec
 import structlog
 
-from rollouts.core.drain.query import PLACES, filled_query
-from rollouts.core.drain.query_scope import beyond_namespace
+from rollouts.core.drain.query import PLACES, beyond_namespace, filled_query
 from rollouts.core.model.drain import DrainProbe, EnvoyProbe, PrometheusProbe
 from rollouts.core.model.snapshot import DrainSeen
 from rollouts.core.model.traffic import LiveSeen, RouteName, VerifiedBy

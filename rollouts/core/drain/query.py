@@ -8,9 +8,10 @@ never too little.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from rollouts.core.placeholders import UNCLOSED, filled, is_unclosed, named_in
+from rollouts.core.promql import LABEL_LISTS, OPERATORS, Token, tokens_of
 
 PLACES = ("namespace", "rollout", "revision", "service")
 
@@ -36,3 +37,82 @@ def filled_query(query: str, values: Mapping[str, str]) -> str | None:
     if not all(_NAME.fullmatch(values.get(each, "")) for each in named_in(query)):
         return None
     return filled(query, values.get)
+
+
+# --- whether a PromQL query reads only series of one namespace
+#
+# One Prometheus has the series of all tenants. A tenant's query runs with the operator's rights, so each of its selectors must
+# name the tenant's namespace. This is no PromQL parser: it knows the usual forms of a query for one namespace, and treats
+# everything else as reading beyond it. Source: https://prometheus.io/docs/prometheus/latest/querying/basics/
+
+_NAMESPACE = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_]*_)?namespace")
+_AFTER_NAMES = ("(", "{", "by", "without")  # follow functions, metrics, and aggregations: sum by (pod) (…)
+_DURATION = re.compile(r"(?:\d[0-9a-z]*)?(?::(?:\d[0-9a-z]*)?)?")  # a range, and the steps in it
+_MATCHES = frozenset({"=", "!=", "=~", "!~"})
+
+
+def beyond_namespace(query: str, namespace: str) -> str:
+    """The part of the query that may read series of other namespaces; "" when there is none.
+
+    Args:
+        namespace: a selector is limited to it by `namespace="…"`, or by a label whose name ends with `_namespace`.
+    """
+    tokens = tokens_of(query)
+    if tokens is None:
+        return "a part of it that cannot be read"
+    at = 0
+    while at < len(tokens):
+        kind, text = tokens[at]
+        after = tokens[at + 1][1] if at + 1 < len(tokens) else ""
+        if text in _CLOSES:
+            end = _end(tokens, at, _CLOSES[text])
+            if problem := _beyond_inside(text, tokens[at + 1 : end], namespace, closed=end < len(tokens)):
+                return problem
+            at = end
+        elif kind == "word" and text.lower() in LABEL_LISTS:
+            at = _end(tokens, at + 1, ")") if after == "(" else at
+        elif kind == "word" and text.lower() not in OPERATORS and after.lower() not in _AFTER_NAMES:
+            return f"{text} without a selector"
+        at += 1
+    return ""
+
+
+_CLOSES = {"{": "}", "[": "]"}
+
+
+def _beyond_inside(bracket: str, inside: list[Token], namespace: str, *, closed: bool) -> str:
+    """The selector or range, described, if it may read other namespaces; else ""."""
+    text = " ".join(each for _, each in inside)
+    if bracket == "{":
+        return "" if closed and _is_of(inside, namespace) else f"the selector {{{text}}}"
+    return "" if all(_DURATION.fullmatch(each) for _, each in inside) else f"the range [{text}]"
+
+
+def _end(tokens: Sequence[Token], start: int, closing: str) -> int:
+    """Index of the next `closing`, or of the end. A bracket in a string is no token of its own, so it is not found."""
+    return next((at for at in range(start, len(tokens)) if tokens[at][1] == closing), len(tokens))
+
+
+def _is_of(matchers: Sequence[Token], namespace: str) -> bool:
+    """Whether one of the matchers limits the selector to this namespace, and only commas stand between the matchers.
+
+    Some dialects of PromQL have `or` between matchers, and then a single matcher limits nothing.
+    """
+    found = False
+    part: list[Token] = []
+    for token in (*matchers, ("sign", ",")):
+        if token != ("sign", ","):
+            part.append(token)
+            continue
+        match [*part]:
+            case []:
+                pass
+            case [("text", _)]:  # the name of the metric, as Prometheus 3 allows it
+                pass
+            case [("word" | "text", label), ("sign", match), ("text", value)] if match in _MATCHES:
+                is_namespace = _NAMESPACE.fullmatch(label.strip("\"'`")) is not None
+                found = found or (is_namespace and match == "=" and value[1:-1] == namespace)
+            case _:
+                return False
+        part = []
+    return found

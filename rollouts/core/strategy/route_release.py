@@ -26,8 +26,7 @@ from rollouts.core.model.snapshot import ReplicaSet, ServiceSeen
 from rollouts.core.model.status import GivenBack
 from rollouts.core.model.steps import WeightPercent
 from rollouts.core.model.traffic import RouteSeen, RouteUnasked
-from rollouts.core.routing.elsewhere import forget_elsewhere
-from rollouts.core.routing.routes import left_routes, pods_behind, still_refused
+from rollouts.core.routing.routes import forget_elsewhere, left_routes, pods_behind, still_refused
 from rollouts.core.routing.services import switch_to
 from rollouts.core.scale.sizing import resized
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.core.drain.query_scope import beyond_namespace
+from rollouts.core.drain.query import beyond_namespace
 
 OWN = [
     'sum(in_flight{namespace="shop"})',

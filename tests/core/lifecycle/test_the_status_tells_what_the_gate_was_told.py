@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from rollouts.core.lifecycle.autoscaling_record import CHANGE_PERCENT, RENEWED_AFTER_S
+from rollouts.core.lifecycle.conditions import CHANGE_PERCENT, RENEWED_AFTER_S
 from rollouts.core.model.autoscaling import (
     AutoscalerRecord,
     AutoscalingGate,

@@ -7,7 +7,6 @@ of an update by itself: when one side gains an available pod and the other shrin
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import Enum, auto
 
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import AT_AUTOSCALING_GATE, NOT_HELD_UP, Wait
@@ -30,14 +29,6 @@ _NEED_A_PERSON = (
     | {Reason.ANALYSIS_INVALID, Reason.AUTOSCALER_NOT_FOUND, Reason.CONFIG_NOT_FOUND, Reason.CONFIG_FORBIDDEN}
     | {Reason.CONFIG_COPY_NOT_USABLE, Reason.CONFIG_COPY_MISSING}
 )
-
-
-class _Clock(Enum):
-    """What a wait means for the progress clock."""
-
-    STOPPED = auto()
-    PERSON = auto()
-    RUNNING = auto()
 
 
 def needs_a_person(reason: Reason) -> bool:
@@ -106,8 +97,8 @@ def progressed_at_s(ctx: PassContext, status: RolloutStatus, wait: Wait | None) 
         return ctx.now_s if status.progressed_at_s is None else status.progressed_at_s
     was = _clock(before.waiting_for.reason if before.waiting_for is not None else None)
     clock = _clock(wait.reason if wait is not None else None)
-    begins = clock is not _Clock.STOPPED and clock is not was
-    return ctx.now_s if begins or (was is not _Clock.STOPPED and moved(before, status)) else status.progressed_at_s
+    begins = clock is not None and clock is not was
+    return ctx.now_s if begins or (was is not None and moved(before, status)) else status.progressed_at_s
 
 
 def waiting_for(
@@ -163,7 +154,6 @@ def still_wanted(ctx: PassContext, wait: Wait | None, intents: Iterable[Intent])
     return Wait(before.reason, before.message, spec_is_wrong=spec_is_wrong)
 
 
-def _clock(reason: Reason | None) -> _Clock:
-    if reason is None or reason in NOT_HELD_UP:
-        return _Clock.STOPPED
-    return _Clock.PERSON if needs_a_person(reason) else _Clock.RUNNING
+def _clock(reason: Reason | None) -> bool | None:
+    """What a wait means for the progress clock: None while it stands still, else whether a person must end the wait."""
+    return None if reason is None or reason in NOT_HELD_UP else needs_a_person(reason)

@@ -18,11 +18,12 @@ from rollouts.controller.workqueue.askers import SourceKey
 from rollouts.controller.workqueue.managed import is_rollout
 from rollouts.controller.workqueue.owned import is_controlled_by
 from rollouts.core.config.content import copy_name
-from rollouts.core.config.copies import unchecked
+from rollouts.core.config.copies import additional_refs, sources_of_lost, unchecked
 from rollouts.core.model.config import (
     ConfigKind,
     ConfigRef,
     ConfigUse,
+    CopyLook,
     CopySeen,
     Source,
     SourceAbsent,
@@ -32,7 +33,7 @@ from rollouts.core.model.config import (
 )
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.revision import HASH_SCHEME_V2
-from rollouts.core.model.snapshot import ReplicaSet
+from rollouts.core.model.snapshot import ReplicaSet, Snapshot
 from rollouts.manifests.ownership import (
     CONFIG_COPY,
     CONFIG_COPY_VALUE,
@@ -67,6 +68,17 @@ class Configs:
     clock: Clock = field(kw_only=True)
     is_listed: Callable[[], bool] = field(default=lambda: True, kw_only=True)
     why_unseen: Callable[[str], str] = field(default=lambda _namespace: "", kw_only=True)
+
+    def observed(self, snapshot: Snapshot, looks: Mapping[str, CopyLook]) -> Snapshot:
+        """`snapshot` with the sources and the copies of its Rollout; `looks` are those at copies of Secrets."""
+        rollout, replica_sets = snapshot.rollout, snapshot.replica_sets
+        key, named = Key(rollout.namespace, rollout.name), rollout.spec.config_refs
+        copies = self.copies(key, rollout.uid)
+        lost = additional_refs(named, sources_of_lost(replica_sets, copies, looks))
+        sources = self.sources(key, (*named, *lost), replica_sets, copies)
+        if not (sources or copies or looks):
+            return snapshot
+        return replace(snapshot, sources=sources, copies=copies, copy_looks=looks)
 
     def sources(
         self, key: Key, refs: Iterable[ConfigRef], replica_sets: Iterable[ReplicaSet], copies: Iterable[CopySeen] = ()

@@ -21,7 +21,9 @@ from rollouts.cluster.structs import AnalysisTemplateObject, Metadata, RolloutOb
 from rollouts.controller.workqueue.askers import Askers
 from rollouts.controller.workqueue.owned import is_controlled_by
 from rollouts.controller.workqueue.runs_seen import RunsSeen, unread
+from rollouts.core.config.target import as_its_sources_say
 from rollouts.core.model.analysis import Analysis, AnalysisGate, Draft, DraftProblem, RunDraft, RunSeen
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.rollout import analyses
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import RolloutStatus
@@ -69,7 +71,14 @@ class Analyses:
         self._why_unseen = why_unseen
         self._drafted: OrderedDict[str, _Drafted] = OrderedDict()
 
-    def runs(self, key: Key, uid: str) -> tuple[RunSeen, ...]:
+    def observed(self, snapshot: Snapshot, rollout: RolloutObject) -> Snapshot:
+        """`snapshot` with the runs of its Rollout, and with those that can be made for the update now."""
+        key, uid = Key(snapshot.rollout.namespace, snapshot.rollout.name), snapshot.rollout.uid
+        runs, taken = self._runs(key, uid), self._taken(key, uid, snapshot.status)
+        drafts = self._drafts(key, as_its_sources_say(snapshot), rollout, taken)
+        return replace(snapshot, runs=runs, taken_runs=taken, drafts=drafts) if runs or drafts else snapshot
+
+    def _runs(self, key: Key, uid: str) -> tuple[RunSeen, ...]:
         """The AnalysisRuns that the Rollout of that key and uid controls, also those that cannot be read; the oldest first."""
         table = self._store.watched(ANALYSIS_RUN)
         if table is None:
@@ -86,7 +95,7 @@ class Analyses:
         ]
         return tuple(sorted(runs, key=lambda run: (run.created_at_s, run.name)))
 
-    def taken(self, key: Key, uid: str, status: RolloutStatus) -> frozenset[str]:
+    def _taken(self, key: Key, uid: str, status: RolloutStatus) -> frozenset[str]:
         """Names in status under which somebody else has an AnalysisRun."""
         table = self._store.watched(ANALYSIS_RUN)
         if table is None:
@@ -94,21 +103,17 @@ class Analyses:
         runs = ((analysis.run, table.get(key.namespace, analysis.run)) for analysis in status.analyses)
         return frozenset(name for name, run in runs if run is not None and not is_controlled_by(run.metadata, key, uid))
 
-    def drafts(self, snapshot: Snapshot, rollout: RolloutObject) -> Mapping[AnalysisGate, Draft]:
-        """The runs that can be made for the update that is under way, or that begins; {} while there is none.
-
-        Args:
-            snapshot: of the Rollout, without drafts.
-        """
-        key = Key(snapshot.rollout.namespace, snapshot.rollout.name)
+    def _drafts(
+        self, key: Key, snapshot: Snapshot, rollout: RolloutObject, taken: frozenset[str]
+    ) -> Mapping[AnalysisGate, Draft]:
+        """The runs that can be made for the update that is under way, or that begins; {} while there is none."""
         latest = target_of(snapshot, snapshot.status)
         wanted = dict(_next_analyses(snapshot, latest)) if self._store.watched(ANALYSIS_TEMPLATE) is not None else {}
+        metadata = rollout.metadata
         if not wanted:
-            self.askers.rests(key)
-            self._drafted.pop(snapshot.rollout.uid, None)
+            self.forget(key, metadata.uid)
             return {}
         reads_status = _READS_STATUS.search(bytes(rollout.spec)) is not None
-        metadata = rollout.metadata
         made_of = (
             *(metadata.generation, metadata.labels, metadata.annotations, tuple(wanted)),
             *(latest, snapshot.status.stable_revision, self._why_unseen(ANALYSIS_RUN, key.namespace)),
@@ -126,7 +131,6 @@ class Analyses:
             known = self._drafted[metadata.uid] = self._with_more(key.namespace, known, wanted, of)
             if len(self._drafted) > DRAFTED_MAX:
                 self._drafted.popitem(last=False)
-        taken = self.taken(key, metadata.uid, snapshot.status)
         self.askers.asks(key, (*known.templates, *((key.namespace, name) for name in taken)))
         return known.drafts
 

@@ -32,8 +32,6 @@ from rollouts.controller.workqueue.inbox import Inbox
 from rollouts.controller.workqueue.managed import ManagedServices
 from rollouts.controller.workqueue.owned import replica_sets_of
 from rollouts.controller.workqueue.selectors import Selectors
-from rollouts.core.config.copies import additional_refs, sources_of_lost
-from rollouts.core.config.target import as_its_sources_say
 from rollouts.core.lifecycle.commands import spec_on_record
 from rollouts.core.model.drain import ProxyFacts
 from rollouts.core.model.frozen import replace
@@ -176,12 +174,8 @@ class Observer:
         owned = self.store.table(REPLICA_SET)
         replica_sets = tuple(map(_replica_set, replica_sets_of(owned, key, metadata.uid)))
         if not isinstance(spec, RolloutSpec):
-            snapshot = Snapshot(
-                now_s=now_s,
-                rollout=self._rollout(rollout, spec_on_record(status)),
-                status=status,
-                replica_sets=replica_sets,
-            )
+            on_record = self._rollout(rollout, spec_on_record(status))
+            snapshot = Snapshot(now_s=now_s, rollout=on_record, status=status, replica_sets=replica_sets)
             trouble = sight.trouble(key, metadata.uid, services=(), routes=())
             return Unreadable(
                 metadata=metadata, problems=spec, snapshot=snapshot, status_wire=status_wire, trouble=trouble
@@ -222,7 +216,10 @@ class Observer:
             native_sleep=facts.native_sleep,
             shares_pods_with=self.selectors.of(key),
         )
-        snapshot = self._with_analyses(key, self._with_config(key, snapshot), rollout)
+        if self.configs is not None:
+            snapshot = self.configs.observed(snapshot, self.inbox.copies(key))
+        if self.analyses is not None:
+            snapshot = self.analyses.observed(snapshot, rollout)
         trouble = sight.trouble(key, metadata.uid, services=services, routes=routes.values())
         return Seen(metadata=metadata, snapshot=snapshot, status_wire=status_wire, routes=routes, trouble=trouble)
 
@@ -250,28 +247,6 @@ class Observer:
             self.analyses.forget(key, uid)
         if self.configs is not None:
             self.configs.forget(key)
-
-    def _with_config(self, key: Key, snapshot: Snapshot) -> Snapshot:
-        if self.configs is None:
-            return snapshot
-        copies, looks = self.configs.copies(key, snapshot.rollout.uid), self.inbox.copies(key)
-        named = snapshot.rollout.spec.config_refs
-        lost = sources_of_lost(snapshot.replica_sets, copies, looks)
-        sources = self.configs.sources(key, (*named, *additional_refs(named, lost)), snapshot.replica_sets, copies)
-        if not (sources or copies or looks):
-            return snapshot
-        return replace(snapshot, sources=sources, copies=copies, copy_looks=looks)
-
-    def _with_analyses(self, key: Key, snapshot: Snapshot, rollout: RolloutObject) -> Snapshot:
-        if self.analyses is None:
-            return snapshot
-        uid = rollout.metadata.uid
-        runs = self.analyses.runs(key, uid)
-        drafts = self.analyses.drafts(as_its_sources_say(snapshot), rollout)
-        if not runs and not drafts:
-            return snapshot
-        taken = self.analyses.taken(key, uid, snapshot.status)
-        return replace(snapshot, runs=runs, taken_runs=taken, drafts=drafts)
 
     def _status(self, rollout: RolloutObject) -> tuple[RolloutStatus, Manifest]:
         """The Rollout's status, read once for each version of the object, because most passes have another cause."""

@@ -80,26 +80,6 @@ class RouteRead(Struct, frozen=True, kw_only=True):
     host: ServiceObject | None = None
 
 
-class _SplitRead(Struct, frozen=True):
-    """What a provider has read of a route: the split, or None and the problem."""
-
-    provider: Provider
-    objects: Objects
-    place: Place
-    context: Context
-    read: tuple[Split | None, str]
-
-    def is_of(self, provider: Provider, objects: Objects, place: Place, context: Context) -> bool:
-        """Whether it was read of the very same objects, in the same roles."""
-        return (
-            self.provider is provider
-            and self.objects.user is objects.user
-            and self.objects.owned is objects.owned
-            and self.place == place
-            and self.context == context
-        )
-
-
 @dataclass(slots=True)
 class RouteReader:
     """Reads routes from the store if they are watched, otherwise from the inbox.
@@ -119,7 +99,9 @@ class RouteReader:
     classes: GatewayClasses | None = None
     settle_times: SettleTimes = field(default_factory=dict)
     _decoded: OrderedDict[str, tuple[RouteObject, Manifest]] = field(default_factory=OrderedDict)
-    _splits: OrderedDict[tuple[str, str, RouteName], _SplitRead] = field(default_factory=OrderedDict)
+    _splits: OrderedDict[
+        tuple[str, str, RouteName], tuple[Provider, Objects, Place, Context, tuple[Split | None, str]]
+    ] = field(default_factory=OrderedDict)
 
     def undecided(self, spec: RolloutSpec) -> bool:
         """Whether it is not known yet if each of the spec's routers has a provider."""
@@ -338,13 +320,16 @@ class RouteReader:
     def _split(self, provider: Provider, objects: Objects, place: Place, context: Context) -> tuple[Split | None, str]:
         """What the provider reads. Read once for each version of the objects, because most passes have another cause."""
         at = (context.namespace, context.rollout, place.route)
-        known = self._splits.get(at)
-        if known is None or not known.is_of(provider, objects, place, context):
-            read = _split(provider, objects, place, context)
-            known = self._splits[at] = _SplitRead(provider, objects, place, context, read)
-            if len(self._splits) > READ_MAX:
-                self._splits.popitem(last=False)
-        return known.read
+        if (known := self._splits.get(at)) is not None:
+            by, of, *where, read = known
+            same_objects = of.user is objects.user and of.owned is objects.owned
+            if by is provider and same_objects and where == [place, context]:
+                return read
+        read = _split(provider, objects, place, context)
+        self._splits[at] = provider, objects, place, context, read
+        if len(self._splits) > READ_MAX:
+            self._splits.popitem(last=False)
+        return read
 
     def _features(
         self, found: frozenset[Feature], target: Target, gateways: tuple[str, ...]

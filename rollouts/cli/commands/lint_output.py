@@ -17,7 +17,6 @@ from rich.console import Console
 
 from rollouts.cli.commands.version import own_version
 from rollouts.cli.exits import Exit
-from rollouts.cli.kubernetes.yaml_text import read_text
 from rollouts.cli.terminal.listing import print_line
 from rollouts.cli.terminal.options import fail, note, read_file, result_of
 from rollouts.cli.terminal.text import plain
@@ -162,6 +161,8 @@ def _files_in(paths: Iterable[str]) -> tuple[list[str], list[str]]:
 
 def _patches_of(kustomization: Path) -> Iterator[Path]:
     """The files that a kustomization merges into its objects. What cannot be read is told where the file is checked."""
+    from rollouts.cli.kubernetes.yaml_text import read_text  # noqa: PLC0415 - most commands read no files
+
     try:
         found = read_text(kustomization.read_text(encoding="utf-8"))
     except (OSError, ValueError):

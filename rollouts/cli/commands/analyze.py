@@ -126,6 +126,7 @@ def run_spec_of(
 class InCluster(Struct, frozen=True):
     """A Rollout as a run that began long ago, so that no measurement waits for a new sample, and what measures it."""
 
+    of: Updated
     run: MeasuredRun
     sources: Mapping[str, MeasurementSource]
 
@@ -304,7 +305,6 @@ async def analyze(
     *,
     console: Console,
     output_json: bool,
-    of: Updated | None = None,
     cluster: InCluster | None = None,
 ) -> Exit:
     """Measures templates, one after the other, and prints what was found.
@@ -319,7 +319,7 @@ async def analyze(
     async with contextlib.aclosing(asker):
         for name in names:
             try:
-                spec = run_spec_of(name, templates, asked.arguments, of)
+                spec = run_spec_of(name, templates, asked.arguments, None if cluster is None else cluster.of)
             except SpecInvalid as invalid:
                 wrong = True
                 for problem in invalid.problems:
@@ -348,10 +348,9 @@ async def analyze_in_cluster(
     Raises: what `Client` raises; ApiNotFound when there is no such Rollout.
     """
     async with open_session(options) as session:
-        of = await updated(session, rollout) if rollout else None
+        cluster = in_cluster(session, rollout, await updated(session, rollout)) if rollout else None
         templates = await gathered(session, names, files)
-        cluster = None if rollout is None or of is None else in_cluster(session, rollout, of)
-        return await analyze(templates, names, asked, console=console, output_json=output_json, of=of, cluster=cluster)
+        return await analyze(templates, names, asked, console=console, output_json=output_json, cluster=cluster)
 
 
 def in_cluster(session: Session, rollout: str, of: Updated) -> InCluster:
@@ -360,7 +359,7 @@ def in_cluster(session: Session, rollout: str, of: Updated) -> InCluster:
         namespace=session.namespace, name="", uid="", rollout=rollout, revision=of.latest or "", started_at_s=0.0
     )
     metrics = ClusterMetrics(session.client, session.clock)
-    return InCluster(run, cluster_sources(metrics, client=session.client, bounded=Here(), clock=session.clock))
+    return InCluster(of, run, cluster_sources(metrics, client=session.client, bounded=Here(), clock=session.clock))
 
 
 async def updated(session: Session, rollout: str) -> Updated:

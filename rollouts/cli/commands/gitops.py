@@ -76,8 +76,8 @@ def ignored_in(rollouts: Iterable[Manifest], providers: Mapping[str, Provider]) 
         if not is_a(manifest, ROLLOUT):
             continue
         namespace = (manifest.get("metadata") or {}).get("namespace") or ""
-        for each in _ignored_of(parse_spec(manifest["spec"]), providers, namespace):
-            found.setdefault((each.kind, each.namespace, each.name), each)
+        for thing in _ignored_of(parse_spec(manifest["spec"]), providers, namespace):
+            found.setdefault((thing.kind, thing.namespace, thing.name), thing)
     return tuple(found.values())
 
 
@@ -87,21 +87,23 @@ def gitops_text(ignored: tuple[Ignored, ...], tools: Iterable[Tool]) -> str:
     for tool in tools:
         match tool:
             case Tool.ARGO_CD:
-                rules = [{**_names(each, group=True), "jqPathExpressions": list(each.jq)} for each in ignored]
+                rules = [{**_names(thing, group=True), "jqPathExpressions": list(thing.jq)} for thing in ignored]
                 options = {"syncOptions": ["RespectIgnoreDifferences=true"]}
                 spec = {"syncPolicy": options, "ignoreDifferences": rules}
                 documents.append(("Argo CD: into the Application that holds these objects.", {"spec": spec}))
             case Tool.FLUX:
                 flux = [
-                    {"target": {name: f"^{text}$" for name, text in _names(each).items()}, "paths": list(each.pointers)}
-                    for each in ignored
+                    {
+                        "target": {name: f"^{text}$" for name, text in _names(thing).items()},
+                        "paths": list(thing.pointers),
+                    }
+                    for thing in ignored
                 ]
                 into = "Flux: into the Kustomization (Flux 2.9 or later) that holds these objects."
                 documents.append((into, {"spec": {"ignore": flux}}))
                 drift = {"driftDetection": {"mode": "enabled", "ignore": flux}}
-                documents.append(
-                    ("Flux: or into the HelmRelease that holds them, if it looks for drift.", {"spec": drift})
-                )
+                into = "Flux: or into the HelmRelease that holds them, if it looks for drift."
+                documents.append((into, {"spec": drift}))
     return "---\n".join(f"# {comment}\n{yaml_text(document)}" for comment, document in documents)
 
 
@@ -144,7 +146,7 @@ def _declared_fields(provider: Declared) -> Fields | None:
     return Fields((f".spec{path}.{provider.weight}",), (steps[0].removesuffix("[]"),))
 
 
-def _names(each: Ignored, *, group: bool = False) -> dict[str, str]:
-    names = {"group": each.kind.group} if group or each.kind.group else {}
-    names |= {"kind": each.kind.kind, "name": each.name}
-    return names | ({"namespace": each.namespace} if each.namespace else {})
+def _names(thing: Ignored, *, group: bool = False) -> dict[str, str]:
+    names = {"group": thing.kind.group} if group or thing.kind.group else {}
+    names |= {"kind": thing.kind.kind, "name": thing.name}
+    return names | ({"namespace": thing.namespace} if thing.namespace else {})

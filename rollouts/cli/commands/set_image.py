@@ -68,7 +68,7 @@ async def set_image(
         if not found:
             print_line(console, f"{name}: has these images already")
             return Exit.OK
-        patch = [operation for each in found for operation in each.operations()]
+        patch = [operation for change in found for operation in change.operations()]
         await session.client.patch(ROLLOUT, session.namespace, name, patch, JSON_PATCH, field_manager=FIELD_MANAGER)
     arrow = marks_for(ascii_only=console.options.ascii_only).arrow
     paused = paused_words(RolloutObjects(rollout=rollout))
@@ -81,16 +81,16 @@ async def set_image(
 def changes_of(rollout: Manifest, images: Mapping[str, str]) -> tuple[ImageChange, ...] | str:
     """What has to change; a text says which container there is not."""
     pod = rollout["spec"]["template"]["spec"]
-    there = [(part, index, each) for part in _LISTS for index, each in enumerate(pod.get(part) or ())]
-    names = [each["name"] for _, _, each in there]
+    containers = [(part, index, container) for part in _LISTS for index, container in enumerate(pod.get(part) or ())]
+    names = [container["name"] for _, _, container in containers]
     if missing := [name for name in images if name not in (EVERY, *names)]:
         return f"there is no container {missing[0]}; the containers are {', '.join(names)}"
     found = []
-    for part, index, each in there:
-        wanted = images.get(each["name"], images.get(EVERY, "") if part == "containers" else "")
-        if wanted and wanted != each.get("image"):
-            path = f"/spec/template/spec/{part}/{index}"
-            found.append(ImageChange(path, each["name"], each.get("image", ""), wanted))
+    for part, index, container in containers:
+        name, before = container["name"], container.get("image", "")
+        wanted = images.get(name, images.get(EVERY, "") if part == "containers" else "")
+        if wanted and wanted != before:
+            found.append(ImageChange(f"/spec/template/spec/{part}/{index}", name, before, wanted))
     return tuple(found)
 
 

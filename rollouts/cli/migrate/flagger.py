@@ -64,13 +64,15 @@ def migrate_canary(
         migration.note(Told.LEFT_OUT, canary, "spec.targetRef", f"{what}: {only}")
         return None
     apex = str(mapping(spec.get("service")).get("name") or name_of(deployment))
-    strategy = _strategy(canary, spec, apex, migration, templates)
-    rollout = rollout_of(deployment, migration, strategy=strategy)
+    analysis = mapping(spec.get("analysis") or spec.get("canaryAnalysis"))
+    taken_over = _CanaryMigration(
+        canary=canary, spec=spec, analysis=analysis, apex=apex, migration=migration, templates=templates
+    )
+    rollout = rollout_of(deployment, migration, strategy=taken_over.strategy())
     if spec.get("progressDeadlineSeconds") is not None:
         rollout["spec"]["progressDeadlineSeconds"] = spec["progressDeadlineSeconds"]
-    migration.objects += [*_services(spec, apex, rollout), rollout]
+    migration.objects += [*taken_over.services(rollout), rollout]
     leaves(deployment, migration)
-    analysis = mapping(spec.get("analysis") or spec.get("canaryAnalysis"))
     for number, hook in entries(analysis.get("webhooks")):
         path, kind = f"spec.analysis.webhooks[{number}]", str(hook.get("type", "rollout"))
         if kind in _CONFIRMS:
@@ -87,165 +89,165 @@ def migrate_canary(
     return name_of(rollout)
 
 
-def _strategy(
-    canary: Manifest, spec: Mapping[str, Any], apex: str, migration: Migration, templates: Mapping[str, Manifest]
-) -> Manifest:
-    analysis = mapping(spec.get("analysis") or spec.get("canaryAnalysis"))
-    router = _router(canary, spec, migration)
-    metrics = _Judging(canary=canary, analysis=analysis, router=router, migration=migration, templates=templates)
-    judged = metrics.analysis_of()
-    interval = str(analysis.get("interval") or _USUAL_INTERVAL)
-    if router is None or (analysis.get("iterations") and not analysis.get("match")):
-        blue_green: Manifest = {"activeService": apex, "previewService": f"{apex}-canary"}
-        if judged:
-            blue_green["prePromotionAnalysis"] = judged
-        else:
-            blue_green["autoPromotionSeconds"] = round(
-                (go_duration_s(interval) or 60.0) * whole(analysis.get("iterations"), 1)
-            )
-        return {"blueGreen": blue_green}
-    strategy: Manifest = {
-        "stableService": apex,
-        "canaryService": f"{apex}-canary",
-        "trafficRouting": {router: _routes(canary, spec, router, apex, migration)},
-        "steps": [],
-    }
-    if spec.get("skipAnalysis"):
-        migration.note(Told.CHANGED, canary, "spec.skipAnalysis", "no steps and no analysis")
-        return {"canary": strategy}
-    if judged:
-        strategy["analysis"] = {**judged, "startingStep": 1}
-    if analysis.get("match"):
-        strategy["trafficRouting"]["managedRoutes"] = [{"name": f"{apex}-chosen"}]
-        strategy["steps"] = _chosen(canary, analysis, interval, apex, migration)
-    else:
-        strategy["steps"] = _weight_steps(analysis, interval)
-    return {"canary": strategy}
-
-
-def _router(canary: Manifest, spec: Mapping[str, Any], migration: Migration) -> str | None:
-    provider = str(spec.get("provider") or "")
-    word = provider.partition(":")[0]
-    if not provider:
-        said = "a flag of Flagger said it; a blue-green came out: write trafficRouting if weights are to move"
-        migration.note(Told.TO_DO, canary, "spec.provider", said)
-        return None
-    if word == "kubernetes":
-        return None
-    if word not in _ROUTERS:
-        why = f"no router here does what {provider} did (docs/traffic-routers.md)"
-        migration.note(Told.LEFT_OUT, canary, "spec.provider", why)
-        return None
-    return _ROUTERS[word]
-
-
-def _routes(canary: Manifest, spec: Mapping[str, Any], router: str, apex: str, migration: Migration) -> Manifest:
-    """The route's name; Flagger made the route itself, so somebody has to bring it along now."""
-    made = f"Flagger made the route {apex}; put it into Git, with the backends {apex} and {apex}-canary (docs/traffic-routers.md)"
-    migration.note(Told.TO_DO, canary, "spec.service", made)
-    ingress = str(mapping(spec.get("ingressRef")).get("name") or apex)
-    by_router: dict[str, Manifest] = {
-        "gatewayAPI": {"httpRoutes": [{"name": apex}]},
-        "istio": {"virtualService": {"name": apex}},
-        "nginx": {"stableIngress": ingress},
-        "contour": {"httpProxies": [{"name": apex}]},
-        "traefik": {"weightedTraefikServiceName": apex},
-        "apisix": {"route": {"name": str(mapping(spec.get("routeRef")).get("name") or apex)}},
-        "gloo": {"routeTables": [{"name": apex}]},
-        "skipper": {"ingress": ingress},
-    }
-    return by_router[router]
-
-
-def _weight_steps(analysis: Mapping[str, Any], interval: str) -> list[Manifest]:
-    given = analysis.get("stepWeights")
-    step, most = whole(analysis.get("stepWeight"), 0), whole(analysis.get("maxWeight"), 100)
-    weights: Sequence[int] = range(step, most + 1, step) if step > 0 else [most]
-    if isinstance(given, list):
-        weights = [whole(weight, 0) for weight in given]
-    return [step for weight in weights for step in ({"setWeight": weight}, _pause(interval))]
-
-
-def _chosen(
-    canary: Manifest, analysis: Mapping[str, Any], interval: str, apex: str, migration: Migration
-) -> list[Manifest]:
-    """Steps by which the requests that match reach the canary, and no others."""
-    headers: list[Manifest] = []
-    for number, match in entries(analysis.get("match")):
-        for name, value in mapping(match.get("headers")).items():
-            kinds = {key: text for key, text in mapping(value).items() if key in ("exact", "prefix", "regex")}
-            if kinds:
-                headers.append({"headerName": name, "headerValue": kinds})
-        if set(match) - {"headers"}:
-            others = ", ".join(sorted(set(match) - {"headers"}))
-            path = f"spec.analysis.match[{number}]"
-            migration.note(Told.LEFT_OUT, canary, path, f"{others}: see docs/traffic-chosen-requests.md")
-    if len(headers) > 1:
-        why = "any of these was enough; here all of them have to match, so take those that you need"
-        migration.note(Told.TO_DO, canary, "spec.analysis.match", why)
-    lasting = (go_duration_s(interval) or 60.0) * whole(analysis.get("iterations"), 1)
-    route = {"setHeaderRoute": {"name": f"{apex}-chosen", "match": headers}}
-    return [{"setCanaryScale": {"weight": 100}}, *([route] if headers else []), _pause(f"{lasting:g}s")]
-
-
 def _pause(duration: str) -> Manifest:
     return {"pause": {"duration": duration}}
 
 
-def _services(spec: Mapping[str, Any], apex: str, rollout: Manifest) -> list[Manifest]:
-    service = mapping(spec.get("service"))
-    port: Manifest = {"port": service.get("port", 80)}
-    named = {"name": service.get("portName"), "targetPort": service.get("targetPort")}
-    port |= {key: value for key, value in named.items() if value is not None}
-    if service.get("appProtocol"):
-        port["appProtocol"] = service["appProtocol"]
-    selector = mapping(mapping(rollout["spec"].get("selector")).get("matchLabels"))
-    namespace = {key: value for key, value in rollout["metadata"].items() if key == "namespace"}
-    return [
-        {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": {"name": name, **namespace},
-            "spec": {"selector": dict(selector), "ports": [port]},
-        }
-        for name in (apex, f"{apex}-canary")
-    ]
-
-
 @dataclass(kw_only=True)
-class _Judging:
-    """The metrics of one Canary, with our router and the MetricTemplates of the same files, by name."""
+class _CanaryMigration:
+    """One Canary on its way, whose clients know the Service `apex`, with the MetricTemplates of the same files, by name."""
 
     canary: Manifest
+    spec: Mapping[str, Any]
     analysis: Mapping[str, Any]
-    router: str | None
+    apex: str
     migration: Migration
     templates: Mapping[str, Manifest]
     _named: list[Manifest] = field(default_factory=list)
     _arguments: list[Manifest] = field(default_factory=list)
 
-    def analysis_of(self) -> Manifest | None:
-        """The analysis by which they decide."""
+    @property
+    def interval(self) -> str:
+        """Between two steps, and two measurements."""
+        return str(self.analysis.get("interval") or _USUAL_INTERVAL)
+
+    @property
+    def _lasting_s(self) -> float:
+        return (go_duration_s(self.interval) or 60.0) * whole(self.analysis.get("iterations"), 1)
+
+    def _note(self, told: Told, path: str, message: str) -> None:
+        self.migration.note(told, self.canary, path, message)
+
+    def strategy(self) -> Manifest:
+        """The strategy; templates of analyses come out beside it."""
+        apex, analysis, router = self.apex, self.analysis, self._router()
+        judged = self._judged(router)
+        if router is None or (analysis.get("iterations") and not analysis.get("match")):
+            blue_green: Manifest = {"activeService": apex, "previewService": f"{apex}-canary"}
+            if judged:
+                blue_green["prePromotionAnalysis"] = judged
+            else:
+                blue_green["autoPromotionSeconds"] = round(self._lasting_s)
+            return {"blueGreen": blue_green}
+        strategy: Manifest = {
+            "stableService": apex,
+            "canaryService": f"{apex}-canary",
+            "trafficRouting": {router: self._routes(router)},
+            "steps": [],
+        }
+        if self.spec.get("skipAnalysis"):
+            self._note(Told.CHANGED, "spec.skipAnalysis", "no steps and no analysis")
+            return {"canary": strategy}
+        if judged:
+            strategy["analysis"] = {**judged, "startingStep": 1}
+        if analysis.get("match"):
+            strategy["trafficRouting"]["managedRoutes"] = [{"name": f"{apex}-chosen"}]
+            strategy["steps"] = self._chosen()
+        else:
+            strategy["steps"] = self._weight_steps()
+        return {"canary": strategy}
+
+    def _router(self) -> str | None:
+        provider = str(self.spec.get("provider") or "")
+        word = provider.partition(":")[0]
+        if not provider:
+            said = "a flag of Flagger said it; a blue-green came out: write trafficRouting if weights are to move"
+            self._note(Told.TO_DO, "spec.provider", said)
+            return None
+        if word == "kubernetes":
+            return None
+        if word not in _ROUTERS:
+            why = f"no router here does what {provider} did (docs/traffic-routers.md)"
+            self._note(Told.LEFT_OUT, "spec.provider", why)
+            return None
+        return _ROUTERS[word]
+
+    def _routes(self, router: str) -> Manifest:
+        """The route's name; Flagger made the route itself, so somebody has to bring it along now."""
+        apex = self.apex
+        how = f"put it into Git, with the backends {apex} and {apex}-canary (docs/traffic-routers.md)"
+        self._note(Told.TO_DO, "spec.service", f"Flagger made the route {apex}; {how}")
+        ingress = str(mapping(self.spec.get("ingressRef")).get("name") or apex)
+        by_router: dict[str, Manifest] = {
+            "gatewayAPI": {"httpRoutes": [{"name": apex}]},
+            "istio": {"virtualService": {"name": apex}},
+            "nginx": {"stableIngress": ingress},
+            "contour": {"httpProxies": [{"name": apex}]},
+            "traefik": {"weightedTraefikServiceName": apex},
+            "apisix": {"route": {"name": str(mapping(self.spec.get("routeRef")).get("name") or apex)}},
+            "gloo": {"routeTables": [{"name": apex}]},
+            "skipper": {"ingress": ingress},
+        }
+        return by_router[router]
+
+    def _weight_steps(self) -> list[Manifest]:
+        given = self.analysis.get("stepWeights")
+        step, most = whole(self.analysis.get("stepWeight"), 0), whole(self.analysis.get("maxWeight"), 100)
+        weights: Sequence[int] = range(step, most + 1, step) if step > 0 else [most]
+        if isinstance(given, list):
+            weights = [whole(weight, 0) for weight in given]
+        return [step for weight in weights for step in ({"setWeight": weight}, _pause(self.interval))]
+
+    def _chosen(self) -> list[Manifest]:
+        """Steps by which the requests that match reach the canary, and no others."""
+        headers: list[Manifest] = []
+        for number, match in entries(self.analysis.get("match")):
+            for name, value in mapping(match.get("headers")).items():
+                kinds = {key: text for key, text in mapping(value).items() if key in ("exact", "prefix", "regex")}
+                if kinds:
+                    headers.append({"headerName": name, "headerValue": kinds})
+            if set(match) - {"headers"}:
+                others = ", ".join(sorted(set(match) - {"headers"}))
+                path = f"spec.analysis.match[{number}]"
+                self._note(Told.LEFT_OUT, path, f"{others}: see docs/traffic-chosen-requests.md")
+        if len(headers) > 1:
+            why = "any of these was enough; here all of them have to match, so take those that you need"
+            self._note(Told.TO_DO, "spec.analysis.match", why)
+        route = {"setHeaderRoute": {"name": f"{self.apex}-chosen", "match": headers}}
+        return [{"setCanaryScale": {"weight": 100}}, *([route] if headers else []), _pause(f"{self._lasting_s:g}s")]
+
+    def services(self, rollout: Manifest) -> list[Manifest]:
+        """Those of clients and of the canary."""
+        service = mapping(self.spec.get("service"))
+        port: Manifest = {"port": service.get("port", 80)}
+        named = {"name": service.get("portName"), "targetPort": service.get("targetPort")}
+        port |= {key: value for key, value in named.items() if value is not None}
+        if service.get("appProtocol"):
+            port["appProtocol"] = service["appProtocol"]
+        selector = mapping(mapping(rollout["spec"].get("selector")).get("matchLabels"))
+        namespace = {key: value for key, value in rollout["metadata"].items() if key == "namespace"}
+        return [
+            {
+                "apiVersion": "v1",
+                "kind": "Service",
+                "metadata": {"name": name, **namespace},
+                "spec": {"selector": dict(selector), "ports": [port]},
+            }
+            for name in (self.apex, f"{self.apex}-canary")
+        ]
+
+    def _judged(self, router: str | None) -> Manifest | None:
         for number, metric in entries(self.analysis.get("metrics")):
             path = f"spec.analysis.metrics[{number}]"
             if metric.get("templateRef"):
                 self._by_template(path, metric)
             elif metric.get("name") in _BUILT_IN:
-                self._built_in(path, metric)
+                self._built_in(path, metric, router)
             else:
-                self._left_out(path, "a query without a template: write an AnalysisTemplate (docs/analysis.md)")
+                self._note(
+                    Told.LEFT_OUT, path, "a query without a template: write an AnalysisTemplate (docs/analysis.md)"
+                )
         if not self._named:
             return None
         return {"templates": self._named, **({"args": self._arguments} if self._arguments else {})}
 
-    def _left_out(self, path: str, why: str) -> None:
-        self.migration.note(Told.LEFT_OUT, self.canary, path, why)
-
-    def _built_in(self, path: str, metric: Mapping[str, Any]) -> None:
+    def _built_in(self, path: str, metric: Mapping[str, Any], router: str | None) -> None:
         name = str(metric["name"])
-        product = _OF_THE_CHART.get(self.router or "")
+        product = _OF_THE_CHART.get(router or "")
         if product is None:
-            self._left_out(path, f"{name}: the chart has no template for this router (docs/analysis-templates.md)")
+            self._note(
+                Told.LEFT_OUT, path, f"{name}: the chart has no template for this router (docs/analysis-templates.md)"
+            )
             return
         template = f"rollouts-{_BUILT_IN[name]}-{product}"
         self._named.append({"templateName": template, "clusterScope": True})
@@ -255,13 +257,13 @@ class _Judging:
             self._arguments.append({"name": "min-success-rate", "value": f"{float(least) / 100:g}"})
         if name == "request-duration" and most is not None:
             self._arguments.append({"name": "max-latency-ms", "value": f"{most}"})
-        self.migration.note(Told.CHANGED, self.canary, path, f"ClusterAnalysisTemplate {template} of the chart")
+        self._note(Told.CHANGED, path, f"ClusterAnalysisTemplate {template} of the chart")
 
     def _by_template(self, path: str, metric: Mapping[str, Any]) -> None:
         reference = str(mapping(metric["templateRef"]).get("name"))
         template = self.templates.get(reference)
         if template is None:
-            self._left_out(path, f"MetricTemplate {reference}: give its file too")
+            self._note(Told.LEFT_OUT, path, f"MetricTemplate {reference}: give its file too")
             return
         spec = mapping(template.get("spec"))
         provider = mapping(spec.get("provider"))
@@ -280,8 +282,8 @@ class _Judging:
     def _template(
         self, metric: Mapping[str, Any], template: Manifest, provider: Mapping[str, Any], query: str
     ) -> Manifest:
-        interval = str(metric.get("interval") or self.analysis.get("interval") or _USUAL_INTERVAL)
-        target = str(mapping(mapping(self.canary.get("spec")).get("targetRef")).get("name", ""))
+        interval = str(metric.get("interval") or self.interval)
+        target = str(mapping(self.spec.get("targetRef")).get("name", ""))
         values = {
             "namespace": str(mapping(self.canary.get("metadata")).get("namespace", "default")),
             "name": name_of(self.canary),

@@ -64,11 +64,7 @@ class Problems:
         self._unreadable: list[str] = []
 
     def add(self, path: str, message: str, *, may_come: bool = False) -> None:
-        """Adds a problem at `path`.
-
-        Args:
-            may_come: see `SpecProblem`.
-        """
+        """Adds a problem at `path`."""
         self._found[SpecProblem(path, message, may_come)] = None
 
     def add_missing(self, path: str, message: str) -> None:

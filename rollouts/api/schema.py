@@ -15,7 +15,6 @@ from typing import Any
 
 from rollouts.api.status.analysis_run import run_status_schema
 from rollouts.api.status.wire import status_schema
-from rollouts.api.template_schema import pod_template_schema
 from rollouts.api.v1alpha1.analysis_template import AnalysisRunSpecWire, AnalysisTemplateSpec
 from rollouts.api.v1alpha1.metric_provider import MetricProviderSpec, MetricProviderStatus
 from rollouts.api.v1alpha1.rollout import RolloutSpecWire
@@ -31,6 +30,8 @@ from rollouts.objects import (
     Kind,
     Manifest,
 )
+
+_OPEN = {"x-kubernetes-preserve-unknown-fields": True}
 
 _DROPPED = frozenset({"title", "additionalProperties", "default"})
 _PLAIN_KEY = re.compile(
@@ -275,6 +276,56 @@ def _lines(value: Any, indent: str = "") -> list[str]:
             return lines
         case _:
             return [f"{indent}{json.dumps(value, ensure_ascii=False)}"]
+
+
+def _map_by(*keys: str, items: Manifest, required: tuple[str, ...] = (), maximum: int = 256) -> Manifest:
+    properties = {key: {"type": "string", "maxLength": 4096} for key in keys} | items
+    return {
+        "type": "array",
+        "maxItems": maximum,
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": list(keys),
+        "items": {"type": "object", "required": [*keys, *required], "properties": properties} | _OPEN,
+    }
+
+
+def pod_template_schema(description: str) -> Manifest:
+    """Structural schema of `spec.template`: every field is kept, and the lists that several appliers may share are maps.
+
+    It has no `default`: a default that a later version of the CRD adds would appear in stored templates, change their hash and
+    roll out everybody's workload again. So `ports` have no schema: as a map by containerPort and protocol they would need a
+    default for protocol.
+    """
+    text_map = {"type": "object", "additionalProperties": {"type": "string"}}
+    container = {
+        "image": {"type": "string"},
+        "env": _map_by("name", items={"value": {"type": "string"}}, maximum=1024),
+        "volumeMounts": _map_by("mountPath", items={}),
+    }
+    containers = _map_by("name", items=container)
+    return {
+        "description": description,
+        "type": "object",
+        "required": ["spec"],
+        "properties": {
+            "metadata": {
+                "type": "object",
+                "properties": {"labels": dict(text_map), "annotations": dict(text_map)},
+            }
+            | _OPEN,
+            "spec": {
+                "type": "object",
+                "required": ["containers"],
+                "properties": {
+                    "containers": {**containers, "minItems": 1},
+                    "initContainers": containers,
+                    "volumes": _map_by("name", items={}),
+                    "imagePullSecrets": _map_by("name", items={}),
+                },
+            }
+            | _OPEN,
+        },
+    } | _OPEN
 
 
 def main(arguments: list[str] | None = None) -> int:

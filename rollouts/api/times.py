@@ -50,20 +50,6 @@ def format_time(at_s: float) -> str:
 
     A time outside of the years 1 to 9999, which an edited status may contain, is written as the nearest time in these years.
     """
-    moment = _moment(at_s)
-    return moment.isoformat(timespec="microseconds" if moment.microsecond else "seconds").replace("+00:00", "Z")
-
-
-def time_or_none(at_s: float | None) -> str | None:
-    """`format_time` of a time that there may not be."""
-    return None if at_s is None else format_time(at_s)
-
-
-def format_micro_time(at_s: float) -> str:
-    """RFC 3339 in UTC, always with microseconds, as Kubernetes' MicroTime fields require."""
-    return _moment(at_s).isoformat(timespec="microseconds").replace("+00:00", "Z")
-
-
-def _moment(at_s: float) -> datetime:
     microseconds = min(max(round(at_s * 1_000_000), _FIRST_MICROSECOND), _LAST_MICROSECOND)
-    return _EPOCH + timedelta(microseconds=microseconds)
+    moment = _EPOCH + timedelta(microseconds=microseconds)
+    return moment.isoformat(timespec="microseconds" if moment.microsecond else "seconds").replace("+00:00", "Z")

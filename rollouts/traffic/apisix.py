@@ -27,6 +27,7 @@ _FEATURES = frozenset(Feature) - {Feature.PATH, Feature.METHOD, Feature.MIRROR, 
 @dataclass(frozen=True, slots=True)
 class _ApisixRoute(Dialect):
     backends: ClassVar[str] = "backends"
+    service_name: ClassVar[str] = "serviceName"
     weight_absent: ClassVar[int] = 100
     weight_alone: ClassVar[int] = 100
     weight_most: ClassVar[int] = 2**31 - 1
@@ -37,10 +38,7 @@ class _ApisixRoute(Dialect):
     def side(self, backend: Manifest) -> Side | None:
         if self.target.namespace != self.context.namespace:
             return None
-        return self.side_of(backend.get("serviceName"))
-
-    def beside(self, stable: Manifest) -> Manifest:
-        return {**self._weighted(stable, None), "serviceName": self.context.canary_service}
+        return self.side_of(backend.get(self.service_name))
 
     def has_others(self, rule: Manifest) -> bool:
         upstreams = rule.get("upstreams") or ()

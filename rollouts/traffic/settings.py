@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from rollouts.core.model.grammar import is_object_name
-from rollouts.errors import SpecInvalid, SpecProblem
+from rollouts.errors import ExpressionInvalid, SpecInvalid, SpecProblem
+from rollouts.expressions import Expression, Result, compiled
 
 _NUMBER_MOST = 2**31 - 1
 
@@ -31,14 +32,10 @@ class SettingsReader:
 
     def text(self, field: str, *, default: str = "", needed: bool = False) -> str:
         """A string."""
-        found = self._take(field)
-        if isinstance(found, str) and found:
-            return found
-        if found is not None:
-            self.refuse(field, "must be a string that is not empty")
-        elif needed:
-            self.refuse(field, "is required")
-        return default
+        found = self._checked(
+            field, lambda value: isinstance(value, str) and value, "a string that is not empty", needed
+        )
+        return default if found is None else str(found)
 
     def object_name(self, field: str, *, default: str = "", needed: bool = False) -> str:
         """A string that is a valid name of an object or of a namespace."""
@@ -58,42 +55,31 @@ class SettingsReader:
         self, field: str, *, default: int = 0, needed: bool = False, least: int = 0, most: int = _NUMBER_MOST
     ) -> int:
         """A whole number from `least` to `most`."""
-        found = self._take(field)
-        if isinstance(found, int) and not isinstance(found, bool) and least <= found <= most:
-            return found
-        if found is not None:
-            to = " or more" if most == _NUMBER_MOST else f" to {most}"
-            self.refuse(field, f"must be a whole number, {least}{to}")
-        elif needed:
-            self.refuse(field, "is required")
-        return default
+        found = self._checked(
+            field,
+            lambda value: isinstance(value, int) and not isinstance(value, bool) and least <= value <= most,
+            f"a whole number, {least}{' or more' if most == _NUMBER_MOST else f' to {most}'}",
+            needed,
+        )
+        return default if found is None else int(found)
 
     def flag(self, field: str) -> bool:
         """true or false; false when left out."""
-        found = self._take(field)
-        if found is not None and not isinstance(found, bool):
-            self.refuse(field, "must be true or false")
-        return found is True
+        return self._checked(field, lambda value: isinstance(value, bool), "true or false") is True
 
     def texts(self, field: str) -> tuple[str, ...]:
         """A list of strings."""
-        found = self._take(field)
-        if found is None:
-            return ()
-        if not isinstance(found, list | tuple) or not all(isinstance(each, str) and each for each in found):
-            self.refuse(field, "must be a list of strings")
-            return ()
-        return tuple(found)
+        found = self._checked(field, _are_texts, "a list of strings")
+        return tuple(found or ())
 
     def text_map(self, field: str) -> Mapping[str, str]:
         """An object whose values are strings."""
-        found = self._take(field)
-        if found is None:
-            return {}
-        if not isinstance(found, Mapping) or not all(isinstance(each, str) for each in found.values()):
-            self.refuse(field, "must be an object whose values are strings")
-            return {}
-        return dict(found)
+        found = self._checked(
+            field,
+            lambda value: isinstance(value, Mapping) and all(isinstance(each, str) for each in value.values()),
+            "an object whose values are strings",
+        )
+        return dict(found or {})
 
     def value(self, field: str) -> Mapping[str, Any]:
         """A required object, as it is."""
@@ -117,16 +103,19 @@ class SettingsReader:
 
     def parts(self, field: str) -> tuple[SettingsReader, ...]:
         """Readers of a list of objects."""
-        found = self._take(field)
-        if found is None:
-            return ()
-        if not isinstance(found, list | tuple):
-            self.refuse(field, "must be a list")
-            return ()
+        found = self._checked(field, lambda value: isinstance(value, list | tuple), "a list")
         return tuple(
             SettingsReader(each, path=f"{self._place(field)}[{at}]", problems=self.problems)
-            for at, each in enumerate(found)
+            for at, each in enumerate(found or ())
         )
+
+    def compiled(self, field: str, source: str, *, variables: tuple[str, ...], result: Result) -> Expression | None:
+        """The expression that a field has, or something in it; None for one that cannot be compiled."""
+        try:
+            return compiled(source, variables=variables, result=result)
+        except ExpressionInvalid as error:
+            self.refuse(field, str(error))
+            return None
 
     def done(self) -> None:
         """Notes every field that was not read. Raises: SpecInvalid, in the outermost object, when a problem was noted."""
@@ -140,9 +129,23 @@ class SettingsReader:
         if not is_object_name(name):
             self.refuse(field, f"{name[:40]!r} is not a valid object name (RFC 1123: lower case, digits, '-' and '.')")
 
+    def _checked(self, field: str, holds: Callable[[Any], Any], what: str, needed: bool = False) -> Any:
+        """The value of a field; None when it is left out, or is not what it must be."""
+        found = self._take(field)
+        if found is not None and not holds(found):
+            self.refuse(field, f"must be {what}")
+            return None
+        if found is None and needed:
+            self.refuse(field, "is required")
+        return found
+
     def _take(self, field: str) -> Any:
         self._read.add(field)
         return self._value.get(field)
 
     def _place(self, field: str) -> str:
         return f"{self.path}.{field}" if self.path and field else self.path or field
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(each, str) and each for each in value)

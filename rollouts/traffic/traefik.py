@@ -37,9 +37,6 @@ class _Weighted(Dialect):
             return None
         return self.side_of(backend.get("name"))
 
-    def beside(self, stable: Manifest) -> Manifest:
-        return {**self._weighted(stable, None), "name": self.context.canary_service}
-
 
 class _Traefik(Rules):
     name = "traefik"

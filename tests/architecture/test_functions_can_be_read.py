@@ -13,7 +13,7 @@ from tests.architecture.tracked import ROOT, tracked
 COMPLEXITY_MAX = 15
 """Cognitive complexity, which counts nested conditions more than cases beside each other. Source: SonarSource's paper of 2017."""
 STILL_ABOVE = {
-    "api": 11, "bounded": 1, "cli": 28, "cluster": 4, "controller": 4, "core": 6, "manifests": 2, "metrics": 7, "probes": 6,
+    "api": 10, "bounded": 1, "cli": 28, "cluster": 4, "controller": 4, "core": 6, "manifests": 2, "metrics": 7, "probes": 6,
     "sim": 17, "traffic": 4,
 }  # fmt: skip
 """Functions above it, by room. No room gets more of them."""

@@ -14,11 +14,7 @@ _PATH = "spec.autoscaling"
 
 
 def check_autoscaling(wire: Autoscaling | None, template: Mapping[str, Any] | None, problems: Problems) -> None:
-    """Adds every rule that `spec.autoscaling` breaks.
-
-    Args:
-        template: the pod template, as its author wrote it; None without one.
-    """
+    """Adds every rule that `spec.autoscaling` breaks."""
     if wire is None:
         return
     if wire.settled is None and wire.min_headroom_percent is None and wire.container_resource is None:

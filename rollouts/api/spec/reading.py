@@ -33,12 +33,7 @@ _RENAMED: Mapping[tuple[type, str], str] = {
 
 
 def read_model(model: type[_W], raw: Mapping[str, Any], problems: Problems, *, root: str) -> _W:
-    """The object, typed. What a type does not allow becomes a problem and is left out, so that the rest is checked too.
-
-    Args:
-        raw: is not changed.
-        root: where the object stands, such as `spec`.
-    """
+    """The object, typed. What a type does not allow becomes a problem and is left out, so that the rest is checked too."""
     kept: Any = raw
     for levels in range(1, 12):
         try:
@@ -60,11 +55,7 @@ def read_model(model: type[_W], raw: Mapping[str, Any], problems: Problems, *, r
 
 
 def check_needed(wire: Wire, path: str, problems: Problems, *only: str) -> None:
-    """Adds a problem for each field that is declared as needed and is not given.
-
-    Args:
-        only: these alone, by their names in JSON.
-    """
+    """Adds a problem for each needed field that is not given; `only` names some of them, as in JSON."""
     for attribute, name, missing in needed_fields(type(wire)):
         if (not only or name in only) and getattr(wire, attribute) is None:
             problems.add_missing(f"{path}.{name}", missing)

@@ -359,11 +359,7 @@ def _check_text(field: str, wire: StringMatch, path: str, problems: Problems) ->
 
 
 def _check_name(kind: str, name: str | None, path: str, problems: Problems) -> bool:
-    """Adds what is wrong with a name, and returns whether nothing is.
-
-    Args:
-        kind: the field with the name: `headerName`, `cookieName`, `queryParamName`, or `name` for a route.
-    """
+    """Adds what is wrong with a name, and returns whether nothing is."""
     if name is not None and kind in _TOKENS and not _TOKEN.fullmatch(name):
         problems.add(path, f"{name[:40]!r} {_TOKENS[kind]}")
         return False

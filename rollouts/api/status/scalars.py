@@ -46,11 +46,7 @@ class Codec(Struct, frozen=True):
 
 
 def scalar_codec(of: Any, marks: list[Any]) -> Codec | None:
-    """How a type is written, read and described; None for an object, or a list of objects.
-
-    Args:
-        marks: what its declaration says besides.
-    """
+    """How a type is written, read and described; None for an object, or a list of objects."""
     for mark in marks:
         match mark:
             case Mark() if mark in _BY_MARK:

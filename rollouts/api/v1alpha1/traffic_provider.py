@@ -5,13 +5,10 @@ They say what each field may hold; `traffic/declared/codec.py` checks what the f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
-import pydantic
 from pydantic import Field
 
-from rollouts.api.problems import Problems
 from rollouts.api.v1alpha1.wire import (
     AnyJson,
     CelRule,
@@ -24,7 +21,6 @@ from rollouts.api.v1alpha1.wire import (
     needed,
     optional,
 )
-from rollouts.errors import SpecProblem
 
 PathText: TypeAlias = Annotated[str, Field(min_length=1, max_length=253)]
 CelSource: TypeAlias = Annotated[str, Field(min_length=1, max_length=1024)]
@@ -213,15 +209,3 @@ class TrafficProviderStatus(Wire):
     conditions: list[ProviderCondition] | None = optional(
         "Ready: Rollouts may use it. Stalled: somebody must change the declaration or the cluster."
     )
-
-
-def provider_problems(spec: Mapping[str, Any]) -> tuple[SpecProblem, ...]:
-    """What the types do not allow, each with its path. The API server refuses the same when it gets the object."""
-    problems = Problems()
-    try:
-        TrafficProviderSpec.model_validate(spec)
-    except pydantic.ValidationError as error:
-        for one in error.errors(include_url=False):
-            location = [part for part in one["loc"] if part != "[key]"]
-            problems.add_unreadable(location, one["type"], one["input"], one.get("ctx") or {})
-    return problems.found()

@@ -15,7 +15,8 @@ import structlog
 
 from rollouts.api.problems import Problems
 from rollouts.api.spec.metric_provider import read_metric_provider
-from rollouts.api.v1alpha1.traffic_provider import provider_problems
+from rollouts.api.spec.reading import read_model
+from rollouts.api.v1alpha1.traffic_provider import TrafficProviderSpec
 from rollouts.cluster.client import Client
 from rollouts.cluster.discovery import first_served
 from rollouts.controller.facts.route_kinds import DISCOVERY_DEADLINE_S, missing
@@ -74,7 +75,9 @@ def provider_of(name: str, spec: Mapping[str, Any], fixed: Mapping[str, Provider
 
     Raises: SpecInvalid, with every problem; paths are those of the object.
     """
-    problems = list(provider_problems(spec))
+    of_types = Problems()
+    read_model(TrafficProviderSpec, spec, of_types, root="spec")
+    problems = list(of_types.found())
     if name in fixed:
         why = f"{name} is the name of a provider that comes with the controller; use another name, such as my-{name}"
         problems.insert(0, SpecProblem("metadata.name", why))

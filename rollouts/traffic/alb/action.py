@@ -82,11 +82,6 @@ def service_of(group: Manifest) -> str | None:
     raise Unroutable("its action has a serviceName that is not a text; correct the annotation")
 
 
-def weighted(group: Manifest, weight: int) -> Manifest:
-    """The target group with that weight."""
-    return put(group, "weight", weight)
-
-
 def get(value: Any, name: str, absent: Any) -> Any:
     """A field of an object, whatever the case of its key; `absent` when it is left out or null.
 

@@ -21,7 +21,7 @@ from rollouts.core.model.grammar import KEY_NAME_MOST, is_object_name
 from rollouts.core.model.traffic import RuleSaid
 from rollouts.errors import Unroutable
 from rollouts.objects import Kind, Manifest
-from rollouts.traffic.alb.action import Action, service_of, weighted
+from rollouts.traffic.alb.action import Action, put, service_of
 from rollouts.traffic.alb.rules import USE_ANNOTATION, rules_of
 from rollouts.traffic.codec import Context, Objects, Target
 from rollouts.traffic.rules.annotations import OneAnnotation
@@ -95,7 +95,7 @@ class _Alb(OneAnnotation):
         weights = weights_for(share, users=action.pair(context), most=_WEIGHT_MOST, fixed_total=foreign)
         by_service = {context.stable_service: weights.stable, context.canary_service: weights.canary}
         groups = [
-            weighted(each, by_service[service]) if service in by_service else each
+            put(each, "weight", by_service[service]) if service in by_service else each
             for each, service in zip(action.groups, services, strict=True)
         ]
         if context.canary_service not in services:

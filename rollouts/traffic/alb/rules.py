@@ -30,27 +30,16 @@ def rules_of(user: Manifest, context: Context, *, root: str, prefix: str) -> tup
         prefix: of the annotations.
     """
     annotations: Mapping[str, str] = user.get("metadata", {}).get("annotations") or {}
-    return tuple(
-        _rule(service, requests, context, annotations, root=root, prefix=prefix)
-        for service, requests in _paths(user, annotations, prefix)
-    )
-
-
-def _rule(
-    service: Manifest,
-    requests: tuple[RequestMatch, ...],
-    context: Context,
-    annotations: Mapping[str, str],
-    *,
-    root: str,
-    prefix: str,
-) -> RuleSaid:
-    name, by_annotation = service.get("name", ""), (service.get("port") or {}).get("name") == USE_ANNOTATION
-    if by_annotation:
-        stable, canary = _of_action(annotations.get(f"{prefix}/actions.{name}"), context)
-    else:
-        stable, canary = (Fraction(name == each) for each in (context.stable_service, context.canary_service))
-    return RuleSaid(users=not (by_annotation and name == root), requests=requests, stable=stable, canary=canary)
+    rules = []
+    for service, requests in _paths(user, annotations, prefix):
+        name, by_annotation = service.get("name", ""), (service.get("port") or {}).get("name") == USE_ANNOTATION
+        if by_annotation:
+            stable, canary = _of_action(annotations.get(f"{prefix}/actions.{name}"), context)
+        else:
+            stable, canary = (Fraction(name == each) for each in (context.stable_service, context.canary_service))
+        users = not (by_annotation and name == root)
+        rules.append(RuleSaid(users=users, requests=requests, stable=stable, canary=canary))
+    return tuple(rules)
 
 
 def _of_action(text: str | None, context: Context) -> tuple[Fraction, Fraction]:

@@ -46,9 +46,6 @@ class _HttpProxy(Dialect):
             return None
         return self.side_of(backend.get("name"))
 
-    def beside(self, stable: Manifest) -> Manifest:
-        return {**self._weighted(stable, None), "name": self.context.canary_service}
-
     def weight_of(self, backend: Manifest, rule: Manifest) -> int:
         return int(backend.get("weight") or 0) or (1 if len(rule["services"]) == 1 else 0)
 

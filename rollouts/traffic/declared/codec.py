@@ -38,13 +38,12 @@ from msgspec import Struct
 from rollouts.core.model.traffic import Acceptance, Answer, Feature, MatchKind, RequestMatch, RuleSaid, Split
 from rollouts.errors import (
     ExpressionFailed,
-    ExpressionInvalid,
     ExpressionsTooCostly,
     SpecInvalid,
     SpecProblem,
     Unroutable,
 )
-from rollouts.expressions import Expression, Result, compiled, metered
+from rollouts.expressions import Expression, Result, metered
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import Context, Destination, Objects, Op, Target
 from rollouts.traffic.declared.header_template import HeaderTemplate, read_header, read_headers
@@ -122,10 +121,6 @@ def declared(declaration: Mapping[str, Any]) -> Declared:
 
 def managed_in_test(provider: Declared, test: Mapping[str, Any], user: Manifest) -> tuple[Manifest, Split]:
     """The object as it is written for one of the declaration's tests, with our annotation, and the split that it then describes.
-
-    Args:
-        test: a test that passed.
-        user: its object, as the API server returned it.
 
     Raises: Unroutable.
     """
@@ -242,18 +237,14 @@ class Declared(Rules):
         status = user.get("status")
         if isinstance(status, dict) and _older(status.get("observedGeneration"), generation):
             return Acceptance(Answer.UNKNOWN, f"its status is not about generation {generation} yet")
-        if self.accepts.expression is not None:
-            return _by_expression(self.accepts.expression, user)
-        return _by_condition(self.accepts, user, generation)
-
-
-def _by_expression(expression: Expression, user: Manifest) -> Acceptance:
-    try:
-        if expression.truth({"object": user}):
-            return Acceptance(Answer.YES)
-    except ExpressionFailed as error:  # an object has no status before its router has processed it
-        return Acceptance(Answer.UNKNOWN, str(error))
-    return Acceptance(Answer.UNKNOWN, f"not true yet: {expression.source}")
+        if (expression := self.accepts.expression) is None:
+            return _by_condition(self.accepts, user, generation)
+        try:
+            if expression.truth({"object": user}):
+                return Acceptance(Answer.YES)
+        except ExpressionFailed as error:  # an object has no status before its router has processed it
+            return Acceptance(Answer.UNKNOWN, str(error))
+        return Acceptance(Answer.UNKNOWN, f"not true yet: {expression.source}")
 
 
 def _by_condition(accepts: AcceptedWhen, user: Manifest, generation: int) -> Acceptance:
@@ -300,7 +291,7 @@ def _named(part: SettingsReader | None) -> Named | None:
         part.refuse("", "exactly one of path and cel is required")
     if not source:
         return Named(tuple(path.split(".")))
-    return Named(expression=_compiled(part, source, variable="item", result=Result.TEXT))
+    return Named(expression=part.compiled("cel", source, variables=("item",), result=Result.TEXT))
 
 
 def _acceptance(part: SettingsReader | None) -> AcceptedWhen | None:
@@ -310,20 +301,12 @@ def _acceptance(part: SettingsReader | None) -> AcceptedWhen | None:
     found = AcceptedWhen(
         conditions=part.text("conditions", needed=not source),
         type=part.text("type", needed=not source),
-        expression=_compiled(part, source, variable="object", result=Result.TRUTH) if source else None,
+        expression=part.compiled("cel", source, variables=("object",), result=Result.TRUTH) if source else None,
     )
     part.done()
     if source and (found.conditions or found.type):
         part.refuse("", "cel excludes conditions and type; write cel alone, or the other two")
     return found
-
-
-def _compiled(part: SettingsReader, source: str, *, variable: str, result: Result) -> Expression | None:
-    try:
-        return compiled(source, variables=(variable,), result=result)
-    except ExpressionInvalid as error:
-        part.refuse("cel", str(error))
-        return None
 
 
 def _dialect(
@@ -421,11 +404,7 @@ def _tested(provider: Declared) -> Dialect:
 
 
 def _check_tried(read: SettingsReader, provider: Declared, tried: frozenset[object]) -> None:
-    """Notes what is declared and not tested.
-
-    Args:
-        tried: the results of `_run`.
-    """
+    """Notes what is declared and not tested."""
     if provider.live is not None and not {True, False} <= tried:
         read.refuse("tests", "need answers of the router for live: at least one that is live, and one that is not")
     if provider.header is None:

@@ -23,8 +23,8 @@ from typing import Any
 from msgspec import Struct
 
 from rollouts.core.model.traffic import Feature, MatchKind, MatchRoute, NamedMatch, RequestMatch, TextMatch
-from rollouts.errors import ExpressionFailed, ExpressionInvalid, Unroutable
-from rollouts.expressions import Expression, Result, compiled
+from rollouts.errors import ExpressionFailed, Unroutable
+from rollouts.expressions import Expression, Result
 from rollouts.objects import Manifest
 from rollouts.traffic.rules.text_matches import as_regex
 from rollouts.traffic.settings import SettingsReader
@@ -90,11 +90,7 @@ class HeaderTemplate(Struct, frozen=True, kw_only=True):
 
 
 def read_header(part: SettingsReader | None, *, places: str) -> HeaderTemplate | None:
-    """The template in a declaration, None when it has none; problems are noted in `part`.
-
-    Args:
-        places: the path to the lists of backends; it must lead through a list of rules.
-    """
+    """The template in a declaration, None when it has none; problems are noted in `part`."""
     if part is None:
         return None
     insert, regex, fields = part.text("insert", needed=True), part.flag("regex"), part.value("template")
@@ -134,11 +130,7 @@ def _compiled(part: SettingsReader, path: str, value: Any, count: list[int], *, 
     match value:
         case {"cel": str(source)} if len(value) == 1:
             count[0] += 1
-            try:
-                return compiled(source, variables=VARIABLES, result=Result.ANY)
-            except ExpressionInvalid as error:
-                part.refuse(f"{path}.cel", str(error))
-                return None
+            return part.compiled(f"{path}.cel", source, variables=VARIABLES, result=Result.ANY)
         case Mapping():
             return {
                 name: _compiled(part, f"{path}.{name}", each, count, depth=depth + 1) for name, each in value.items()

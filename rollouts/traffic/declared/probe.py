@@ -19,8 +19,8 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from rollouts.core.model.traffic import Acceptance, Answer, Split
-from rollouts.errors import ExpressionFailed, ExpressionInvalid
-from rollouts.expressions import Expression, Result, compiled
+from rollouts.errors import ExpressionFailed
+from rollouts.expressions import Expression, Result
 from rollouts.objects import Manifest
 from rollouts.traffic.settings import SettingsReader
 
@@ -56,12 +56,7 @@ class DeclaredProbe(Struct, frozen=True, kw_only=True):
         return found
 
     def judged(self, answer: bytes, user: Manifest, want: Split, stable: str, canary: str) -> Acceptance:
-        """What the answer means: YES when the router follows the object, NO when not, UNKNOWN when the answer is unclear.
-
-        Args:
-            answer: JSON.
-            stable, canary: the names of the Services, which are variables too.
-        """
+        """What the answer means: YES when the router follows the object, NO when not, UNKNOWN when the answer is unclear."""
         try:
             body = json.loads(answer)
         except (ValueError, RecursionError) as error:
@@ -97,20 +92,17 @@ def read_probe(part: SettingsReader | None) -> DeclaredProbe | None:
     http.done()
     if url and not _is_base(url):
         http.refuse("url", "must be http://HOST:PORT or https://HOST:PORT, with or without a path")
-    path_source = path.text("cel", needed=True) if path is not None else ""
+    below = None
     if path is not None:
+        path_source = path.text("cel", needed=True)
         path.done()
-    below = _compiled(path, path_source, PATH_VARIABLES, Result.TEXT) if path is not None and path_source else None
-    says = _compiled(part, source, ANSWER_VARIABLES, Result.TRUTH) if source else None
+        below = path.compiled("cel", path_source, variables=PATH_VARIABLES, result=Result.TEXT) if path_source else None
+    says = part.compiled("cel", source, variables=ANSWER_VARIABLES, result=Result.TRUTH) if source else None
     return DeclaredProbe(url=url.rstrip("/"), path=below, says=says) if says is not None else None
 
 
 def run_answers(probe: DeclaredProbe | None, test: SettingsReader, user: Manifest, percent: int) -> frozenset[bool]:
-    """Checks the answers in one test against their expected meaning; returns the meanings that occurred.
-
-    Args:
-        user: the test's object as it is written for the router.
-    """
+    """Checks the answers in one test against their expected meaning; returns the meanings that occurred."""
     found = set[bool]()
     managed = {**user, "metadata": {"name": "test", "namespace": "test", **(user.get("metadata") or {})}}
     answers = test.parts("answers")
@@ -141,11 +133,3 @@ def _is_base(url: str) -> bool:
         return False
     plain = parts.username is None and not parts.query and not parts.fragment
     return named and plain and not re.search(r"\s", url)
-
-
-def _compiled(part: SettingsReader, source: str, variables: tuple[str, ...], result: Result) -> Expression | None:
-    try:
-        return compiled(source, variables=variables, result=result)
-    except ExpressionInvalid as error:
-        part.refuse("cel", str(error))
-        return None

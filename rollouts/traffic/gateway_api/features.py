@@ -1,11 +1,13 @@
-"""The features of the Gateway API that gateways support: those that their classes publish, minus known defects of products.
+"""The features of the Gateway API that gateways support: those that their classes publish, minus known defects of products. And
+mirrors, as a rule has them: the feature of which most is known to go wrong.
 
 Source: gateway-api v1.6.1, GatewayClass.status.supportedFeatures and pkg/features.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from fractions import Fraction
 
 from rollouts.core.model.traffic import Feature, MirrorRoute
 from rollouts.errors import Unroutable
@@ -58,3 +60,38 @@ def check_mirror(mirror: MirrorRoute, user: Manifest) -> None:
         raise Unroutable(
             f"its gateway mirrors all requests, whatever the percentage; set the percentage of {mirror.name} to 100"
         )
+
+
+def with_mirror(rule: Manifest, mirror: MirrorRoute, backend: Manifest) -> Manifest:
+    """The rule with a filter that sends copies of its requests to the backend's Service.
+
+    Source: gateway-api v1.6.1, HTTPRequestMirrorFilter.
+    """
+    to = {name: backend[name] for name in ("group", "kind", "name", "namespace", "port") if name in backend}
+    percent = {"percent": mirror.percent} if mirror.percent < 100 else {}
+    ours = {"type": "RequestMirror", "requestMirror": {"backendRef": to, **percent}}
+    return {**rule, "filters": [*(rule.get("filters") or ()), ours]}
+
+
+def without_mirrors(rule: Manifest, is_ours: Callable[[Manifest], bool]) -> Manifest:
+    """The rule without mirrors to our backends, and without a list of filters that is then empty; `rule` if nothing changes."""
+    filters = rule.get("filters") or []
+    kept = [each for each in filters if not is_ours((each.get("requestMirror") or {}).get("backendRef") or {})]
+    if len(kept) == len(filters):
+        return rule
+    rest = {name: value for name, value in rule.items() if name != "filters"}
+    return {**rest, "filters": kept} if kept else rest
+
+
+def copied_percents(rule: Manifest, is_canary: Callable[[Manifest], bool]) -> tuple[Fraction, ...]:
+    """For each mirror of a rule to the canary Service, the percentage of requests that it copies."""
+    percents = []
+    for each in rule.get("filters") or ():
+        mirror = each.get("requestMirror") or {}
+        if not is_canary(mirror.get("backendRef") or {}):
+            continue
+        if (part := mirror.get("fraction")) is not None:
+            percents.append(100 * Fraction(int(part.get("numerator", 0)), int(part.get("denominator") or 100)))
+        else:
+            percents.append(Fraction(100 if mirror.get("percent") is None else mirror["percent"]))
+    return tuple(percents)

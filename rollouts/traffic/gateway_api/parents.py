@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.traffic import Acceptance, Answer
 from rollouts.objects import Manifest
 
@@ -63,12 +64,7 @@ class _Reference(Struct, frozen=True):
     def speaks_for(self, wanted: _Reference) -> bool:
         """Whether what is reported of this one is about `wanted`: the same parent, and the same part of it or all of it."""
         part = self.section in ("", wanted.section) and self.port in (None, wanted.port)
-        return part and (self.group, self.kind, self.namespace, self.name) == (
-            wanted.group,
-            wanted.kind,
-            wanted.namespace,
-            wanted.name,
-        )
+        return part and replace(self, section=wanted.section, port=wanted.port) == wanted
 
     def named(self, *, home: str) -> str:
         """How messages name it; `home` is the namespace of the route."""

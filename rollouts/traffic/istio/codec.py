@@ -17,8 +17,7 @@ from rollouts.errors import Unroutable
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import Context, Destination, Objects, Op, Target
 from rollouts.traffic.istio.matches import narrower
-from rollouts.traffic.istio.rule_names import RuleName
-from rollouts.traffic.istio.settings import SERVICE_KINDS, targets_of
+from rollouts.traffic.istio.settings import SERVICE_KINDS, RuleName, targets_of
 from rollouts.traffic.istio.subsets import RULE_KINDS, released, service_of_host
 from rollouts.traffic.rules.rule_paths import RulePath, rules_at
 from rollouts.traffic.rules.steering import Dialect, Rules, Side

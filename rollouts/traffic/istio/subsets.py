@@ -27,25 +27,14 @@ RULE_KINDS = tuple(
 
 
 class Subset(Struct, frozen=True):
-    """One subset as it was read.
-
-    Args:
-        revision: the revision in its labels; "" for none.
-        labels: its other labels, which are the user's.
-    """
+    """One subset as it was read."""
 
     revision: str
     labels: Mapping[str, str]
 
 
 class _Noted(Struct, frozen=True):
-    """How a subset was before we managed it.
-
-    Args:
-        had_labels: whether it had a map of labels.
-        before: the value that our label had; None for no such label.
-        wrote: the value that we wrote last.
-    """
+    """How a subset was before we managed it."""
 
     had_labels: bool
     before: str | None

@@ -97,7 +97,20 @@ def with_ledger(user: Manifest, ledger: Ledger) -> Manifest:
     """A copy of the object with this ledger; without one for `NOTHING`."""
     if ledger == NOTHING and LEDGER not in (user.get("metadata", {}).get("annotations") or {}):
         return user
-    return with_annotation(user, LEDGER, None if ledger == NOTHING else _text(ledger))
+    if ledger == NOTHING:
+        return with_annotation(user, LEDGER, None)
+    said: dict[str, Any] = {
+        "between": [str(each) for each in ledger.between or ()],
+        "pairs": msgspec.to_builtins(ledger.pairs),
+        "matches": [[each.name, _told(each.match)] for each in ledger.matches],
+        "mirrors": [[each.name, list(map(_told, each.matches)), each.percent] for each in ledger.mirrors],
+        "made": ledger.made,
+        "texts": msgspec.to_builtins(ledger.texts),
+        "sticky": [ledger.sticky.cookie, ledger.sticky.digits, ledger.sticky.seed] if ledger.sticky else (),
+        "share": str(ledger.share) if ledger.sticky else "",
+    }
+    text = json.dumps({name: value for name, value in said.items() if value}, separators=(",", ":"), ensure_ascii=False)
+    return with_annotation(user, LEDGER, text)
 
 
 def with_annotation(user: Manifest, annotation: str, text: str | None) -> Manifest:
@@ -111,20 +124,6 @@ def with_annotation(user: Manifest, annotation: str, text: str | None) -> Manife
         kept["annotations"] = annotations
     rest = {name: value for name, value in user.items() if name != "metadata"}
     return {**rest, "metadata": kept} if kept else rest
-
-
-def _text(ledger: Ledger) -> str:
-    said: dict[str, Any] = {
-        "between": [str(each) for each in ledger.between or ()],
-        "pairs": msgspec.to_builtins(ledger.pairs),
-        "matches": [[each.name, _told(each.match)] for each in ledger.matches],
-        "mirrors": [[each.name, list(map(_told, each.matches)), each.percent] for each in ledger.mirrors],
-        "made": ledger.made,
-        "texts": msgspec.to_builtins(ledger.texts),
-        "sticky": [ledger.sticky.cookie, ledger.sticky.digits, ledger.sticky.seed] if ledger.sticky else (),
-        "share": str(ledger.share) if ledger.sticky else "",
-    }
-    return json.dumps({name: value for name, value in said.items() if value}, separators=(",", ":"), ensure_ascii=False)
 
 
 def _told(match: RequestMatch) -> dict[str, Any]:

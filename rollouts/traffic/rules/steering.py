@@ -58,6 +58,8 @@ class Dialect(ABC):
     weight_alone: ClassVar[int] = 1
     """The weight of a backend that is alone in its rule."""
     weight_most: ClassVar[int]
+    service_name: ClassVar[str] = "name"
+    """The field of a backend that names its Service."""
     below: ClassVar[bool] = False
     """Whether the paths of rules continue those of objects that include this one."""
 
@@ -73,9 +75,9 @@ class Dialect(ABC):
         """Which of the two Services has that name; None for any other."""
         return {self.context.stable_service: Side.STABLE, self.context.canary_service: Side.CANARY}.get(service)
 
-    @abstractmethod
     def beside(self, stable: Manifest) -> Manifest:
         """A canary backend, without a weight, for a rule that has only the stable one."""
+        return {**self._weighted(stable, None), self.service_name: self.context.canary_service}
 
     def named(self) -> tuple[Any, ...]:
         """The rules that the spec names, each by a text or a value; () for all rules that can be managed."""

@@ -12,10 +12,6 @@ from rollouts.errors import Unroutable
 def both(own: TextMatch | None, want: TextMatch | None, *, of: str) -> TextMatch | None:
     """The condition for texts that match both; None when no text can.
 
-    Args:
-        own, want: None for any text; at most one of them.
-        of: what the texts are, for the message.
-
     Raises: Unroutable when it cannot be known: for a regular expression together with any other condition.
     """
     if own is None or want is None or own == want:

@@ -28,11 +28,6 @@ class WeightPair(Struct, frozen=True):
 def weights_for(share: Fraction, *, users: WeightPair, most: int, fixed_total: bool) -> WeightPair:
     """The pair that expresses `share` exactly, with the user's total or the least multiple of it that can.
 
-    Args:
-        users: the weights that the user wrote.
-        most: the largest weight that the API accepts.
-        fixed_total: whether the rule has other backends, whose part would change with the pair's total.
-
     Raises: Unroutable, with what to write instead.
     """
     if users.share == share:

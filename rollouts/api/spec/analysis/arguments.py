@@ -34,12 +34,7 @@ class ArgumentValues(Struct, frozen=True):
 
 
 class Updated(Struct, frozen=True, kw_only=True):
-    """The Rollout that an analysis is about: what the arguments of its run are taken from.
-
-    Args:
-        manifest: the Rollout, as the API server gives it.
-        stable, latest: revisions.
-    """
+    """The Rollout that an analysis is about: what the arguments of its run are taken from."""
 
     manifest: Mapping[str, Any]
     stable: str
@@ -91,11 +86,7 @@ def known_arguments(arguments: Sequence[TemplateArgument]) -> ArgumentValues:
 def resolved_arguments(
     arguments: Sequence[TemplateArgument], of: Updated | None, root: str, problems: Problems
 ) -> tuple[TemplateArgument, ...]:
-    """The same with the values that come from the Rollout; those of Secrets stay references.
-
-    Args:
-        of: None when there is no Rollout, so that nothing can be taken from it.
-    """
+    """The same with the values that come from the Rollout; those of Secrets stay references."""
     return tuple(_resolved(argument, of, f"{root}.args[{index}]", problems) for index, argument in enumerate(arguments))
 
 
@@ -163,11 +154,7 @@ def _parts(path: str) -> list[str]:
 def merged_defaults(
     lists: Sequence[tuple[str, Sequence[TemplateArgument]]], problems: Problems
 ) -> tuple[TemplateArgument, ...]:
-    """ArgumentValues of several templates as one list: the one of two that has a value; both only if they agree.
-
-    Args:
-        lists: where the arguments of each template stand, and they.
-    """
+    """ArgumentValues of several templates as one list: the one of two that has a value; both only if they agree."""
     merged: dict[str, TemplateArgument] = {}
     for root, arguments in lists:
         for index, argument in enumerate(arguments):
@@ -183,11 +170,7 @@ def merged_defaults(
 def with_given(
     defaults: Sequence[TemplateArgument], given: Sequence[TemplateArgument], path: str, problems: Problems
 ) -> tuple[TemplateArgument, ...]:
-    """The arguments that templates ask for, with what their user gives. What no template asks for is left out, as Argo does.
-
-    Args:
-        path: where the user's list of arguments stands.
-    """
+    """The arguments that templates ask for, with what their user gives. What no template asks for is left out, as Argo does."""
     values = {argument.name: argument for argument in given if _has_value(argument)}
     merged = tuple(values.get(argument.name, argument) for argument in defaults)
     for argument in merged:

@@ -38,11 +38,7 @@ def check_blue_green_analysis(wire: AnalysisWire | None, path: str, problems: Pr
 
 
 def check_background(wire: BackgroundAnalysis | None, path: str, problems: Problems, *, steps: int) -> None:
-    """The same for the analysis beside the steps.
-
-    Args:
-        steps: how many steps the canary has.
-    """
+    """The same for the analysis beside the steps."""
     check_analysis(wire, path, problems)
     if wire is not None and wire.starting_step and wire.starting_step >= steps:
         problems.add(

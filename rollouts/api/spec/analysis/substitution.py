@@ -99,23 +99,16 @@ class Substitution:
         return fields
 
     def text(self, text: str, location: Location, *, key: bool = False) -> str:
-        """One text of it.
-
-        Args:
-            key: it is the name of a field.
-        """
-        if "{{" in text:
-            if self.size > SIZE_MAX:
-                return text
-            path = path_of(location, root=self.root)
-            if is_unclosed(text):
-                self.problems.add(path, UNCLOSED)
-            text = self._filled(text, location, path, key=key)
-        else:
+        """One text of it, which may be the name of a field."""
+        if "{{" not in text:
             self.size += len(text)
-        return text
+            return text
+        if self.size > SIZE_MAX:
+            return text
+        path = path_of(location, root=self.root)
+        if is_unclosed(text):
+            self.problems.add(path, UNCLOSED)
 
-    def _filled(self, text: str, location: Location, path: str, *, key: bool) -> str:
         def value_of(name: str) -> str | None:
             if name in OF_ARMS and _is_of_arms(location):
                 return None

@@ -51,11 +51,7 @@ class TemplateName(Struct, frozen=True):
 
 
 class AnalysisUse(Struct, frozen=True, kw_only=True):
-    """Somebody's use of templates: a step, the background of a canary, a person.
-
-    Args:
-        path: where it stands, such as `spec.strategy.canary.analysis`.
-    """
+    """Somebody's use of templates: a step, the background of a canary, a person."""
 
     path: str
     templates: Sequence[TemplateRef]
@@ -87,9 +83,6 @@ class _Template(Struct, frozen=True):
 
 def run_of(use: AnalysisUse, find: Find, of: Updated | None) -> dict[str, Any]:
     """The spec of the AnalysisRun, ready to be created: metrics as they are written, arguments with their values.
-
-    Args:
-        of: the Rollout that is analysed; None where there is none.
 
     Raises: SpecInvalid with every problem found, those of the templates too.
     """

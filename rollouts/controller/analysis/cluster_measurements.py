@@ -85,14 +85,14 @@ class ClusterMeasurements:
         if isinstance(source, Comparison):
             return await self._compared(source, run, due, now_s)
         assert isinstance(source, ClusterSource)  # noqa: S101 - the registry knows no other for us
-        found = await self._figures(run, source)
+        figures = await self._figures(run, source)
         asked = LookTimes(
             since_s=run.started_at_s,
             started_at_s=now_s if due.measurement is None else due.measurement.started_at_s,
             now_s=self.clock.now_s(),
             patience_s=AUTOSCALER_PATIENCE_S if isinstance(source, AutoscalerMetric) else source.max_age_s,
         )
-        return await self.bounded.call(figures_measured, found, metric.condition, asked, tenant=run.namespace)
+        return await self.bounded.call(figures_measured, figures, metric.condition, asked, tenant=run.namespace)
 
     async def _compared(self, source: Comparison, run: MeasuredRun, due: Due, now_s: float) -> Measurement:
         """Asks the same of each revision, as often as there are arms."""

@@ -53,11 +53,11 @@ class _Kept:
 
     Args:
         reading: held while it is read: others wait for that answer.
-        found: None before it is read.
+        data: None before it is read.
     """
 
     reading: asyncio.Lock = field(default_factory=asyncio.Lock)
-    found: Mapping[str, Secret | None] | SecretProblem | None = None
+    data: Mapping[str, Secret | None] | SecretProblem | None = None
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -92,20 +92,20 @@ class ArgumentSecrets:
         key = namespace, name
         kept = self._kept.setdefault(key, _Kept())
         async with kept.reading:
-            if kept.found is not None:
-                return kept.found
+            if kept.data is not None:
+                return kept.data
             try:
-                kept.found = await secret_data(self.client, namespace, name)
+                kept.data = await secret_data(self.client, namespace, name)
             except ApiNotFound:
-                kept.found = SecretProblem(f"there is no Secret {name} in namespace {namespace}")
+                kept.data = SecretProblem(f"there is no Secret {name} in namespace {namespace}")
             except ApiForbidden:
-                kept.found = SecretProblem(
+                kept.data = SecretProblem(
                     f"the controller may not read Secret {name} in namespace {namespace}: apply what "
                     f"`rollouts rbac -f FILE` prints for the template"
                 )
             finally:
                 asyncio.get_running_loop().call_later(KEPT_S, self._kept.pop, key, None)
-            return kept.found
+            return kept.data
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -133,11 +133,11 @@ class HttpMeasurements:
             return stopped(due, now_s=now_s)
         values: Mapping[str, str] = {}
         if metric.secrets:
-            found = await self.secret_values(run.namespace, metric.secrets)
-            problem = found.why if isinstance(found, SecretProblem) else _secret_problem(metric, found)
-            if problem or isinstance(found, SecretProblem):
+            read = await self.secret_values(run.namespace, metric.secrets)
+            problem = read.why if isinstance(read, SecretProblem) else _secret_problem(metric, read)
+            if problem or isinstance(read, SecretProblem):
                 return failed(problem, started_at_s=now_s, finished_at_s=self.clock.now_s())
-            values = found
+            values = read
         if isinstance(metric.source, Comparison):
             measurement = await self._compared(metric, metric.source, values, run, due, now_s)
         else:

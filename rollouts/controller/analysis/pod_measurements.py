@@ -68,12 +68,9 @@ class PodMeasurements:
         except ApiForbidden:
             why = "the controller may not list pods"
             return failed(why, started_at_s=now_s, finished_at_s=self.clock.now_s())
+        finished_at_s = self.clock.now_s()
         return pods_measured(
-            metric.source,
-            pods,
-            since_s=run.started_at_s,
-            started_at_s=now_s,
-            finished_at_s=self.clock.now_s(),
+            metric.source, pods, since_s=run.started_at_s, started_at_s=now_s, finished_at_s=finished_at_s
         )
 
     async def _pods(self, run: MeasuredRun) -> list[PodSeen]:

@@ -171,7 +171,7 @@ class Worker:
             case Illegible():
                 why = str(observed.trouble)
                 self._count(observed.trouble)
-                self._tell(observed.metadata, (Notice(Reason.OBJECT_UNREADABLE, why, warning=True),))
+                self._send_events(observed.metadata, (Notice(Reason.OBJECT_UNREADABLE, why, warning=True),))
                 log.warning("reconcile_stopped", rollout=str(this.key), reason=Reason.OBJECT_UNREADABLE, why=why)
                 return  # the watch brings its key again when it can be read
             case Unreadable():
@@ -231,10 +231,11 @@ class Worker:
             self.inbox.put_creation_refused(this.key, refused)
             what, reason = refused.revision, refused.reason
         else:
-            if (found := refused_route(observed, decision, error, now_s=now_s)) is None:
+            if (route_refused := refused_route(observed, decision, error, now_s=now_s)) is None:
                 raise error.cause
-            self.inbox.put_route_refused(this.key, *found)
-            what, reason = str(found[0]), found[1].reason
+            route, refusal = route_refused
+            self.inbox.put_route_refused(this.key, route, refusal)
+            what, reason = str(route), refusal.reason
         self._count(error.cause)
         self.queue.add(this.key)
         log.warning("write_refused", rollout=str(this.key), what=what, reason=reason, why=str(error.cause))
@@ -267,7 +268,7 @@ class Worker:
         status_first = decision.status_first and status is not None
         if status is not None and status_first:
             this.writes = await self.performer.perform(target, [status])
-            self._tell(metadata, decision.notices)
+            self._send_events(metadata, decision.notices)
             status = None
         this.writes += await self.performer.perform(target, calls if status is None else [*calls, status])
         if status is not None or status_first:
@@ -275,7 +276,7 @@ class Worker:
         elif this.writes:
             self.deferred.acted(this.key)
         if not status_first:
-            self._tell(metadata, decision.notices)
+            self._send_events(metadata, decision.notices)
 
     def _status_due(
         self, this: _Pass, observed: _Rollout, decision: Decision, calls: list[Write | RolloutQuestion]
@@ -289,9 +290,8 @@ class Worker:
         if write is None:
             self.deferred.forget(this.key)
             return None
-        asks = sum(isinstance(call, _ASKS) for call in calls)
         # The answer to a question may change the status again, so a write before it would be one too many.
-        asks_only = asks > 0 and asks == len(calls) and not decision.notices
+        asks_only = bool(calls) and all(isinstance(call, _ASKS) for call in calls) and not decision.notices
         if not can_wait and not asks_only:
             return write
         wait_s = self.deferred.wait_s(this.key, patience_s=COUNTERS_DEFERRED_S if can_wait else ANSWER_DEFERRED_S)
@@ -319,25 +319,20 @@ class Worker:
             before = commands_on_record(rollout.snapshot)
         elif isinstance(rollout, Seen) and this.decision is not None:
             before = still_true(begun_on_record(rollout.snapshot), this.decision)
-        status = stopped_status(
-            before,
-            reason=reason,
-            message=message,
-            generation=rollout.metadata.generation,
-            now_s=rollout.snapshot.now_s,
-        )
+        generation, now_s = rollout.metadata.generation, rollout.snapshot.now_s
+        status = stopped_status(before, reason=reason, message=message, generation=generation, now_s=now_s)
         steps = rollout.snapshot.rollout.spec.strategy.step_count if isinstance(rollout, Seen) else 0
         write, _ = render_status(status, before=rollout.status_wire, step_count=steps)
         if write is not None:
             this.writes += await self.performer.perform(_target(this.key, rollout.metadata), [write])
-            self._tell(rollout.metadata, (Notice(reason, message, warning=True),))
+            self._send_events(rollout.metadata, (Notice(reason, message, warning=True),))
         retry_in_s = remedy(error, DELAYS).in_s
         self.queue.add_at(this.key, self.clock.monotonic_s() + retry_in_s)
         self.telemetry.set_phase(this.key, status.phase)
         this.decision = None
         log.warning("reconcile_stopped", rollout=str(this.key), reason=reason, why=message, retry_in_s=retry_in_s)
 
-    def _tell(self, metadata: Metadata, notices: tuple[Notice, ...]) -> None:
+    def _send_events(self, metadata: Metadata, notices: tuple[Notice, ...]) -> None:
         at_s = self.clock.now_s()
         for notice in notices:
             index = self.events.next_index()

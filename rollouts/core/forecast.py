@@ -209,9 +209,9 @@ class _Forecast:
         for name, service in self.seen.services.items():
             assert isinstance(service, ServiceSeen)  # noqa: S101 - `rehearse` asks for it
             ready = {
-                each.revision: each.available
-                for each in self.seen.replica_sets
-                if service.watched and each.available and service.revision in ("", each.revision)
+                replica_set.revision: replica_set.available
+                for replica_set in self.seen.replica_sets
+                if service.watched and replica_set.available and service.revision in ("", replica_set.revision)
             }
             services[name] = replace(service, ready_by_revision=ready, slices_seen=True)
         routes = self.seen.routes
@@ -243,7 +243,7 @@ class _Forecast:
 
     def _stage(self, status: RolloutStatus) -> Stage:
         kind, index = self._kind(status)
-        sizes = {each.revision: each.spec_replicas for each in self.seen.replica_sets}
+        sizes = {replica_set.revision: replica_set.spec_replicas for replica_set in self.seen.replica_sets}
         new, old = sizes.pop(status.current_revision, 0), sizes.pop(self.stable_before, 0)
         pods = Pods(new, old, sum(sizes.values()))
         return Stage(
@@ -252,9 +252,11 @@ class _Forecast:
             weight_percent=status.weight_percent,
             pods=pods,
             most_pods=pods.total,
-            least_available=sum(each.available for each in self.seen.replica_sets),
+            least_available=sum(replica_set.available for replica_set in self.seen.replica_sets),
             services={
-                name: each.revision for name, each in self.seen.services.items() if isinstance(each, ServiceSeen)
+                name: service.revision
+                for name, service in self.seen.services.items()
+                if isinstance(service, ServiceSeen)
             },
         )
 
@@ -319,14 +321,14 @@ class _Forecast:
 
     def _write(self, intent: Intent) -> None:
         """Applies a write and what the ReplicaSet controller does about it at once; only pods need time."""
-        before = {each.uid: each.spec_replicas for each in self.seen.replica_sets}
+        before = {replica_set.uid: replica_set.spec_replicas for replica_set in self.seen.replica_sets}
         written = after(self.seen, intent)
         self.seen = replace(written, replica_sets=tuple(map(_caught_up, written.replica_sets)))
-        sizes = {each.revision: each.spec_replicas for each in self.seen.replica_sets}
-        for each in self.seen.replica_sets:
-            if (more := each.spec_replicas - before.get(each.uid, 0)) > 0:
-                self._start(each.name, more)
-                self.grown.append(GrownSizes(each.revision, sizes))
+        sizes = {replica_set.revision: replica_set.spec_replicas for replica_set in self.seen.replica_sets}
+        for replica_set in self.seen.replica_sets:
+            if (more := replica_set.spec_replicas - before.get(replica_set.uid, 0)) > 0:
+                self._start(replica_set.name, more)
+                self.grown.append(GrownSizes(replica_set.revision, sizes))
 
     def _answer(self, intent: Intent) -> None:
         match intent:
@@ -386,11 +388,13 @@ class _Forecast:
             self.starting.append((ready_at_s, name, count))
 
     def _become_available(self, name: str, count: int) -> None:
-        def grown(each: ReplicaSet) -> ReplicaSet:
-            available = min(each.available + count, each.spec_replicas)
-            return replace(each, ready=available, available=available)
+        def grown(replica_set: ReplicaSet) -> ReplicaSet:
+            available = min(replica_set.available + count, replica_set.spec_replicas)
+            return replace(replica_set, ready=available, available=available)
 
-        sets = tuple(grown(each) if each.name == name else each for each in self.seen.replica_sets)
+        sets = tuple(
+            grown(replica_set) if replica_set.name == name else replica_set for replica_set in self.seen.replica_sets
+        )
         self.seen = replace(self.seen, replica_sets=sets)
 
 
@@ -398,12 +402,14 @@ def _largest(growths: tuple[GrownSizes, ...]) -> tuple[GrownSizes, ...]:
     """The growths without those that `Stage.growths` leaves out. Each is compared with the two before it of its revision only."""
     kept: list[GrownSizes] = []
     for growth in growths:
-        before = [each for each in kept if each.revision == growth.revision][-2:]
-        if any(_covers(each, growth) for each in before):
+        before = [earlier for earlier in kept if earlier.revision == growth.revision][-2:]
+        if any(_covers(earlier, growth) for earlier in before):
             continue
-        for each in before:
-            if _covers(growth, each) or (each is before[-1] is not before[0] and _between(before[0], each, growth)):
-                kept.remove(each)
+        for earlier in before:
+            if _covers(growth, earlier) or (
+                earlier is before[-1] is not before[0] and _between(before[0], earlier, growth)
+            ):
+                kept.remove(earlier)
         kept.append(growth)
     return tuple(kept)
 
@@ -415,10 +421,10 @@ def _covers(large: GrownSizes, small: GrownSizes) -> bool:
 def _between(first: GrownSizes, middle: GrownSizes, last: GrownSizes) -> bool:
     """Whether `middle` is on the straight line from `first` to `last`."""
     revisions = first.sizes.keys() | middle.sizes.keys() | last.sizes.keys()
-    steps = [
-        (middle.sizes.get(each, 0) - first.sizes.get(each, 0), last.sizes.get(each, 0) - middle.sizes.get(each, 0))
-        for each in sorted(revisions)
-    ]
+    steps = []
+    for revision in sorted(revisions):
+        begin, between, end = (growth.sizes.get(revision, 0) for growth in (first, middle, last))
+        steps.append((between - begin, end - between))
     to, on = max(steps, key=lambda step: abs(step[0]))
     return to * on > 0 and all(a * on == b * to for a, b in steps)
 
@@ -439,9 +445,9 @@ def _caught_up(replica_set: ReplicaSet) -> ReplicaSet:
 def _pods_counted(seen: Snapshot) -> PodsSeen:
     """Single pods are not modelled: the pods that ReplicaSets count as available, as if they had just been made."""
     pods = [
-        Pod(name=name, uid=name, revision=each.revision, created_at_s=seen.now_s, ready=True)
-        for each in seen.replica_sets
-        for name in (f"{each.name}-{number}" for number in range(each.available))
+        Pod(name=name, uid=name, revision=replica_set.revision, created_at_s=seen.now_s, ready=True)
+        for replica_set in seen.replica_sets
+        for name in (f"{replica_set.name}-{number}" for number in range(replica_set.available))
     ]
     return PodsSeen(seen.now_s, tuple(pods))
 
@@ -460,9 +466,9 @@ def _content(seen: Snapshot) -> AutoscalingSeen:
         able_to_scale=works,
     )
     use = {
-        each.revision: ContainerUse(
-            used=0.0, requested=1.0, pods=each.available, measured=each.available, oldest_at_s=at_s
+        replica_set.revision: ContainerUse(
+            used=0.0, requested=1.0, pods=replica_set.available, measured=replica_set.available, oldest_at_s=at_s
         )
-        for each in seen.replica_sets
+        for replica_set in seen.replica_sets
     }
     return AutoscalingSeen(at_s=at_s, autoscalers=(autoscaler,), use=use)

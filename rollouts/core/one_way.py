@@ -46,7 +46,7 @@ def target_of(seen: Snapshot, status: RolloutStatus) -> str:
     target = rollback_target(seen.rollout, status)
     if target == spec_revision:
         return target
-    kept = any(each.revision == target and not each.deleting for each in seen.replica_sets)
+    kept = any(replica_set.revision == target and not replica_set.deleting for replica_set in seen.replica_sets)
     return target if kept else spec_revision
 
 

@@ -91,7 +91,7 @@ def course_of(ctx: PassContext, planned: PassContext, *, step: Contribution, rel
     """The input of the rules. While a restart adds pods, the update waits for it too: availability means little then."""
     restart = plan_restart(planned)
     held_up = with_fallback(ctx, _both(step.wait, release.wait))
-    surging = restart.wait is not None and any(each.restart_surge for each in ctx.seen.replica_sets)
+    surging = restart.wait is not None and any(replica_set.restart_surge for replica_set in ctx.seen.replica_sets)
     update = paused_by_user(ctx, _both(held_up, restart.wait) if surging else held_up)
     return Course(
         ctx=ctx,
@@ -119,7 +119,9 @@ def _strategy_step(course: Course) -> Contribution:
     step, again = course.step, restarted_drains(course.planned) if course.planned.status.cutovers else ()
     intents = step.intents
     if again:
-        intents = tuple(each for each in intents if not (isinstance(each, SwitchService) and each.name in again))
+        intents = tuple(
+            intent for intent in intents if not (isinstance(intent, SwitchService) and intent.name in again)
+        )
     return Contribution(intents=intents, wake_at_s=step.wake_at_s, notices=step.notices)
 
 
@@ -128,8 +130,8 @@ def _route_release(course: Course) -> Contribution:
     release = course.release
     if not release.intents:
         return Contribution(wake_at_s=release.wake_at_s)
-    released = [each for each in release.intents if isinstance(each, ReleaseRoute)]
-    notices = [Notice(Reason.ROUTE_RELEASED, f"{each.route} is as its user wrote it") for each in released]
+    released = [intent for intent in release.intents if isinstance(intent, ReleaseRoute)]
+    notices = [Notice(Reason.ROUTE_RELEASED, f"{intent.route} is as its user wrote it") for intent in released]
     return Contribution(intents=release.intents, wake_at_s=release.wake_at_s, notices=tuple(notices))
 
 
@@ -137,7 +139,9 @@ def _service_release(course: Course) -> Contribution:
     """Releases Services that the spec no longer names, once no released route sends them requests, with an Event for each."""
     if course.ctx.status.given_back or not (released := releases(course.ctx)):
         return Contribution()
-    told = [Notice(Reason.SERVICE_RELEASED, f"Service {each.name} selects all its pods again") for each in released]
+    told = [
+        Notice(Reason.SERVICE_RELEASED, f"Service {service.name} selects all its pods again") for service in released
+    ]
     return Contribution(intents=released, notices=tuple(told))
 
 
@@ -151,7 +155,7 @@ def _restart(course: Course) -> Contribution:
     restart = course.restart
     if not course.pods_may_go:
         return Contribution(wake_at_s=restart.wake_at_s)
-    shrinks = bool(restart.intents) and any(takes_away(course.ctx, each) for each in course.step.intents)
+    shrinks = bool(restart.intents) and any(takes_away(course.ctx, intent) for intent in course.step.intents)
     return replace(restart, intents=()) if shrinks else restart
 
 
@@ -192,9 +196,9 @@ def _config(course: Course) -> Contribution:
     if not ctx.has_config:
         return _NOTHING
     plan = ctx.seen.config
-    made = {each.use.copy for each in course.step.intents if isinstance(each, CreateConfigCopy)}
-    lost = [each for each in lost_copies(ctx) if each.use.copy not in made]
-    owners = [each for each in copy_owners(ctx) if each.name not in made]
+    made = {intent.use.copy for intent in course.step.intents if isinstance(intent, CreateConfigCopy)}
+    lost = [copy for copy in lost_copies(ctx) if copy.use.copy not in made]
+    owners = [adoption for adoption in copy_owners(ctx) if adoption.name not in made]
     questions = copy_questions(ctx)
     asked = (*config_questions(ctx), *questions.intents, *copy_checks(ctx))
     held_until_s = plan.hold.deadline_s if plan is not None and plan.hold is not None else None

@@ -48,10 +48,10 @@ def rehearsed(rules: tuple[MetricRules, ...], like: Mapping[str, Measurement]) -
         status = decision.status
         if status.phase.over:
             break
-        due = [each.metric for each in decision.due]
-        measured = {name: replace(like[name], started_at_s=now_s, finished_at_s=now_s) for name in due}
-        taken += len(due)
-        if not due:
+        metrics = [due.metric for due in decision.due]
+        measured = {name: replace(like[name], started_at_s=now_s, finished_at_s=now_s) for name in metrics}
+        taken += len(metrics)
+        if not metrics:
             assert decision.wake_at_s is not None  # noqa: S101 - nothing is asked, so what is not over has a time
             now_s = decision.wake_at_s
     return RunRehearsal(status=status, measurements=taken, took_s=now_s)

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from rollouts.core.analysis.measurement import Measurement, MetricResult, RunStatus
 from rollouts.core.analysis.metric import MetricRules
-from rollouts.core.analysis.schedule import due_at_s, earliest, retry_interval_s
+from rollouts.core.analysis.schedule import due_at_s, retry_interval_s
 from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.core.model.frozen import replace
 
@@ -94,10 +94,10 @@ def decide_run(
         results = tuple(
             [
                 # What is in flight is waited for, so that nothing stays behind.
-                each
-                if each.phase.over or each.in_flight is not None or each.name in asked
-                else _judged(each, _with_evidence(each))
-                for each in results
+                result
+                if result.phase.over or result.in_flight is not None or result.name in asked
+                else _judged(result, _with_evidence(result))
+                for result in results
             ]
         )
     running = replace(status, results=results, started_at_s=started_at_s, phase=AnalysisPhase.RUNNING)
@@ -149,14 +149,14 @@ def _measured(
     """One result for each metric, with what was measured. A metric that is over takes nothing more."""
     known = {result.name: result for result in before}
     results = []
-    for each in rules:
-        result = known.get(each.name) or MetricResult(name=each.name, dry_run=each.dry_run)
-        measurement = measured.get(each.name)
+    for metric in rules:
+        result = known.get(metric.name) or MetricResult(name=metric.name, dry_run=metric.dry_run)
+        measurement = measured.get(metric.name)
         if measurement is not None and not result.phase.over:
             if not measurement.finished and measurement.resume_at_s is None:
-                measurement = replace(measurement, resume_at_s=now_s + retry_interval_s(each))
-            result = with_measurement(each, result, measurement)
-        results.append(_judged(result, _metric_verdict(each, result)))
+                measurement = replace(measurement, resume_at_s=now_s + retry_interval_s(metric))
+            result = with_measurement(metric, result, measurement)
+        results.append(_judged(result, _metric_verdict(metric, result)))
     return tuple(results)
 
 
@@ -232,14 +232,14 @@ def _next(
     """What to measure now, and when the rest is due."""
     due: list[Due] = []
     later_s: list[float] = []
-    for each, result in zip(rules, status.results, strict=True):
-        if result.phase.over or each.name in asked:
+    for metric, result in zip(rules, status.results, strict=True):
+        if result.phase.over or metric.name in asked:
             continue
-        at_s = due_at_s(each, result, started_at_s=now_s if status.started_at_s is None else status.started_at_s)
+        at_s = due_at_s(metric, result, started_at_s=now_s if status.started_at_s is None else status.started_at_s)
         if not ending and at_s > now_s:
             later_s.append(at_s)
             continue
         task = Task.TAKE if result.in_flight is None else Task.STOP if ending else Task.RESUME
         number, in_flight = next_number(result), result.in_flight
-        due.append(Due(metric=each.name, task=task, number=number, measurement=in_flight, carried=result.carried))
-    return tuple(due), earliest(later_s)
+        due.append(Due(metric=metric.name, task=task, number=number, measurement=in_flight, carried=result.carried))
+    return tuple(due), min(later_s, default=None)

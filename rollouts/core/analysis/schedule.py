@@ -36,14 +36,9 @@ def retry_interval_s(rules: MetricRules) -> float:
 def shortest_s(rules: Iterable[MetricRules]) -> float:
     """From the start of a run to its earliest success; infinity when one of its metrics goes on until somebody ends it."""
     longest_s = 0.0
-    for each in rules:
-        if not each.dry_run:
-            fewest = min(each.effective_count or math.inf, each.consecutive_success_limit or math.inf)
-            between_s = (fewest - 1) * retry_interval_s(each) if fewest > 1 else 0.0
-            longest_s = max(longest_s, each.initial_delay_s + between_s)
+    for metric in rules:
+        if not metric.dry_run:
+            fewest = min(metric.effective_count or math.inf, metric.consecutive_success_limit or math.inf)
+            between_s = (fewest - 1) * retry_interval_s(metric) if fewest > 1 else 0.0
+            longest_s = max(longest_s, metric.initial_delay_s + between_s)
     return longest_s
-
-
-def earliest(times_s: Iterable[float | None]) -> float | None:
-    """The first of the times; None when there is none."""
-    return min((time_s for time_s in times_s if time_s is not None), default=None)

@@ -138,7 +138,7 @@ def _log_growth(canary: Counts, stable: Counts, look: _Look, side: StakeOn) -> f
 def _log_sum(logs: Sequence[float]) -> float:
     """Logarithm of a sum, of the logarithms of its parts."""
     most = max(logs)
-    return most + math.log(sum(math.exp(each - most) for each in logs))
+    return most + math.log(sum(math.exp(log - most) for log in logs))
 
 
 def _bets(canary: Counts, stable: Counts, effect: float, side: StakeOn) -> Iterator[_Bet]:

@@ -41,10 +41,10 @@ def effective_weight(seen: Snapshot) -> EffectiveWeight:
     """
     traffic, routes = seen.status.traffic, seen.routes.values()
     percents: list[WeightPercent] = [] if traffic is None else [traffic.desired_percent]
-    if traffic is None or traffic.observed_percent is None:
-        percents += (0, 100) if any(not isinstance(route, RouteSeen) or route.named for route in routes) else ()
-    else:
+    if traffic is not None and traffic.observed_percent is not None:
         percents.append(traffic.observed_percent)
+    elif any(not isinstance(route, RouteSeen) or route.named for route in routes):
+        percents += (0, 100)
     for released in seen.status.given_back:
         percents += (0, released.percent)
     for route in routes:
@@ -71,8 +71,8 @@ def _may_bring(route: Route) -> tuple[WeightPercent, ...]:
 
 def written_percent(seen: Snapshot) -> WeightPercent:
     """The largest share that status has as wanted, or that a named route said when it was read; nothing is assumed."""
-    named = [each for each in seen.routes.values() if isinstance(each, RouteSeen) and each.named]
-    percents: list[WeightPercent] = [each.split.share * 100 for each in named if each.split is not None]
+    named = [route for route in seen.routes.values() if isinstance(route, RouteSeen) and route.named]
+    percents: list[WeightPercent] = [route.split.share * 100 for route in named if route.split is not None]
     if seen.status.traffic is not None:
         percents.append(seen.status.traffic.desired_percent)
     return max(percents, default=0)

@@ -82,17 +82,19 @@ class PassContext(Struct, frozen=True, kw_only=True, dict=True):  # dict: facts 
     @cached_property
     def services_seen(self) -> Mapping[ServiceRef, ServiceSeen]:
         """The Services that were found, by name."""
-        return {name: each for name, each in self.seen.services.items() if isinstance(each, ServiceSeen)}
+        return {name: service for name, service in self.seen.services.items() if isinstance(service, ServiceSeen)}
 
     @cached_property
     def revisions_with_pods(self) -> frozenset[str]:
         """Revisions whose ReplicaSets have a size above 0."""
-        return frozenset([each.revision for each in self.seen.replica_sets if each.spec_replicas > 0])
+        return frozenset(
+            [replica_set.revision for replica_set in self.seen.replica_sets if replica_set.spec_replicas > 0]
+        )
 
     @cached_property
     def unnamed_routes(self) -> tuple[Route, ...]:
         """Routes that the spec does not name, or names no longer."""
-        return tuple([each for each in self.seen.routes.values() if not each.named])
+        return tuple([route for route in self.seen.routes.values() if not route.named])
 
     @cached_property
     def new_available(self) -> int:
@@ -143,7 +145,9 @@ class PassContext(Struct, frozen=True, kw_only=True, dict=True):  # dict: facts 
                     shown.add(revision)
             any_pod = service.selects_template and not (service.revision and service.slices_seen)
             if any_pod and service.name in self.named_services:
-                shown.update([each.revision for each in self.seen.replica_sets if each.spec_replicas])
+                shown.update(
+                    [replica_set.revision for replica_set in self.seen.replica_sets if replica_set.spec_replicas]
+                )
         return frozenset(shown - {""})
 
     @cached_property
@@ -231,16 +235,16 @@ def context_of(seen: Snapshot, status: RolloutStatus) -> PassContext:
     current, recorded = status.current_revision, seen.status
     by_revision: dict[str, ReplicaSet] = {}
     has_config = seen.config is not None
-    for each in seen.replica_sets:
-        by_revision[each.revision] = each
-        has_config = has_config or bool(each.config)
+    for replica_set in seen.replica_sets:
+        by_revision[replica_set.revision] = replica_set
+        has_config = has_config or bool(replica_set.config)
     new = by_revision.get(current)
     stable = by_revision.get(status.stable_revision) if status.stable_revision != current else None
     if stable is not None and (stable.deleting or (stable.config and uses_too_late(stable, seen.sources))):
         stable = None
     older = [each for each in seen.replica_sets if each is not new and each is not stable and not each.deleting]
-    older.sort(key=lambda each: (each.number, each.created_at_s, each.name))
-    passed = [each.passes for each in status.commands if each.promotes(status)] if status.commands else ()
+    older.sort(key=lambda replica_set: (replica_set.number, replica_set.created_at_s, replica_set.name))
+    passed = [command.passes for command in status.commands if command.promotes(status)] if status.commands else ()
     same_attempt = (recorded.strategy_hash, recorded.attempt) == (status.strategy_hash, status.attempt)
     return PassContext(
         seen=seen,

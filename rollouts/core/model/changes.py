@@ -136,7 +136,11 @@ def promote(step_count: int, at_s: float, ended: HistoryEntry, history_limit: in
         progressed_at_s=at_s,
         history=_with_entry(status, ended, limit=history_limit),
         commands=tuple(
-            [each for each in status.commands if not (each.verb is Verb.PROMOTE and each.annotation_removed)]
+            [
+                command
+                for command in status.commands
+                if not (command.verb is Verb.PROMOTE and command.annotation_removed)
+            ]
         ),
         authors=(),
     )
@@ -168,7 +172,7 @@ def go_forward(attempt: int, at_s: float) -> StatusChange:
 def record_analysis(record: AnalysisRecord) -> StatusChange:
     """Records the latest run of a gate, its verdict, or that somebody promoted the revision past it."""
     return lambda status: replace(
-        status, analyses=(*[each for each in status.analyses if each.gate != record.gate], record)
+        status, analyses=(*[other for other in status.analyses if other.gate != record.gate], record)
     )
 
 
@@ -256,15 +260,15 @@ def _at_first_step(status: RolloutStatus, *, at_s: float) -> RolloutStatus:
 
 def _with_authors(status: RolloutStatus, commands: tuple[Command, ...]) -> tuple[Given, ...]:
     """Who gave commands during this update: those who are known, and those of accepted commands about the current revision."""
-    if not any(each.by for each in commands) or status.current_revision == status.stable_revision:
+    if not any(command.by for command in commands) or status.current_revision == status.stable_revision:
         return status.authors
     fresh = (
-        Given(each.verb, each.by)
-        for each in commands
-        if each.by is not None
-        and each.holds
-        and each.verb in _ABOUT_UPDATES
-        and each.revision == status.current_revision
+        Given(command.verb, command.by)
+        for command in commands
+        if command.by is not None
+        and command.holds
+        and command.verb in _ABOUT_UPDATES
+        and command.revision == status.current_revision
     )
     return tuple(dict.fromkeys((*status.authors, *fresh)))[-_AUTHORS_MAX:]
 
@@ -274,7 +278,7 @@ def _with_entry(status: RolloutStatus, ended: HistoryEntry, *, limit: int) -> tu
     entries = (*status.history, ended)
     stable = stable_before(entries, "")
     before = stable_before(entries, stable.revision) if stable is not None else None
-    needed = [each for each in (stable, before) if each is not None]
-    others = [each for each in entries if each not in needed]
+    needed = [entry for entry in (stable, before) if entry is not None]
+    others = [entry for entry in entries if entry not in needed]
     kept = (*needed, *others[-(limit - len(needed)) :])
-    return tuple(each for each in entries if each in kept)
+    return tuple(entry for entry in entries if entry in kept)

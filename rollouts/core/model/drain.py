@@ -112,7 +112,7 @@ class DrainSpec(Struct, frozen=True, kw_only=True):
     @property
     def max_stream_s(self) -> float:
         """The longest stream that a probe counts; 0 when none counts streams."""
-        return max((each.max_s for each in self.probes if each.max_s is not None), default=0.0)
+        return max((probe.max_s for probe in self.probes if probe.max_s is not None), default=0.0)
 
 
 class DrainNumbers(Struct, frozen=True, kw_only=True):

@@ -73,7 +73,7 @@ def read_injection(fields: object) -> Injection | None:
     seconds, grace_s, names = noted.get("seconds"), noted.get("graceSeconds"), noted.get("containers")
     if type(seconds) is not int or type(grace_s) is not int or not isinstance(names, list):
         return None
-    if seconds < 0 or grace_s < 0 or not all(type(each) is str for each in names):
+    if seconds < 0 or grace_s < 0 or not all(type(name) is str for name in names):
         return None
     return Injection(containers=tuple(names), pre_stop_s=seconds, grace_s=grace_s, native=noted.get("native") is True)
 
@@ -85,7 +85,7 @@ def read_pod_exit(template: Mapping[str, Any]) -> PodExit:
     containers = spec.get("containers")
     return PodExit(
         grace_s=grace_s if type(grace_s) is int and grace_s >= 0 else DEFAULT_GRACE_S,
-        containers=tuple(_container(each) for each in containers) if isinstance(containers, list) else (),
+        containers=tuple(_container(container) for container in containers) if isinstance(containers, list) else (),
     )
 
 

@@ -430,7 +430,9 @@ class RolloutStatus(Struct, frozen=True, kw_only=True):
         """The latest failed verdict that took the weight back and holds the update, at any step; None without one."""
         if self.abort is not None:
             return None
-        return next((each for each in reversed(self.analyses) if each.held and each.back_to_percent is not None), None)
+        return next(
+            (record for record in reversed(self.analyses) if record.held and record.back_to_percent is not None), None
+        )
 
 
 def stable_before(history: tuple[HistoryEntry, ...], stable_revision: str) -> HistoryEntry | None:
@@ -453,7 +455,7 @@ def previous_revision(status: RolloutStatus, *, template: str, kept: Collection[
 
 def analysis_of(status: RolloutStatus, gate: AnalysisGate) -> AnalysisRecord | None:
     """The record of the latest run at `gate`; None before the first one of this attempt."""
-    for each in status.analyses:
-        if each.gate == gate:
-            return each
+    for record in status.analyses:
+        if record.gate == gate:
+            return record
     return None

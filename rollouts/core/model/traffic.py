@@ -157,7 +157,10 @@ class Feature(StrEnum):
 
 def features_needed(split: Split) -> frozenset[Feature]:
     """The features that a route needs, besides a share, to express `split`."""
-    requests = [*(each.match for each in split.matches), *(match for each in split.mirrors for match in each.matches)]
+    requests = [
+        *(route.match for route in split.matches),
+        *(match for route in split.mirrors for match in route.matches),
+    ]
     conditions = [
         (Feature.MIRROR, split.mirrors),
         (Feature.MIRROR_PERCENT, any(mirror.percent < 100 for mirror in split.mirrors)),

@@ -188,18 +188,6 @@ def _while_shown(ctx: PassContext, sides: list[_Side], sizes: list[int]) -> list
     return after
 
 
-def _pinned(ctx: PassContext, strategy: Canary) -> SetCanaryReplicas | SetCanaryScalePercent | None:
-    """The latest `setCanaryScale` so far; None without one, if that is `matchTrafficWeight`, and after the last step."""
-    index = ctx.status.step_index
-    steps = strategy.steps[: index + 1] if index < len(strategy.steps) else ()
-    for step in reversed(steps):
-        if isinstance(step, SetCanaryReplicas | SetCanaryScalePercent):
-            return step
-        if isinstance(step, MatchTrafficWeight):
-            return None
-    return None
-
-
 def most_canary_replicas(ctx: PassContext) -> int:
     """The most pods that the new revision can have while the last stable pod still serves."""
     replicas = ctx.spec.replicas
@@ -219,11 +207,16 @@ def wanted_canary(ctx: PassContext, strategy: Canary, weight_percent: WeightPerc
     if replicas == 0:
         return 0
     if strategy.traffic_routing is not None:
+        index, min_pods = ctx.status.step_index, strategy.traffic_routing.min_pods_per_replica_set
+        # The latest `setCanaryScale` so far, unless that is `matchTrafficWeight`; none after the last step.
+        pinned: SetCanaryReplicas | SetCanaryScalePercent | None = None
+        for step in strategy.steps[: index + 1] if index < len(strategy.steps) else ():
+            if isinstance(step, SetCanaryReplicas | SetCanaryScalePercent):
+                pinned = step
+            elif isinstance(step, MatchTrafficWeight):
+                pinned = None
         wanted = routed_canary_replicas(
-            replicas=replicas,
-            weight_percent=weight_percent,
-            min_pods=strategy.traffic_routing.min_pods_per_replica_set,
-            pinned=_pinned(ctx, strategy),
+            replicas=replicas, weight_percent=weight_percent, min_pods=min_pods, pinned=pinned
         )
         return max(wanted, 1) if split.matches or split.mirrors else wanted
     surge, _ = ctx.limits

@@ -75,7 +75,17 @@ def gate_wait(ctx: PassContext, *, since_s: float) -> Wait | None:
             Reason.AUTOSCALING_UNKNOWN, "waiting for what the autoscaler and the containers show since this step"
         )
     look = _Look(ctx=ctx, gate=gate, seen=seen, since_s=since_s, added=_added_by_next_step(ctx, gate, seen))
-    return _container_wait(look) or _autoscalers_wait(look)
+    if (wait := _container_wait(look)) is not None or (not gate.settled and gate.min_headroom_percent is None):
+        return wait
+    if seen.autoscalers is None:
+        why = seen.message or "the API server gave no answer"
+        return _unknown(look, f"it is not known whether the autoscaler has settled: {why}")
+    if not seen.autoscalers:
+        name = ctx.seen.rollout.name
+        missing = f"no HorizontalPodAutoscaler has Rollout {name} as its scaleTargetRef, and spec.autoscaling needs one"
+        return Wait(Reason.AUTOSCALER_NOT_FOUND, f"{missing}: create it, or ask for less; {_ways_out(ctx)}")
+    waits = (_autoscaler_wait(look, autoscaler) for autoscaler in seen.autoscalers)
+    return next((wait for wait in waits if wait is not None), None)
 
 
 def waited_since_s(ctx: PassContext) -> float:
@@ -139,23 +149,6 @@ def _lacking(look: _Look, limit: ContainerLimit, use: ContainerUse | None) -> st
 
 
 # --- the autoscalers
-
-
-def _autoscalers_wait(look: _Look) -> Wait | None:
-    gate = look.gate
-    if not gate.settled and gate.min_headroom_percent is None:
-        return None
-    if look.seen.autoscalers is None:
-        why = look.seen.message or "the API server gave no answer"
-        return _unknown(look, f"it is not known whether the autoscaler has settled: {why}")
-    if not look.seen.autoscalers:
-        name = look.ctx.seen.rollout.name
-        missing = f"no HorizontalPodAutoscaler has Rollout {name} as its scaleTargetRef, and spec.autoscaling needs one"
-        return Wait(Reason.AUTOSCALER_NOT_FOUND, f"{missing}: create it, or ask for less; {_ways_out(look.ctx)}")
-    for autoscaler in look.seen.autoscalers:
-        if (wait := _autoscaler_wait(look, autoscaler)) is not None:
-            return wait
-    return None
 
 
 def _autoscaler_wait(look: _Look, autoscaler: AutoscalerSeen) -> Wait | None:

@@ -111,61 +111,19 @@ def parse_settings(*, metrics: MetricSettings | None = None, **flags: Any) -> Se
 
     Raises: SettingsInvalid for the first flag that cannot be used, naming it and the remedy.
     """
-    fields = {name: _READERS[name](value) if name in _READERS else value for name, value in flags.items()}
-    return Settings(metrics=metrics or MetricSettings(), **fields)
+    return Settings(metrics=metrics or MetricSettings(), **_read(flags))
 
 
-def parse_metric_settings(  # noqa: PLR0913 - one for each flag
-    *,
-    ca_file: str | None = None,
-    credentials: str = str(METRICS_CREDENTIALS),
-    tenant_hosts: Sequence[str] = (),
-    tenant_ports: Sequence[int] = (),
-    tenant_http: bool = False,
-    refused_networks: Sequence[str] = (),
-    jobs: bool = False,
-    job_service_account: str = JOB_SERVICE_ACCOUNT,
-    at_once: int = 64,
-) -> MetricSettings:
-    """Settings from the text of flags.
-
-    Raises: SettingsInvalid for the first flag that cannot be used, naming it and the remedy.
-    """
-    if not credentials.startswith("/"):
-        raise SettingsInvalid(f"--metrics-credentials: {credentials!r} is not the absolute path of a folder")
-    for host in tenant_hosts:
-        if not _HOST_PATTERN.fullmatch(host):
-            raise SettingsInvalid(
-                f"--tenant-metrics: {host!r} is not a host such as a.example, *.example, or * for all"
-            )
-    for port in tenant_ports:
-        if not 0 < port < 65_536:
-            raise SettingsInvalid(f"--tenant-metrics-port: {port} is not between 1 and 65535")
-    if not tenant_hosts and (tenant_ports or tenant_http):
+def parse_metric_settings(**flags: Any) -> MetricSettings:
+    """As `parse_settings`."""
+    settings = MetricSettings(**_read(flags))
+    if not settings.tenant_hosts and (flags.get("tenant_ports") or settings.tenant_http):
         raise SettingsInvalid("--tenant-metrics: is missing; without it templates may name declared servers only")
-    _name("--job-service-account", job_service_account)
-    if job_service_account == "default":
-        raise SettingsInvalid("--job-service-account: default is what all pods have; give Jobs an account of their own")
-    if not 1 <= at_once <= MEASUREMENTS_MAX:
-        raise SettingsInvalid(f"--measurements: {at_once} is not between 1 and {MEASUREMENTS_MAX}")
-    networks: list[Network] = []
-    for network in refused_networks:
-        try:
-            networks.append(ipaddress.ip_network(network))
-        except ValueError as exc:
-            message = f"--metrics-refused-network: {network!r} is not a network such as 203.0.113.0/24"
-            raise SettingsInvalid(message) from exc
-    return MetricSettings(
-        ca_file=Path(ca_file) if ca_file else None,
-        credentials=Path(credentials),
-        tenant_hosts=tuple(dict.fromkeys(tenant_hosts)),
-        tenant_ports=tuple(dict.fromkeys(tenant_ports)) or (HTTPS_PORT,),
-        tenant_http=tenant_http,
-        refused_networks=tuple(networks),
-        jobs=jobs,
-        job_service_account=job_service_account,
-        at_once=at_once,
-    )
+    return settings
+
+
+def _read(flags: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _READERS[name](value) if name in _READERS else value for name, value in flags.items()}
 
 
 def parse_address(text: str, *, flag: str = "--metrics-address") -> Address | None:
@@ -181,6 +139,10 @@ def parse_address(text: str, *, flag: str = "--metrics-address") -> Address | No
     return Address(host.removeprefix("[").removesuffix("]"), int(port))
 
 
+def _path(text: str | None) -> Path | None:
+    return Path(text) if text else None
+
+
 def _kubeconfig(text: str | None) -> Path | None:
     path = Path(text).expanduser() if text else None
     if path is not None and not path.is_file():
@@ -188,10 +150,36 @@ def _kubeconfig(text: str | None) -> Path | None:
     return path
 
 
-def _workers(number: int) -> int:
-    if not 1 <= number <= WORKERS_MAX:
-        raise SettingsInvalid(f"--workers: {number} is not between 1 and {WORKERS_MAX}")
+def _between(flag: str, most: int, number: int) -> int:
+    if not 1 <= number <= most:
+        raise SettingsInvalid(f"{flag}: {number} is not between 1 and {most}")
     return number
+
+
+def _folder(path: str) -> Path:
+    if not path.startswith("/"):
+        raise SettingsInvalid(f"--metrics-credentials: {path!r} is not the absolute path of a folder")
+    return Path(path)
+
+
+def _host(host: str) -> str:
+    if not _HOST_PATTERN.fullmatch(host):
+        raise SettingsInvalid(f"--tenant-metrics: {host!r} is not a host such as a.example, *.example, or * for all")
+    return host
+
+
+def _network(text: str) -> Network:
+    try:
+        return ipaddress.ip_network(text)
+    except ValueError as exc:
+        message = f"--metrics-refused-network: {text!r} is not a network such as 203.0.113.0/24"
+        raise SettingsInvalid(message) from exc
+
+
+def _job_account(name: str) -> str:
+    if name == "default":
+        raise SettingsInvalid("--job-service-account: default is what all pods have; give Jobs an account of their own")
+    return _name("--job-service-account", name)
 
 
 def _name(flag: str, name: str) -> str:
@@ -219,13 +207,22 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "health_address": partial(parse_address, flag="--health-address"),
     "log_format": partial(_one_of, "--log-format", get_args(LogFormat)),
     "log_level": partial(_one_of, "--log-level", get_args(LogLevel)),
-    "workers": _workers,
+    "workers": partial(_between, "--workers", WORKERS_MAX),
     "proxy_mode": partial(_one_of, "--proxy-mode", get_args(ProxyModeSetting)),
     "routers": lambda names: tuple(dict.fromkeys(names)),
     "data_planes": tuple,
-    "data_plane_ca": lambda path: Path(path) if path else None,
+    "data_plane_ca": _path,
     "settle_times": tuple,
     "drain_queries": partial(_one_of, "--drain-queries", get_args(DrainQueries)),
     "config_versioning": lambda text: _one_of("--config-versioning", ("on", "off"), text) == "on",
+    "ca_file": _path,
+    "credentials": _folder,
+    "tenant_hosts": lambda hosts: tuple(dict.fromkeys(map(_host, hosts))),
+    "tenant_ports": lambda ports: (
+        tuple(_between("--tenant-metrics-port", 65_535, port) for port in dict.fromkeys(ports)) or (HTTPS_PORT,)
+    ),
+    "refused_networks": lambda networks: tuple(map(_network, networks)),
+    "job_service_account": _job_account,
+    "at_once": partial(_between, "--measurements", MEASUREMENTS_MAX),
 }
-"""What makes a field of `Settings` of the value of its flag; the others are taken as they are."""
+"""What makes a field of the settings of the value of its flag; the others are taken as they are."""

@@ -133,6 +133,7 @@ class MetricProviders(DeclaredKind[_Declared]):
         except SpecInvalid as exc:
             known = self._declarations[name] = _Declared(seen, judge_at_s=None)
             self._conclude(name, known, None, invalid(exc))
+            self._fewer_unread.set()
             return
         same = before is not None and before.seen.metadata.uid == seen.metadata.uid
         endpoint = before.endpoint if same and before is not None else None

@@ -24,9 +24,9 @@ from rollouts.errors import ApiForbidden, ApiNotFound
 from rollouts.metrics.comparison import failure_of, measurement_of
 from rollouts.metrics.comparison_arms import ArmSeen, look_of, seen_in
 from rollouts.metrics.evidence import measured
-from rollouts.metrics.requests import MetricEndpoint, origin_of
+from rollouts.metrics.requests import MetricAnswer, MetricEndpoint, Window, origin_of
 from rollouts.metrics.samples import Absence, NoEvidence
-from rollouts.metrics.sources import Question, judged, question_to, window_of
+from rollouts.metrics.sources import judged, question_to, window_of
 from rollouts.ports import BoundedCalls, Clock, MetricEndpoints
 from rollouts.secret import Secret
 
@@ -141,37 +141,32 @@ class HttpMeasurements:
         if isinstance(metric.source, Comparison):
             measurement = await self._compared(metric, metric.source, values, run, due, now_s)
         else:
-            measurement = await self._asked(run.namespace, metric, values, now_s)
+            measurement = await self._measured(run.namespace, metric, values, now_s)
         return without_secrets(measurement, values)
 
-    async def _asked(self, tenant: str, metric: Metric, values: Mapping[str, str], now_s: float) -> Measurement:
-        source, asked = metric.source, with_secret_values(metric, values).source
-        assert isinstance(source, HttpSource)  # noqa: S101 - the registry knows no other for us
-        assert isinstance(asked, HttpSource)  # noqa: S101 - of the same kind
-        question = await self._question(tenant, asked, now_s)
-        if isinstance(question, NoEvidence):
-            return measured(question, metric.condition, started_at_s=now_s, finished_at_s=self.clock.now_s())
-        answer = await self.endpoints.ask(question.request, question.endpoint, deadline_s=self.deadline_s)
+    async def _measured(self, tenant: str, metric: Metric, values: Mapping[str, str], now_s: float) -> Measurement:
+        assert isinstance(metric.source, HttpSource)  # noqa: S101 - the registry knows no other for us
+        answered = await self._answer(tenant, metric, values, now_s)
+        if isinstance(answered, NoEvidence):
+            return measured(answered, metric.condition, started_at_s=now_s, finished_at_s=self.clock.now_s())
+        answer, window = answered
         # What reads the answer needs no secret, so it gets the source without them.
-        judging = (answer, source, question.window, metric.condition, now_s, self.clock.now_s())
+        judging = (answer, metric.source, window, metric.condition, now_s, self.clock.now_s())
         return await self.bounded.call(judged, *judging, tenant=tenant)
 
     async def _compared(
         self, metric: Metric, source: Comparison, values: Mapping[str, str], run: MeasuredRun, due: Due, now_s: float
     ) -> Measurement:
-        """One look at both arms; its queries go out one after the other, each with its secrets put in last."""
+        """One look at both arms; its queries go out one after the other."""
         look = look_of(source, due.carried, began_at_s=run.started_at_s + source.warm_up_s, now_s=now_s)
         if isinstance(look, NoEvidence):
             return failure_of(look, now_s=now_s)
         seen: list[ArmSeen] = []
         for query in look.queries:
-            asked = with_secret_values(replace(metric, source=query), values).source
-            assert isinstance(asked, HttpSource)  # noqa: S101 - the registry knows no other for us
-            question = await self._question(run.namespace, asked, look.at_s)
-            if isinstance(question, NoEvidence):
-                return failure_of(question, now_s=now_s)
-            answer = await self.endpoints.ask(question.request, question.endpoint, deadline_s=self.deadline_s)
-            seen.append(await self.bounded.call(seen_in, answer, look, tenant=run.namespace))
+            answered = await self._answer(run.namespace, replace(metric, source=query), values, look.at_s)
+            if isinstance(answered, NoEvidence):
+                return failure_of(answered, now_s=now_s)
+            seen.append(await self.bounded.call(seen_in, answered[0], look, tenant=run.namespace))
         judge = partial(measurement_of, look, seen, started_at_s=now_s, finished_at_s=self.clock.now_s())
         # Importing scipy takes about a second, in which no pass would run.
         measurement = await asyncio.to_thread(judge) if source.by is ComparedBy.RANKS else judge()
@@ -179,8 +174,12 @@ class HttpMeasurements:
         numbers = {number for arm in seen if isinstance(arm, tuple) for number in arm}
         return measurement if numbers.isdisjoint(_numbers(values.values())) else replace(measurement, value="")
 
-    async def _question(self, tenant: str, source: HttpSource, now_s: float) -> Question | NoEvidence:
-        """What is asked, and whom; or why nobody can be. Raises: CallEnded."""
+    async def _answer(
+        self, tenant: str, metric: Metric, values: Mapping[str, str], now_s: float
+    ) -> tuple[MetricAnswer, Window] | NoEvidence:
+        """The answer to a metric's question for these times; or why nobody can be asked. Raises: CallEnded."""
+        source = with_secret_values(metric, values).source
+        assert isinstance(source, HttpSource)  # noqa: S101 - the registry knows no other for us
         if isinstance(source, PrometheusQuery) and source.range is not None:  # its times are a tenant's expressions
             window = await self.bounded.call(window_of, source, now_s, tenant=tenant)
         else:
@@ -189,7 +188,8 @@ class HttpMeasurements:
         if isinstance(question, NoEvidence):
             why_not = self.why_not(source.endpoint)
             return NoEvidence(why_not, Absence.ERROR) if why_not else question
-        return question
+        answer = await self.endpoints.ask(question.request, question.endpoint, deadline_s=self.deadline_s)
+        return answer, question.window
 
 
 def without_secrets(measurement: Measurement, values: Mapping[str, str]) -> Measurement:

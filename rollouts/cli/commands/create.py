@@ -24,20 +24,8 @@ from rollouts.objects import (
     Manifest,
 )
 
-_CREATED = {
-    (kind.api_version, kind.kind): kind
-    for kind in (
-        ROLLOUT,
-        ANALYSIS_TEMPLATE,
-        CLUSTER_ANALYSIS_TEMPLATE,
-        ANALYSIS_RUN,
-        TRAFFIC_PROVIDER,
-        METRIC_PROVIDER,
-        SERVICE,
-        CONFIG_MAP,
-        SECRET,
-    )
-}
+_OURS = (ROLLOUT, ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, ANALYSIS_RUN, TRAFFIC_PROVIDER, METRIC_PROVIDER)
+_CREATED = {(kind.api_version, kind.kind): kind for kind in (*_OURS, SERVICE, CONFIG_MAP, SECRET)}
 
 
 @on_cluster

@@ -37,6 +37,12 @@ class _Asked(Struct, frozen=True):
     def key(self) -> tuple[ConfigKind, str]:
         return self.place.ref.kind, self.place.ref.name
 
+    def is_versioned(self, spec: RolloutSpec) -> bool:
+        annotations = mapping(mapping(mapping(self.found).get("metadata")).get("annotations"))
+        if not spec.config_versioning.enabled or is_left_alone(annotations):
+            return False
+        return self.place.ref.kind is ConfigKind.CONFIG_MAP or spec.config_versioning.secrets
+
 
 def configs_of(manifests: Iterable[Manifest]) -> FileConfigs:
     """The ConfigMaps and Secrets of files."""
@@ -106,7 +112,7 @@ def _sub_paths(document: Manifest, spec: RolloutSpec, every: Iterable[_Asked]) -
     loose = {  # by the index of the volume
         int(asked.path.removeprefix(volumes).partition("]")[0]): asked.place.ref
         for asked in every
-        if asked.path.startswith(volumes) and not _is_versioned(asked, spec)
+        if asked.path.startswith(volumes) and not asked.is_versioned(spec)
     }
     names = {volume.get("name"): index for index, volume in entries(pod.get("volumes"))}
     for field in ("containers", "initContainers"):
@@ -118,14 +124,6 @@ def _sub_paths(document: Manifest, spec: RolloutSpec, every: Iterable[_Asked]) -
                     what = f"an edit of {ref} never reaches a file that is mounted by subPath"
                     fix = "turn configVersioning on, or mount the whole volume"
                     yield Finding(Rule.CONFIG_SUB_PATH, Severity.NOTE, path, what, fix)
-
-
-def _is_versioned(asked: _Asked, spec: RolloutSpec) -> bool:
-    ref = asked.place.ref
-    annotations = mapping(mapping(mapping(asked.found).get("metadata")).get("annotations"))
-    if not spec.config_versioning.enabled or is_left_alone(annotations):
-        return False
-    return ref.kind is ConfigKind.CONFIG_MAP or spec.config_versioning.secrets
 
 
 def _all_asked(document: Manifest, configs: FileConfigs) -> Iterator[_Asked]:

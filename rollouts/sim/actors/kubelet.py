@@ -37,28 +37,28 @@ class KubeletSettings(Struct, frozen=True, kw_only=True):
     """How fast the nodes are; times are seconds of loop time.
 
     Args:
-        schedule_s: time from a pod's creation until it has a node.
-        pull_s: time from then until it runs.
         startup_s: shortest and longest time from running to Ready.
         shutdown_s: time from SIGTERM to the end of the process.
         mount_s: time from a change of a ConfigMap or Secret until mounted volumes show it; real kubelets take a minute and more.
         configured_again_s: time from one look for a ConfigMap or Secret that is missing to the next.
         kernel: kernel version of every node.
-        never_ready: by a word in the image tag: the waiting reason of such containers, which never become Ready.
     """
 
     nodes: int = 5
-    schedule_s: float = 0.01
-    pull_s: float = 0.05
     startup_s: tuple[float, float] = (0.5, 2.0)
     shutdown_s: float = 0.1
     mount_s: float = 3.0
     configured_again_s: float = 2.0
     kernel: str = "6.1.0-sim"
-    never_ready: tuple[tuple[str, str], ...] = (("bad", "CrashLoopBackOff"), ("missing", "ImagePullBackOff"))
 
 
-_MESSAGES = {CRASH_LOOP: "back-off restarting failed container", "ImagePullBackOff": "back-off pulling image"}
+_SCHEDULE_S, _PULL_S = 0.01, 0.05  # from a pod's creation until it has a node, and from then until it runs
+_IMAGE_BACK_OFF = "ImagePullBackOff"
+_NEVER_READY = {
+    "bad": (CRASH_LOOP, "back-off restarting failed container"),
+    "missing": (_IMAGE_BACK_OFF, "back-off pulling image"),
+}
+"""Why containers never become Ready, by a word in the tag of their image."""
 
 
 @dataclass(slots=True)
@@ -128,7 +128,7 @@ class Kubelets(Actor):
         elif not pod.manifest["spec"].get("nodeName"):
             bound = {**pod.manifest["spec"], "nodeName": self.world.rng.choice(self.nodes)}
             self.world.verbs.update(self.world.resource(POD), pod, {**pod.manifest, "spec": bound}, self.options)
-            self.mark(pod.key, self.settings.pull_s)
+            self.mark(pod.key, _PULL_S)
         elif pod_facts.phase(pod) == "Pending" and processes.waiting_reason(pod) in (None, *WAITS):
             self._run(pod)
         elif pod.metadata["uid"] in self._processes:
@@ -153,17 +153,17 @@ class Kubelets(Actor):
         elif pod_facts.is_terminating(pod):
             self.mark(pod.key, 0.0)
         elif change.event == "ADDED" and pod.manifest["spec"].get("schedulerName") == _SCHEDULER:
-            self.mark(pod.key, self.settings.schedule_s)
+            self.mark(pod.key, _SCHEDULE_S)
 
     def _run(self, pod: Stored) -> None:
-        reason = self._never_ready_reason(pod)
+        tags = [str(container.get("image", "")).rpartition(":")[2] for container in pod.manifest["spec"]["containers"]]
+        never = next((why for tag in tags for word, why in _NEVER_READY.items() if word in tag), None)
         self._next_address += 1
         number = self._next_address
-        phase = "Pending" if reason == "ImagePullBackOff" else "Running"
         address = f"10.{64 + number // 65_536 % 64}.{number // 256 % 256}.{number % 256}"
-        if reason:
-            statuses = processes.waiting(pod, reason, _MESSAGES.get(reason, reason))
-            self._write_status(pod, statuses, phase=phase, ready=False, address=address)
+        if never is not None:
+            phase = "Pending" if never[0] == _IMAGE_BACK_OFF else "Running"
+            self._write_status(pod, processes.waiting(pod, *never), phase=phase, ready=False, address=address)
             return
         try:
             self._configurations[pod.metadata["uid"]] = configuration(pod.manifest["spec"], self._find_in(pod))
@@ -175,7 +175,7 @@ class Kubelets(Actor):
                 self._write_status(pod, statuses, phase="Pending", ready=False, address=address)
             return
         statuses = processes.started(pod, ready=False, now=self.world.verbs.now())
-        self._write_status(pod, statuses, phase=phase, ready=False, address=address)
+        self._write_status(pod, statuses, phase="Running", ready=False, address=address)
         process = self._processes[pod.metadata["uid"]] = _Process(self.world.loop.time())
         self._begin(pod, process)
 
@@ -268,14 +268,6 @@ class Kubelets(Actor):
         self._serving.discard(uid)
         options = DeleteOptions(uid=uid, grace_s=0)
         self.world.verbs.delete(self.world.resource(POD), *pod.key, options)
-
-    def _never_ready_reason(self, pod: Stored) -> str | None:
-        for container in pod.manifest["spec"]["containers"]:
-            tag = str(container.get("image", "")).rpartition(":")[2]
-            for word, reason in self.settings.never_ready:
-                if word in tag:
-                    return reason
-        return None
 
     def _write_status(self, pod: Stored, containers: list[Manifest], *, phase: str, ready: bool, address: str) -> None:
         now = self.world.verbs.now()

@@ -54,7 +54,6 @@ class GatewaySettings(Struct, frozen=True, kw_only=True):
         cluster_lag_s: shortest and longest time until a proxy has endpoints for a rule whose index in the route is new, because
             Envoy Gateway names its clusters by the index. (0, 0) for proxies that take rule and endpoints together.
         throttle_s: all changed routes reach the proxies together, this long after the first change; 0: each by itself.
-        status_lag_s: time from a route's write to its status.
         features: `supportedFeatures` of its class; None for a class without that field.
     """
 
@@ -63,7 +62,6 @@ class GatewaySettings(Struct, frozen=True, kw_only=True):
     endpoint_lag_s: tuple[float, float] = (0.002, 0.05)
     cluster_lag_s: tuple[float, float] = (0.0, 0.0)
     throttle_s: float = 0.0
-    status_lag_s: float = 0.01
     features: tuple[str, ...] | None = ALL_FEATURES
 
 
@@ -208,7 +206,7 @@ class Gateway(Actor):
     """One gateway of one class. It creates both objects, which have its name, if they do not exist."""
 
     def __init__(self, world: World, *, namespace: str, gateway: str, settings: GatewaySettings = ENVOY) -> None:
-        super().__init__(world, lag_s=settings.status_lag_s)
+        super().__init__(world, lag_s=0.01)  # from a route's write to its status
         self.name = f"sim.rollouts.dev/{gateway}"
         self.settings = settings
         self.key = (namespace, gateway)

@@ -24,6 +24,10 @@ from msgspec import Struct
 
 Mode = Literal["iptables", "nftables", "ipvs"]
 _REUSE_SAFE_KERNEL = (5, 9)
+_QUICK_S = (0.01, 0.1)  # until a change takes effect, when there was no other change shortly before
+_HELD_S = (0.1, 0.2)  # from the end of `minSyncPeriod`, for a change that has to wait for it
+_CHECK_S = 60.0  # between two checks of ipvs servers of weight 0 by kube-proxy
+_RESET_S = 10.0  # ipvs remembers a connection that was reset
 
 
 class ProxyEndpoint(Struct, frozen=True):
@@ -40,21 +44,14 @@ class ProxySettings(Struct, frozen=True, kw_only=True):
     """How the kube-proxies of a cluster work.
 
     Args:
-        quick_s: shortest and longest time until a change takes effect, when there was no other change shortly before.
-        held_s: shortest and longest time from the end of `minSyncPeriod`, for a change that has to wait for it.
         kernel: kernel version of the nodes; only ipvs depends on it.
-        check_s: time between two checks of ipvs servers of weight 0 by kube-proxy.
-        time_wait_s, reset_s: how long ipvs remembers a connection that both sides closed, and one that was reset.
+        time_wait_s: how long ipvs remembers a connection that both sides closed.
     """
 
     mode: Mode = "iptables"
     min_sync_period_s: float = 1.0
-    quick_s: tuple[float, float] = (0.01, 0.1)
-    held_s: tuple[float, float] = (0.1, 0.2)
     kernel: tuple[int, int] = (6, 1)
-    check_s: float = 60.0
     time_wait_s: float = 120.0
-    reset_s: float = 10.0
 
 
 IPTABLES = ProxySettings()
@@ -88,7 +85,7 @@ class NodeProxy:
         self._synced_at_s = -math.inf
         self._timer: asyncio.TimerHandle | None = None
         self._check: asyncio.TimerHandle | None = None
-        self._check_phase_s = loop.time() + rng.uniform(0.0, settings.check_s) if settings.mode == "ipvs" else 0.0
+        self._check_phase_s = loop.time() + rng.uniform(0.0, _CHECK_S) if settings.mode == "ipvs" else 0.0
 
     def hear(self, name: str, endpoints: tuple[ProxyEndpoint, ...], *, at_once: bool = False) -> None:
         """Takes a new version of a slice; with `at_once` without a lag, for slices that existed before."""
@@ -97,9 +94,9 @@ class NodeProxy:
             self._apply()
         elif self._timer is None:
             settings, since_s = self.settings, self._loop.time() - self._synced_at_s
-            wait_s = self._rng.uniform(*settings.quick_s)
+            wait_s = self._rng.uniform(*_QUICK_S)
             if since_s < settings.min_sync_period_s:
-                wait_s = settings.min_sync_period_s - since_s + self._rng.uniform(*settings.held_s)
+                wait_s = settings.min_sync_period_s - since_s + self._rng.uniform(*_HELD_S)
             self._timer = self._loop.call_later(wait_s, self._sync)
 
     def connect(self, port: int) -> ProxyEndpoint | None:
@@ -122,7 +119,7 @@ class NodeProxy:
         """Ends the connection from a port."""
         entry = self._entries.get(port)
         if entry is not None:
-            entry.expires_s = self._loop.time() + (self.settings.reset_s if reset else self.settings.time_wait_s)
+            entry.expires_s = self._loop.time() + (_RESET_S if reset else self.settings.time_wait_s)
 
     def weight(self, uid: str) -> int | None:
         """The weight of a pod in the ipvs table; None when it is not in it. Other modes have no weights: 1 or None."""
@@ -160,8 +157,8 @@ class NodeProxy:
         used = {entry.uid for entry in self._entries.values()}
         self._servers = {uid: server for uid, server in self._servers.items() if server.weight or uid in used}
         if self._check is None and any(not server.weight for server in self._servers.values()):
-            done = math.floor((now_s - self._check_phase_s) / self.settings.check_s + 1e-6)  # this one counts too
-            self._check = self._loop.call_at(self._check_phase_s + (done + 1) * self.settings.check_s, self._look)
+            done = math.floor((now_s - self._check_phase_s) / _CHECK_S + 1e-6)  # this one counts too
+            self._check = self._loop.call_at(self._check_phase_s + (done + 1) * _CHECK_S, self._look)
 
     def _look(self) -> None:
         self._check = None

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -24,7 +23,7 @@ from rollouts.sim.storage.history import CommittedWrite
 
 REQUESTS = "http_requests_total"
 SECONDS = "http_request_duration_seconds"
-_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_]")
+_REVISION = "rollouts_dev_revision"  # `podTargetLabels` of a ServiceMonitor gives it to a pod's series
 _GONE_INTERVALS = 2.1
 """So long after its end a target's series are marked: it might come back. Source: scrapeLoop.endOfRunStaleness."""
 
@@ -38,12 +37,10 @@ class ScrapeSettings(Struct, frozen=True, kw_only=True):
     Args:
         interval_s: from one scrape of a target to the next.
         discovery_s: from a change of the targets until it is followed.
-        pod_labels: labels of pods that their series get, as a ServiceMonitor's `podTargetLabels` does.
     """
 
     interval_s: float = 15.0
     discovery_s: float = 5.0
-    pod_labels: tuple[str, ...] = (REVISION_LABEL,)
 
 
 _SeriesKey: TypeAlias = tuple[str, ...]
@@ -134,9 +131,8 @@ class Scraper:
                     "job": service,
                     "pod": where["name"],
                     "instance": f"{pod_facts.address(pod)}:8080",
+                    _REVISION: pod.labels.get(REVISION_LABEL, ""),
                 }
-                for name in self.settings.pod_labels:
-                    labels[_NOT_IN_NAMES.sub("_", name)] = pod.labels.get(name, "")
                 yield (where["namespace"], service, where["name"]), _Target(where["uid"], labels)
 
     def _plan(self, target: _Target, at_s: float) -> None:

@@ -7,6 +7,7 @@ labels, as with the real controller. Source: k8s.io/endpointslice reconciler.go,
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import Any
 
 from rollouts.objects import ENDPOINT_SLICE, POD, SERVICE, Manifest
@@ -89,11 +90,14 @@ class EndpointSliceController(Actor):
         if change.old is not None and change.event != DELETED and _facts(change.old) == _facts(change.new):
             return
         for version in (change.old, change.new):
-            labels = version.labels if version is not None else {}
-            for label in labels.items():
-                for name in sorted(self._by_label.get((namespace, *label), ())):
-                    if self._services[namespace][name].items() <= labels.items():
-                        self.mark((namespace, name))
+            for name in self._selecting(namespace, version.labels if version is not None else {}):
+                self.mark((namespace, name))
+
+    def _selecting(self, namespace: str, labels: dict[str, str]) -> Iterator[str]:
+        for label in labels.items():
+            for name in sorted(self._by_label.get((namespace, *label), ())):
+                if self._services[namespace][name].items() <= labels.items():
+                    yield name
 
     def _wanted(self, service: Stored, selector: dict[str, str]) -> Manifest:
         namespace, name = service.key

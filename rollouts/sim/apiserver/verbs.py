@@ -283,12 +283,7 @@ class Verbs:
             raise bad_request("resourceVersion should not be set on objects to be created")
         if resource.kind.namespaced and given.get("namespace", namespace) != namespace:
             raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
-        name, prefix = given.get("name"), given.get("generateName")
-        if prefix and not name:
-            name = prefix + "".join(self.rng.choices(NAME_LETTERS, k=5))
-        if not name:
-            cause = value_required("metadata.name", "name or generateName is required")
-            raise invalid(resource.kind, "", [cause])
+        name = given.get("name") or self._drawn_name(resource, given)
         home = self.get(self.registry.of(NAMESPACE), "", namespace) if resource.kind.namespaced else None
         if home is not None and "deletionTimestamp" in home.metadata:
             raise namespace_terminates(resource.kind, name, namespace)
@@ -300,11 +295,17 @@ class Verbs:
             metadata["generation"] = 1
         metadata["creationTimestamp"] = self.now()
         metadata |= {k: v for k, v in given.items() if k not in SERVERS_METADATA and v}
-        if prefix:
-            metadata["generateName"] = prefix
+        if given.get("generateName"):
+            metadata["generateName"] = given["generateName"]
         head = {"kind": resource.kind.kind, "apiVersion": resource.kind.api_version, "metadata": metadata}
         made = head | {k: v for k, v in manifest.items() if k not in head}
         return with_selector(made) if resource.kind == JOB else made
+
+    def _drawn_name(self, resource: Resource, given: Manifest) -> str:
+        if not given.get("generateName"):
+            cause = value_required("metadata.name", "name or generateName is required")
+            raise invalid(resource.kind, "", [cause])
+        return str(given["generateName"]) + "".join(self.rng.choices(NAME_LETTERS, k=5))
 
     def _insert(
         self, resource: Resource, manifest: Manifest, owners: tuple[server_side.Owner, ...], options: WriteOptions

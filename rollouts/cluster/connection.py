@@ -155,7 +155,10 @@ class KubernetesConnection:
     async def _send_once(self, request: Request, limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
         authorization = await self._credentials.authorization()
         if self._credentials.certificate is not self._certificate:
-            await self._change_certificate()
+            # New connections use the plugin's new certificate; open watches may continue until the next change.
+            retired, self._retired, self._session = self._retired, self._session, self._new_session()
+            if retired is not None:
+                await retired.close()
         headers = {"Accept": request.accept, **self._headers}
         if authorization is not None:
             headers["Authorization"] = authorization.reveal()
@@ -188,12 +191,6 @@ class KubernetesConnection:
         # proxy has been looked up already. The session has no public switch for it.
         session._trust_env = False  # noqa: SLF001
         return session
-
-    async def _change_certificate(self) -> None:
-        """Uses the plugin's new certificate for new connections; open watches may continue until the next change."""
-        retired, self._retired, self._session = self._retired, self._session, self._new_session()
-        if retired is not None:
-            await retired.close()
 
 
 class KubernetesWatch:

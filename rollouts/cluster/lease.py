@@ -96,7 +96,11 @@ class Elector:
 
         Raises: what `lead` raises; NotLeader, when `lead` did not end within the lease: then the process must exit at once.
         """
-        await self._become_leader()
+        # A warm standby notices a release within the retry period.
+        while True:
+            if await self._attempt(self._renew_deadline_s / 2) is _Outcome.HELD and self.holds():
+                break
+            await asyncio.sleep(self._retry_period_s * (1 + 0.2 * self._rng.random()))
         work = asyncio.ensure_future(lead())
         try:
             await self._keep(work)
@@ -105,14 +109,6 @@ class Elector:
             await self._end(work)
         if not work.cancelled():
             work.result()
-
-    async def _become_leader(self) -> None:
-        """Waits as a warm standby until the lease is ours; a release is noticed within the retry period."""
-        while True:
-            outcome = await self._attempt(self._renew_deadline_s / 2)
-            if outcome is _Outcome.HELD and self.holds():
-                return
-            await asyncio.sleep(self._retry_period_s * (1 + 0.2 * self._rng.random()))
 
     async def _keep(self, work: asyncio.Future[None]) -> None:
         """Renews until the work has ended or the lease is lost."""
@@ -134,17 +130,12 @@ class Elector:
         self._renewed_at_s = None
         if not work.done():
             raise NotLeader("the leader's work did not end within the lease: this process must exit at once")
-        if held:
-            await self._release()
-
-    async def _release(self) -> None:
-        if self._lease is None:
-            return
-        spec = self._lease["spec"] | {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": self._now()}
-        try:
-            await self._send("PUT", self._path[1], self._lease | {"spec": spec}, RELEASE_DEADLINE_S)
-        except RolloutsError as exc:  # a courtesy: without it the standby waits until the lease expires
-            self._report(exc)
+        if held and self._lease is not None:
+            spec = self._lease["spec"] | {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": self._now()}
+            try:
+                await self._send("PUT", self._path[1], self._lease | {"spec": spec}, RELEASE_DEADLINE_S)
+            except RolloutsError as exc:  # a courtesy: without it the standby waits until the lease expires
+                self._report(exc)
 
     async def _attempt(self, deadline_s: float) -> _Outcome:
         """One try to take or renew the lease; the deadline is for all its requests together."""

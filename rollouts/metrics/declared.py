@@ -16,8 +16,14 @@ from rollouts.core.analysis.metric_server import (
 from rollouts.core.analysis.source import DEFAULT_ENDPOINT
 from rollouts.errors import SpecProblem
 from rollouts.metrics.addresses import ADMINISTRATORS, url_problem
-from rollouts.metrics.request_headers import header_problem
-from rollouts.metrics.requests import Basic, Bearer, ClientCredentials, MetricCredentials, MetricEndpoint
+from rollouts.metrics.requests import (
+    Basic,
+    Bearer,
+    ClientCredentials,
+    MetricCredentials,
+    MetricEndpoint,
+    header_problem,
+)
 from rollouts.secret import Secret
 
 CREDENTIAL_MAX_CHARACTERS = 8_192

@@ -8,7 +8,7 @@ Source: https://expr-lang.org/docs/language-definition
 from __future__ import annotations
 
 import re
-from enum import Enum, auto
+from enum import Enum
 
 from msgspec import Struct
 
@@ -87,13 +87,13 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "a
 
 
 class WordKind(Enum):
-    """What a word is."""
+    """What a word is; the names of the groups of its pattern."""
 
-    NUMBER = auto()
-    TEXT = auto()
-    NAME = auto()
-    SIGN = auto()
-    END = auto()
+    NUMBER = "number"
+    TEXT = "text"
+    NAME = "name"
+    SIGN = "sign"
+    END = "end"
 
 
 class Word(Struct, frozen=True):
@@ -132,17 +132,14 @@ def _words_of(source: str) -> tuple[Word, ...]:
         if match is None:
             raise ExpressionInvalid(f"cannot be read at character {at + 1}")
         where, at = at + 1, match.end()
-        match match.lastgroup:
-            case "number":
-                found.append(Word(WordKind.NUMBER, match[0].replace("_", ""), where))
-            case "name":
-                found.append(Word(WordKind.NAME, match[0], where))
-            case "text":
-                found.append(Word(WordKind.TEXT, _plain(match[0], where), where))
-            case "sign":
-                found.append(Word(WordKind.SIGN, match[0], where))
-            case _:
-                pass
+        text = match[0]
+        if match.lastgroup == "space":
+            continue
+        if match.lastgroup == "number":
+            text = text.replace("_", "")
+        elif match.lastgroup == "text":
+            text = _plain(text, where)
+        found.append(Word(WordKind(match.lastgroup), text, where))
     if len(found) > WORDS_MAX:
         raise ExpressionInvalid(f"has more than {WORDS_MAX} words and signs")
     return (*found, Word(WordKind.END, "", len(source) + 1))
@@ -241,9 +238,7 @@ class _Reader:
                 return left
             if compared and strength == _COMPARED:
                 raise ExpressionInvalid(f"compares twice at character {self._word.at}: write a < b && b < c")
-            compared = compared or strength == _COMPARED
-            if strength < _COMPARED:
-                compared = False
+            compared = strength == _COMPARED or (compared and strength > _COMPARED)
             self._next += 1 + negated
             right = self.expression(strength + 1)
             left = Call(sign, (left, right)) if sign in _TEXT_OPERATORS else Binary(sign, left, right)
@@ -255,10 +250,10 @@ class _Reader:
             return self._suffixes(self._primary())
         self._next += 1
         of = self.expression(_UNARY[sign])
-        match sign, of:
-            case "+", _:
-                return of
-            case "-", Literal(float(number)):
+        if sign == "+":
+            return of
+        match of:
+            case Literal(float(number)) if sign == "-":
                 return Literal(-number)
             case _:
                 return Unary(sign, of)
@@ -266,19 +261,14 @@ class _Reader:
     def _primary(self) -> Node:
         word = self._word
         match word.kind:
-            case WordKind.NUMBER:
-                self._next += 1
-                return Literal(float(word.text))
-            case WordKind.TEXT:
-                self._next += 1
-                return Literal(word.text)
-            case WordKind.NAME:
-                self._next += 1
-                return self._named(word)
-            case WordKind.SIGN:
-                return self._bracketed()
             case WordKind.END:
                 raise self._refused()
+            case WordKind.SIGN:
+                return self._bracketed()
+        self._next += 1
+        if word.kind is WordKind.NAME:
+            return self._named(word)
+        return Literal(float(word.text) if word.kind is WordKind.NUMBER else word.text)
 
     def _bracketed(self) -> Node:
         if self._skip("("):

@@ -19,8 +19,7 @@ from rollouts.core.analysis.source import DEFAULT_ENDPOINT, PrometheusQuery
 from rollouts.errors import ExpressionFailed, ExpressionInvalid
 from rollouts.metrics.conditions import moment_s
 from rollouts.metrics.kubernetes_values import FUTURE_S, json_of
-from rollouts.metrics.request_headers import header_problem, sent
-from rollouts.metrics.requests import HttpAnswer, HttpRequest, MetricEndpoint, Window, origin_of
+from rollouts.metrics.requests import HttpAnswer, HttpRequest, MetricEndpoint, Window, header_problem, origin_of, sent
 from rollouts.metrics.samples import Absence, NoEvidence, Numbers, ResultShape, Sample
 from rollouts.secret import Secret
 

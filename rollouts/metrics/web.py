@@ -16,8 +16,7 @@ import msgspec
 
 from rollouts.core.analysis.source import WebQuery
 from rollouts.errors import ExpressionFailed, ExpressionInvalid
-from rollouts.metrics.request_headers import header_problem, sent
-from rollouts.metrics.requests import HttpAnswer, HttpRequest, MetricEndpoint, Window
+from rollouts.metrics.requests import HttpAnswer, HttpRequest, MetricEndpoint, Window, header_problem, sent
 from rollouts.metrics.samples import Absence, Document, NoEvidence, document
 
 METHODS = ("GET", "POST", "PUT")

@@ -15,8 +15,7 @@ from rollouts.ports import BoundedCalls, Clock, LiveQuestion
 from rollouts.traffic.declared.probe import DeclaredProbe
 
 if TYPE_CHECKING:
-    from rollouts.probes.asker import Asker
-    from rollouts.probes.exchange import Replica
+    from rollouts.probes.exchange import Asker, Replica
 
 ANSWER_MAX_BYTES = 256 * 1024
 """The evaluation of an answer of this size takes 20 ms."""
@@ -76,7 +75,7 @@ class DeclaredProbes:
         path = await self._bounded.call(probe.path_of, user, tenant=tenant)
         tls = probe.url.startswith("https:")
         if tls not in self._askers:
-            from rollouts.probes.asker import Asker  # noqa: PLC0415 - httpx costs 5 MiB, so only when it is needed
+            from rollouts.probes.exchange import Asker  # noqa: PLC0415 - httpx costs 5 MiB, so only when it is needed
 
             self._askers[tls] = Asker(tls=tls, ca_file=self._ca_file if tls else None)
         asker = self._askers[tls]

@@ -101,7 +101,7 @@ async def learnt_lag_s(
 
     It asks at most NODES_MAX nodes, evenly chosen. Cancellation: safe. Raises: nothing that a node could cause.
     """
-    from rollouts.probes.asker import Asker  # noqa: PLC0415 - httpx costs 5 MiB, where somebody is to be asked
+    from rollouts.probes.exchange import Asker  # noqa: PLC0415 - httpx costs 5 MiB, where somebody is to be asked
 
     chosen = addresses[:: math.ceil(len(addresses) / NODES_MAX)] if addresses else ()
     asker, room = Asker(tls=False), asyncio.Semaphore(NODES_AT_ONCE)

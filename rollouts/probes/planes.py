@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, assert_never
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, assert_never
 from urllib.parse import urlencode
 
 import msgspec
@@ -41,10 +41,11 @@ from rollouts.probes.verdict import Judgement
 
 if TYPE_CHECKING:
     from rollouts.probes.alb_asker import LoadBalancers
-    from rollouts.probes.asker import Asker
-    from rollouts.probes.exchange import Replica
+    from rollouts.probes.exchange import Asker, Replica
 
 _T = TypeVar("_T")
+_Get: TypeAlias = Callable[[str], Awaitable[bytes]]
+"""The body of a replica's answer to a GET of that path."""
 _SHOWN = 3  # replicas in a message
 _SHORT_BYTES = 64 * 1024  # read in 5 ms; a gateway with 10,000 routes answers 4 MB, which take 0.3 s
 _LOGGED = 500  # characters of a server's answer in a log; a status repeats none of it
@@ -93,7 +94,7 @@ class NamedDataPlanes:
                 self._aws[plane] = LoadBalancers(plane.region, api=api, clock=clock)
         named = [plane for plane in planes.values() if isinstance(plane, DataPlane)]
         if named or prometheus_url:
-            from rollouts.probes.asker import Asker  # noqa: PLC0415 - httpx costs 5 MiB, so only when it is needed
+            from rollouts.probes.exchange import Asker  # noqa: PLC0415 - httpx costs 5 MiB, so only when it is needed
 
             urls = (prometheus_url, *(url for plane in named for url in plane.urls))
             self._asker = Asker(tls=any(url.startswith("https:") for url in urls), ca_file=ca_file)
@@ -186,19 +187,18 @@ class NamedDataPlanes:
     async def _live_by_configuration(
         self, plane: DataPlane, question: LiveQuestion, deadline_s: float
     ) -> list[Judgement]:
-        async def of_replica(asker: Asker, replica: Replica) -> Judgement:
+        async def judge(get: _Get) -> Judgement:
             match plane.kind:
                 case PlaneKind.ENVOY:
-                    routes = await asker.get(replica, envoy.ROUTES, deadline_s=deadline_s)
-                    endpoints = await asker.get(replica, envoy.endpoints_path(question), deadline_s=deadline_s)
+                    routes, endpoints = await get(envoy.ROUTES), await get(envoy.endpoints_path(question))
                     return await _read(lambda: envoy.live_share(routes, endpoints, question), routes, endpoints)
                 case PlaneKind.TRAEFIK:
-                    raw = await asker.get(replica, traefik.RAW_DATA, deadline_s=deadline_s)
+                    raw = await get(traefik.RAW_DATA)
                     return await _read(lambda: traefik.live_share(raw, question), raw)
                 case never:
                     assert_never(never)
 
-        found = await self._each_replica(plane, of_replica, deadline_s=deadline_s)
+        found = await self._each_replica(plane, judge, deadline_s=deadline_s)
         return [
             Judgement(False, f"{plane.kind} {answer}")
             if isinstance(answer, str)
@@ -259,17 +259,14 @@ class NamedDataPlanes:
         return None, f"prometheus {why}"
 
     async def _count_by_envoys(self, question: DrainQuestion, deadline_s: float) -> tuple[int | None, str]:
-        async def of_replica(asker: Asker, replica: Replica) -> int | None:
-            before = await asker.get(replica, envoy_drain.HOSTS, deadline_s=deadline_s)
+        async def count(get: _Get) -> int | None:
+            before = await get(envoy_drain.HOSTS)
             clusters = await _read(lambda: envoy_drain.clusters_of(before, question), before)
             if not clusters:
                 return None
-            active = await asker.get(replica, envoy_drain.ACTIVE, deadline_s=deadline_s)
-            after = await asker.get(replica, envoy_drain.hosts_path(clusters), deadline_s=deadline_s)
-            count = partial(
-                envoy_drain.requests_in_flight, before=before, active=active, after=after, question=question
-            )
-            return await _read(count, before, active, after)
+            active, after = await get(envoy_drain.ACTIVE), await get(envoy_drain.hosts_path(clusters))
+            bodies = {"before": before, "active": active, "after": after}
+            return await _read(partial(envoy_drain.requests_in_flight, **bodies, question=question), *bodies.values())
 
         if not question.addresses:
             return None, "the addresses of the revision's pods are unknown"
@@ -277,9 +274,7 @@ class NamedDataPlanes:
         envoys = [plane for plane in planes if isinstance(plane, DataPlane) and plane.kind is PlaneKind.ENVOY]
         if not envoys:
             return None, "no --data-plane of kind envoy is set for it"
-        found = await asyncio.gather(
-            *(self._each_replica(plane, of_replica, deadline_s=deadline_s) for plane in envoys)
-        )
+        found = await asyncio.gather(*(self._each_replica(plane, count, deadline_s=deadline_s) for plane in envoys))
         counts = [count for each in found for _, count in each]
         problems = [count for count in counts if isinstance(count, str)]
         if problems:
@@ -288,17 +283,17 @@ class NamedDataPlanes:
         return (sum(known), "") if known else (None, f"no Envoy has a cluster of Service {question.service}")
 
     async def _each_replica(
-        self, plane: DataPlane, ask: Callable[[Asker, Replica], Awaitable[_T]], *, deadline_s: float
+        self, plane: DataPlane, ask: Callable[[_Get], Awaitable[_T]], *, deadline_s: float
     ) -> list[tuple[str, _T | str]]:
         """The answer of each replica of a data plane, or why it has none, with the replica's address."""
         asker = self._asker
         if asker is None:
             return []
 
-        async def one(replica: Replica) -> tuple[str, _T | str]:
+        async def answer_of(replica: Replica) -> tuple[str, _T | str]:
             try:
                 async with asyncio.timeout(deadline_s):
-                    return replica.display_name, await ask(asker, replica)
+                    return replica.display_name, await ask(partial(asker.get, replica, deadline_s=deadline_s))
             except Unanswered as exc:
                 return replica.display_name, str(exc)
             except TimeoutError:
@@ -312,7 +307,7 @@ class NamedDataPlanes:
                 replicas = await asker.replicas(url, deadline_s=deadline_s)
             except Unanswered as exc:
                 return [(url, str(exc))]
-            return list(await asyncio.gather(*map(one, replicas)))
+            return list(await asyncio.gather(*map(answer_of, replicas)))
 
         return [answer for answers in await asyncio.gather(*map(all_of, plane.urls)) for answer in answers]
 

@@ -21,7 +21,7 @@ PLACES = {
     r"\burl_problem\(|\bmay_be_asked\(": {
         *("metrics/addresses.py", "metrics/declared.py", "probes/exchange.py", "cli/analysis.py"),
     },
-    r"\breplicas\([^)]*rules=": {"probes/asker.py", "probes/metric_asker.py"},
+    r"\breplicas\([^)]*rules=": {"probes/exchange.py", "probes/metric_asker.py"},
 }
 
 

@@ -28,7 +28,7 @@ from rollouts.core.model.config import ConfigKind, ConfigUse
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.rollout import BlueGreen, Canary, RolloutSpec
 from rollouts.core.model.steps import Analyze
-from rollouts.metrics.cluster_figures import NAMES
+from rollouts.metrics.figures import NAMES
 from rollouts.objects import Manifest
 from tests.cli.test_the_tree_shows_what_a_person_needs import drawn
 from tests.metrics.evaluated import assert_can_be_evaluated

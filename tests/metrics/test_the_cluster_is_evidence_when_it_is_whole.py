@@ -24,14 +24,18 @@ from rollouts.core.model.autoscaling import ContainerMetric
 from rollouts.core.model.frozen import replace
 from rollouts.core.scale.settling import is_settled
 from rollouts.metrics.autoscalers import listed_autoscalers
-from rollouts.metrics.cluster_figures import (
+from rollouts.metrics.figures import (
+    AGAIN_S,
     NAMES,
+    Figures,
+    FiguresFound,
+    LookTimes,
     autoscaler_figures,
     container_figures,
     custom_figures,
     external_figures,
+    figures_measured,
 )
-from rollouts.metrics.figures import AGAIN_S, Figures, FiguresFound, LookTimes, figures_measured
 from rollouts.metrics.metric_values import metric_values
 from tests.metrics.measured_pods import NOW_S, at, autoscaler, listed, pod, sample
 from tests.metrics.test_what_the_cluster_says_is_read_as_it_means_it import MISSING, used

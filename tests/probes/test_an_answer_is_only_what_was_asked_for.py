@@ -15,10 +15,9 @@ from rollouts.clock import SystemClock
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.traffic import LiveSeen, RouteName, VerifiedBy
 from rollouts.errors import SettingsInvalid
-from rollouts.probes import asker as asker_module
-from rollouts.probes.asker import Asker
+from rollouts.probes import exchange
 from rollouts.probes.counter_series import Counters
-from rollouts.probes.exchange import REPLICAS_MAX
+from rollouts.probes.exchange import REPLICAS_MAX, Asker
 from rollouts.probes.named_planes import CountedPlane, DataPlane, PlaneKind, parse_data_planes
 from rollouts.probes.planes import NamedDataPlanes
 from tests.hostile.work import lines_of
@@ -125,7 +124,7 @@ async def test_a_name_without_an_address_is_not_live(found: Exception | list[str
 
 async def test_a_huge_answer_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory is the controller's: who answers without end is told so."""
-    monkeypatch.setattr(asker_module, "BODY_MAX_BYTES", 1 << 20)
+    monkeypatch.setattr(exchange, "BODY_MAX_BYTES", 1 << 20)
     seen = await said({**GOOD, ROUTES: raw(b" " * (2 << 20))})
 
     assert not seen.live

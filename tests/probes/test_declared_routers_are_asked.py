@@ -15,8 +15,8 @@ from rollouts.controller.facts.live_providers import LiveProviders
 from rollouts.core.model.snapshot import DrainSeen
 from rollouts.core.model.traffic import RouteName, VerifiedBy
 from rollouts.ports import DrainQuestion, LiveQuestion
-from rollouts.probes.asker import Asker
 from rollouts.probes.declared_probes import ANSWER_MAX_BYTES, DeclaredProbes
+from rollouts.probes.exchange import Asker
 from rollouts.probes.named_planes import parse_data_planes
 from rollouts.probes.planes import NamedDataPlanes
 from rollouts.traffic.declared.codec import Declared, declared

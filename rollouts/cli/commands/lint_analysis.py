@@ -27,9 +27,8 @@ from rollouts.core.model.analysis import Analysis
 from rollouts.core.model.rollout import RolloutSpec, analyses
 from rollouts.core.promql import filled_query
 from rollouts.errors import ExpressionFailed, ExpressionInvalid, SpecInvalid
-from rollouts.metrics.cluster_figures import NAMES
 from rollouts.metrics.conditions import condition_of
-from rollouts.metrics.figures import AGAIN_S
+from rollouts.metrics.figures import AGAIN_S, NAMES
 from rollouts.objects import ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, Manifest, mapping
 
 _PLACE = "{{"

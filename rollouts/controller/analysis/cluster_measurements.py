@@ -28,10 +28,19 @@ from rollouts.core.model.autoscaling import LOOK_S
 from rollouts.core.model.frozen import replace
 from rollouts.errors import ApiForbidden, ApiNotFound, ApiThrottled, ApiUnavailable, RolloutsError
 from rollouts.manifests.ownership import NAME, REVISION
-from rollouts.metrics.cluster_figures import autoscaler_figures, container_figures, custom_figures, external_figures
 from rollouts.metrics.comparison import failure_of, measurement_of
 from rollouts.metrics.comparison_arms import figures_seen, look_of
-from rollouts.metrics.figures import Figures, FiguresFound, LookTimes, NotYet, figures_measured
+from rollouts.metrics.figures import (
+    Figures,
+    FiguresFound,
+    LookTimes,
+    NotYet,
+    autoscaler_figures,
+    container_figures,
+    custom_figures,
+    external_figures,
+    figures_measured,
+)
 from rollouts.metrics.metric_values import (
     ALL_OBJECTS,
     CUSTOM_GROUP,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TypeVar
+from collections.abc import Iterable
+from typing import Annotated, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -31,12 +31,8 @@ class ServerVersion(Struct, frozen=True):
 
 async def server_version(api: ApiServer, *, deadline_s: float) -> ServerVersion:
     """Asks for the release. Raises: ApiUnavailable, ApiForbidden."""
-
-    def version_in(body: bytes) -> ServerVersion:
-        said = msgspec.json.decode(body, type=_Version)
-        return ServerVersion(int(said.major.rstrip("+")), int(said.minor.rstrip("+")), said.git_version)
-
-    return await _answered(api, "/version", version_in, deadline_s)
+    said = await _answered(api, "/version", _Version, deadline_s)
+    return ServerVersion(int(said.major.rstrip("+")), int(said.minor.rstrip("+")), said.git_version)
 
 
 async def served(api: ApiServer, kind: Kind, *, deadline_s: float) -> bool:
@@ -46,7 +42,7 @@ async def served(api: ApiServer, kind: Kind, *, deadline_s: float) -> bool:
     """
     root = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
     try:
-        listed = await _answered(api, root, _RESOURCES.decode, deadline_s)
+        listed = await _answered(api, root, _Resources, deadline_s)
     except ApiNotFound:
         return False
     return any(resource.name == kind.plural and resource.kind == kind.kind for resource in listed.resources)
@@ -63,18 +59,21 @@ async def first_served(api: ApiServer, kinds: Iterable[Kind], *, deadline_s: flo
     return None
 
 
-async def _answered(api: ApiServer, path: str, read: Callable[[bytes], T], deadline_s: float) -> T:
+async def _answered(api: ApiServer, path: str, of: type[T], deadline_s: float) -> T:
     request = Request("GET", path)
     body = answer_of(request, await api.request(request, deadline_s=deadline_s))
     try:
-        return read(body)
+        return msgspec.json.decode(body, type=of)
     except (ValueError, RecursionError) as exc:
         raise ApiUnavailable(f"GET {path}: the answer is not a Kubernetes API server's: {body[:80]!r}") from exc
 
 
+_Number: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,9}\+?$")]
+
+
 class _Version(msgspec.Struct, rename="camel"):
-    major: str
-    minor: str
+    major: _Number
+    minor: _Number
     git_version: str
 
 
@@ -85,6 +84,3 @@ class _Resource(msgspec.Struct):
 
 class _Resources(msgspec.Struct):
     resources: list[_Resource]
-
-
-_RESOURCES = msgspec.json.Decoder(_Resources)

@@ -106,7 +106,9 @@ def course_of(ctx: PassContext, planned: PassContext, *, step: Contribution, rel
 
 def carried_out(course: Course) -> Contribution:
     """The contributions of all rules together; the changes are recorded after those of the step."""
-    whole = joined([rule(course) for rule in ORDINARY], after_s=course.ctx.now_s)  # a pause that is over hides no later time
+    whole = joined(
+        [rule(course) for rule in ORDINARY], after_s=course.ctx.now_s
+    )  # a pause that is over hides no later time
     wait = with_pod_problems(course.ctx, course.wait)
     if wait is None and not course.ctx.aborted:  # why old pods are still there
         wait = keeping_wait(course.planned)

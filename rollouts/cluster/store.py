@@ -461,9 +461,5 @@ class Store:
         """Whether the watch has not shown our last write to that object yet."""
         return kind in self._tables and self._tables[kind].is_behind(namespace, name)
 
-    def behind(self, keys: Iterable[tuple[Kind, str, str]]) -> bool:
-        """Whether `is_behind` is true for any of (kind, namespace, name)."""
-        return any(self.is_behind(*key) for key in keys)
-
 
 _NONE: dict[NamespacedName, Any] = {}

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from fractions import Fraction
 from itertools import chain, islice
-from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -221,7 +220,6 @@ class _MirroringService(msgspec.Struct):
 class _Service(msgspec.Struct, rename="camel"):
     weighted: _WeightedService | None = None
     mirroring: _MirroringService | None = None
-    load_balancer: dict[str, Any] | None = None
 
 
 class _Router(msgspec.Struct):

@@ -34,8 +34,11 @@ from rollouts.core.strategy.guards import guarding, held_gate
 
 def first_one_way(ctx: PassContext) -> Contribution | None:
     """The first one-way decision that status does not contain yet. It is recorded alone."""
-    first = _rollback_begins_or_ends(ctx) or _abort_asked(ctx) or _abort_declared(ctx) or _retry(ctx)
-    if first is None and ctx.status.analyses:
+    status = ctx.status
+    if status.commands != ctx.recorded.commands and target_of(ctx.seen, status) != status.current_revision:
+        return Contribution()  # a rollback begins or ends; the next pass takes the other target up
+    first = _abort_asked(ctx) or _abort_declared(ctx) or _retry(ctx)
+    if first is None and status.analyses:
         first = _fresh_verdict(ctx) or _verdict_passed(ctx) or _went_unjudged(ctx)
     return first
 
@@ -48,13 +51,6 @@ def target_of(seen: Snapshot, status: RolloutStatus) -> str:
         return target
     kept = any(replica_set.revision == target and not replica_set.deleting for replica_set in seen.replica_sets)
     return target if kept else spec_revision
-
-
-def _rollback_begins_or_ends(ctx: PassContext) -> Contribution | None:
-    """Fires when the commands of this pass change the target; the next pass takes the new target up."""
-    if ctx.status.commands == ctx.recorded.commands:  # the target was taken up already
-        return None
-    return None if target_of(ctx.seen, ctx.status) == ctx.status.current_revision else Contribution()
 
 
 def _abort_asked(ctx: PassContext) -> Contribution | None:

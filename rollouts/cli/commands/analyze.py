@@ -42,9 +42,8 @@ from rollouts.core.analysis.cluster_source import ClusterSource
 from rollouts.core.analysis.measurement import Measurement
 from rollouts.core.analysis.metric import Metric
 from rollouts.core.analysis.rehearsal import RunRehearsal, rehearsed
-from rollouts.core.analysis.run import Due, Task
+from rollouts.core.analysis.run import Due, Task, retry_interval_s
 from rollouts.core.analysis.run_spec import RunSpec
-from rollouts.core.analysis.schedule import retry_interval_s
 from rollouts.core.analysis.source import DEFAULT_ENDPOINT, Comparison, HttpSource, PrometheusQuery
 from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.core.model.frozen import replace

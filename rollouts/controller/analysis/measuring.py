@@ -18,8 +18,7 @@ from rollouts.controller.analysis.sources import JOBS_OFF, MeasuredRun, Measurem
 from rollouts.controller.workqueue.queue import WorkQueue
 from rollouts.core.analysis.measurement import Measurement
 from rollouts.core.analysis.metric import Metric
-from rollouts.core.analysis.run import Due, Task
-from rollouts.core.analysis.schedule import RETRY_S
+from rollouts.core.analysis.run import RETRY_S, Due, Task
 from rollouts.core.analysis.source import JobMetric
 from rollouts.errors import CallEnded, RolloutsError, TransientError
 from rollouts.objects import Key

@@ -16,7 +16,7 @@ from rollouts.api.times import time_or_0
 from rollouts.cluster.decoding import UnreadableObject, json_object
 from rollouts.cluster.structs import AnalysisRunObject, Metadata
 from rollouts.core.analysis.measurement import MetricResult
-from rollouts.core.analysis.schedule import shortest_s
+from rollouts.core.analysis.run import shortest_s
 from rollouts.core.model.analysis import AnalysisKind, AnalysisPhase, RunSeen, run_spec_hash
 from rollouts.core.model.frozen import replace
 from rollouts.errors import SpecInvalid

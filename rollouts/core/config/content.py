@@ -9,6 +9,7 @@ import binascii
 import hashlib
 import hmac
 from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import TypeAlias
@@ -96,7 +97,11 @@ def _canonical(data: Mapping[str, str], binary_data: Mapping[str, str]) -> Itera
     yield '{"binaryData":{'
     for index, name in enumerate(sorted(binary_data)):
         yield f"{',' if index else ''}{encode_basestring(name)}:"
-        yield from _quoted(_same_bytes(binary_data[name]))
+        text = binary_data[name]
+        with suppress(ValueError):  # what is no base64 stays as it is, and the API server refuses it
+            raw = binascii.a2b_base64("".join(text.split()), strict_mode=True)
+            text = binascii.b2a_base64(raw, newline=False).decode()  # one text for the same bytes
+        yield from _quoted(text)
     yield '},"data":{'
     for index, name in enumerate(sorted(data)):
         yield f"{',' if index else ''}{encode_basestring(name)}:"
@@ -110,12 +115,3 @@ def _quoted(text: str) -> Iterator[str]:
     for at in range(0, len(text), PIECE_CHARS):
         yield encode_basestring(text[at : at + PIECE_CHARS])[1:-1]
     yield '"'
-
-
-def _same_bytes(text: str) -> str:
-    """One text for the same bytes; what is no base64 stays as it is, and the API server refuses it."""
-    try:
-        raw = binascii.a2b_base64("".join(text.split()), strict_mode=True)
-    except ValueError:  # binascii.Error is one
-        return text
-    return binascii.b2a_base64(raw, newline=False).decode()

@@ -81,22 +81,21 @@ def read_injection(fields: object) -> Injection | None:
 def read_pod_exit(template: Mapping[str, Any]) -> PodExit:
     """How the pods of a template end. The API server refuses what Kubernetes does not accept. Raises: nothing."""
     spec = mapping(template.get("spec"))
-    grace_s = spec.get("terminationGracePeriodSeconds")
-    containers = spec.get("containers")
+    grace_s, listed = spec.get("terminationGracePeriodSeconds"), spec.get("containers")
+    containers = []
+    for container in listed if isinstance(listed, list) else ():
+        fields = mapping(container)
+        lifecycle = fields.get("lifecycle")
+        pre_stop = mapping(lifecycle).get("preStop")
+        seconds = mapping(mapping(pre_stop).get("sleep")).get("seconds")
+        containers.append(
+            ContainerExit(
+                name=str(fields.get("name", "")),
+                # Nothing is added to what is no object.
+                has_pre_stop=bool(pre_stop) or not isinstance(lifecycle, Mapping | None),
+                sleep_s=seconds if type(seconds) is int else None,
+            )
+        )
     return PodExit(
-        grace_s=grace_s if type(grace_s) is int and grace_s >= 0 else DEFAULT_GRACE_S,
-        containers=tuple(_container(container) for container in containers) if isinstance(containers, list) else (),
-    )
-
-
-def _container(container: object) -> ContainerExit:
-    fields = mapping(container)
-    lifecycle = fields.get("lifecycle")
-    pre_stop = mapping(lifecycle).get("preStop")
-    seconds = mapping(mapping(pre_stop).get("sleep")).get("seconds")
-    return ContainerExit(
-        name=str(fields.get("name", "")),
-        has_pre_stop=bool(pre_stop)
-        or not isinstance(lifecycle, Mapping | None),  # nothing is added to what is no object
-        sleep_s=seconds if type(seconds) is int else None,
+        grace_s=grace_s if type(grace_s) is int and grace_s >= 0 else DEFAULT_GRACE_S, containers=tuple(containers)
     )

@@ -47,6 +47,12 @@ class RequestMatch(Struct, frozen=True, kw_only=True):
     cookies: tuple[NamedMatch, ...] = ()
     query: tuple[NamedMatch, ...] = ()
 
+    @property
+    def condition_count(self) -> int:
+        """How many conditions it has."""
+        alone = (self.method is not None) + (self.path is not None)
+        return alone + len(self.headers) + len(self.cookies) + len(self.query)
+
 
 class MatchRoute(Struct, frozen=True):
     """`setHeaderRoute`: requests that match go to the canary, whatever the weight. `name` is one of `managedRoutes`."""
@@ -165,7 +171,7 @@ def features_needed(split: Split) -> frozenset[Feature]:
         (Feature.MIRROR, split.mirrors),
         (Feature.MIRROR_PERCENT, any(mirror.percent < 100 for mirror in split.mirrors)),
         (Feature.SEVERAL_ROUTES, len(split.matches) > 1),
-        (Feature.SEVERAL_CONDITIONS, any(_condition_count(route.match) > 1 for route in split.matches)),
+        (Feature.SEVERAL_CONDITIONS, any(route.match.condition_count > 1 for route in split.matches)),
     ]
     for request in requests:
         conditions += (
@@ -178,11 +184,6 @@ def features_needed(split: Split) -> frozenset[Feature]:
             (Feature.HEADER_REGEX, any(header.value.kind is not MatchKind.EXACT for header in request.headers)),
         )
     return frozenset([feature for feature, is_needed in conditions if is_needed])
-
-
-def _condition_count(request: RequestMatch) -> int:
-    alone = (request.method is not None) + (request.path is not None)
-    return alone + len(request.headers) + len(request.cookies) + len(request.query)
 
 
 SETTLE_S = 5.0

@@ -107,7 +107,7 @@ class MetricProviders(DeclaredKind[_Declared]):
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(most_s):
                 await self._watch.listed.wait()
-                while any(each.server is not None and each.read_at_s is None for each in self._declarations.values()):
+                while any(known.server and known.read_at_s is None for known in self._declarations.values()):
                     self._fewer_unread.clear()
                     await self._fewer_unread.wait()
 

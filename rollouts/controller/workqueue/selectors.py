@@ -50,28 +50,28 @@ class Selectors:
         workload = _read(after) if after is not None else None
         if workload == self._workloads.get(key):
             return frozenset()
-        left = self._take(key)
+        former = self._remove(key)
         if workload is not None:
-            self._put(key, workload)
-        return frozenset(left | self._others.get(key, set()))
+            self._add(key, workload)
+        return frozenset(former | self._others.get(key, set()))
 
     def of(self, key: Key) -> tuple[str, ...]:
         """The other Rollouts that share pods with this one, as `Rollout cart`, in order of their names."""
         others = self._others.get(key)
         return tuple(sorted(f"{ROLLOUT.kind} {other.name}" for other in others)) if others else ()
 
-    def _take(self, key: Key) -> set[Key]:
+    def _remove(self, key: Key) -> set[Key]:
         old = self._workloads.pop(key, None)
         for label in () if old is None else _labels(key, old.labels):
             self._by_label.discard(label, key)
         if (anchor := self._anchors.pop(key, None)) is not None:
             self._by_anchor.discard(anchor, key)
-        left = self._others.pop(key, set())
-        for other in left:
+        former = self._others.pop(key, set())
+        for other in former:
             self._others.discard(other, key)
-        return left
+        return former
 
-    def _put(self, key: Key, workload: Workload) -> None:
+    def _add(self, key: Key, workload: Workload) -> None:
         labels, selector = _labels(key, workload.labels), _labels(key, workload.selector)
         near: set[Key] = set()
         for label in labels:

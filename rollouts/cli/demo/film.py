@@ -185,8 +185,8 @@ def _rule(style: Style) -> str:
     colour = style.color.get_truecolor(theme) if style.color is not None else theme.foreground_color
     if style.dim:
         red, green, blue = (
-            (_DIM_PERCENT * each + (100 - _DIM_PERCENT) * below) // 100
-            for each, below in zip(colour, theme.background_color, strict=True)
+            (_DIM_PERCENT * channel + (100 - _DIM_PERCENT) * below) // 100
+            for channel, below in zip(colour, theme.background_color, strict=True)
         )
         colour = ColorTriplet(red, green, blue)
     weight = ";font-weight:bold" if style.bold else ""

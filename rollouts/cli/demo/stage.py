@@ -332,5 +332,5 @@ def _everything(namespace: str) -> tuple[Collection, ...]:
 
 def selector_of(stage: DemoStage, service: str) -> dict[str, str]:
     """The selector of a Service, as the watch shows it."""
-    found = next((each for each in stage.followed.all(SERVICE) if each["metadata"]["name"] == service), None)
-    return dict(found["spec"].get("selector") or {}) if found is not None else {}
+    specs = {stored["metadata"]["name"]: stored["spec"] for stored in stage.followed.all(SERVICE)}
+    return dict(specs.get(service, {}).get("selector") or {})

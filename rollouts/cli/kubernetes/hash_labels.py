@@ -16,7 +16,7 @@ from rollouts.objects import Manifest, mapping
 
 LABELS = ("pod-template-hash", "rollouts-pod-template-hash")
 """The label of a Deployment's pods, and that of Argo Rollouts' pods."""
-_REQUIRED, _PREFERRED = (f"{each}DuringSchedulingIgnoredDuringExecution" for each in ("required", "preferred"))
+_REQUIRED, _PREFERRED = (f"{how}DuringSchedulingIgnoredDuringExecution" for how in ("required", "preferred"))
 _KEY_LISTS = ("matchLabelKeys", "mismatchLabelKeys")
 _PRESENCE = ("Exists", "DoesNotExist")
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
@@ -64,13 +64,13 @@ def _uses(spec: Mapping[str, Any], path: str) -> Iterator[HashUse]:
         yield from _uses_in_term(constraint, at)
     for kind in _CONTAINERS:
         for at, container in entries_at(spec, kind, path):
-            for variable, each in entries_at(container, "env", at):
-                yield from _uses_in_field(mapping(each.get("valueFrom")), f"{variable}.valueFrom")
+            for path_of_variable, variable in entries_at(container, "env", at):
+                yield from _uses_in_field(mapping(variable.get("valueFrom")), f"{path_of_variable}.valueFrom")
     for at, volume in entries_at(spec, "volumes", path):
         yield from _uses_in_files(mapping(volume.get("downwardAPI")), f"{at}.downwardAPI")
         projected = mapping(volume.get("projected"))
-        for source, each in entries_at(projected, "sources", f"{at}.projected"):
-            yield from _uses_in_files(mapping(each.get("downwardAPI")), f"{source}.downwardAPI")
+        for path_of_source, source in entries_at(projected, "sources", f"{at}.projected"):
+            yield from _uses_in_files(mapping(source.get("downwardAPI")), f"{path_of_source}.downwardAPI")
 
 
 def _uses_in_term(term: Mapping[str, Any], path: str) -> Iterator[HashUse]:
@@ -82,7 +82,7 @@ def _uses_in_term(term: Mapping[str, Any], path: str) -> Iterator[HashUse]:
                 yield HashUse(f"{path}.{name}[{index}]", key, keys, index, key)
     selector, where = mapping(term.get("labelSelector")), f"{path}.labelSelector"
     labels = mapping(selector.get("matchLabels"))
-    for key in (each for each in LABELS if each in labels):
+    for key in (label for label in LABELS if label in labels):
         yield HashUse(f'{where}.matchLabels["{key}"]', key, labels, key, key, has_value=True)
     for at, expression in entries_at(selector, "matchExpressions", where):
         if (key := expression.get("key")) in LABELS:

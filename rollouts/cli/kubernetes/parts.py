@@ -21,9 +21,9 @@ def is_a(manifest: Mapping[str, Any], kind: Kind) -> bool:
 
 def entries(value: object) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """The objects of a list with their indexes; none for anything else."""
-    for index, each in enumerate(value if isinstance(value, list) else ()):
-        if isinstance(each, dict):
-            yield index, each
+    for index, entry in enumerate(value if isinstance(value, list) else ()):
+        if isinstance(entry, dict):
+            yield index, entry
 
 
 def entries_at(holder: Mapping[str, Any], name: str, path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -76,7 +76,7 @@ def charge(pod: Mapping[str, Any]) -> Amounts:
         if name in _NATIVE or name.startswith("hugepages-"):
             counted[name] = amount
         counted[f"requests.{name}"] = amount
-    counted |= {f"limits.{name}": each for name, each in together(pod, "limits").items() if name in _NATIVE}
+    counted |= {f"limits.{name}": amount for name, amount in together(pod, "limits").items() if name in _NATIVE}
     return counted
 
 

@@ -27,12 +27,13 @@ _NOTHING = Fraction(0)
 
 def amounts(value: object) -> dict[str, Fraction]:
     """A list of resources as numbers, without what is no quantity."""
-    return {name: found for name, each in mapping(value).items() if (found := quantity(each)) is not None}
+    stated = {name: quantity(amount) for name, amount in mapping(value).items()}
+    return {name: amount for name, amount in stated.items() if amount is not None}
 
 
 def amount_text(resource: str, amount: Fraction) -> str:
     """An amount as Kubernetes writes it: `1500m`, `7Gi`. The resource, or a quota's name for it, decides on the suffixes."""
-    in_bytes = any(each in resource for each in ("memory", "ephemeral-storage", "hugepages-"))
+    in_bytes = any(word in resource for word in ("memory", "ephemeral-storage", "hugepages-"))
     return binary_text(amount) if in_bytes else decimal_text(amount)
 
 
@@ -70,7 +71,7 @@ def together(pod: Mapping[str, Any], side: ResourceSide, *, overhead: bool = Tru
 
     A LimitRange leaves out the pod's overhead.
     """
-    total = _sum(resources_of(each, side) for _, each in entries(pod.get("containers")))
+    total = _sum(resources_of(container, side) for _, container in entries(pod.get("containers")))
     sidecars: dict[str, Fraction] = {}
     most: dict[str, Fraction] = {}
     for _, container in entries(pod.get("initContainers")):
@@ -83,7 +84,7 @@ def together(pod: Mapping[str, Any], side: ResourceSide, *, overhead: bool = Tru
             own = _sum((own, sidecars))
         most = _larger(most, own)
     total = _larger(total, most)
-    total |= {name: each for name, each in resources_of(pod, side).items() if name.startswith(_OF_PODS)}
+    total |= {name: amount for name, amount in resources_of(pod, side).items() if name.startswith(_OF_PODS)}
     if overhead:
         for name, more in amounts(pod.get("overhead")).items():
             if side == "requests" or total.get(name):
@@ -98,7 +99,7 @@ def is_best_effort(pod: Mapping[str, Any]) -> bool:
     """
     owners = (pod, *containers_of(pod))
     stated = (resources_of(owner, side) for owner in owners for side in _SIDES)
-    return not any(each.get(name) for each in stated for name in ("cpu", "memory"))
+    return not any(amounts_of_one.get(name) for amounts_of_one in stated for name in ("cpu", "memory"))
 
 
 def states_resources(pod: Mapping[str, Any]) -> bool:

@@ -93,7 +93,7 @@ class TextRead(Struct, frozen=True):
     @property
     def manifests(self) -> tuple[Manifest, ...]:
         """The objects that are mappings."""
-        return tuple(each for _, each in self.objects if isinstance(each, dict))
+        return tuple(value for _, value in self.objects if isinstance(value, dict))
 
 
 def read_text(text: str) -> TextRead:
@@ -183,9 +183,9 @@ def _overgrown(root: yaml.Node) -> str | None:
         if (before := known.get(id(node))) is not None:
             return before
         known[id(node)] = (0, _DEEPEST)  # found again below itself, it has no end
-        parts = [each for pair in node.value for each in pair] if isinstance(node, yaml.MappingNode) else node.value
+        parts = [part for pair in node.value for part in pair] if isinstance(node, yaml.MappingNode) else node.value
         below = [measure(part) for part in parts] if isinstance(node, yaml.CollectionNode) else []
-        levels = 1 + max((each for _, each in below), default=0)
+        levels = 1 + max((levels_below for _, levels_below in below), default=0)
         if levels > _DEEPEST:
             raise RecursionError
         known[id(node)] = (1 + sum(size for size, _ in below), levels)

@@ -31,9 +31,11 @@ def migrated(manifests: Iterable[Manifest]) -> Migration:
     """
     migration = Migration()
     objects = tuple(manifests)
-    deployments = {name_of(each): each for each in objects if each.get("kind") == "Deployment"}
+    deployments = {name_of(manifest): manifest for manifest in objects if manifest.get("kind") == "Deployment"}
     templates = {
-        name_of(each): each for each in objects if _is_of(FLAGGER, each) and each.get("kind") == "MetricTemplate"
+        name_of(manifest): manifest
+        for manifest in objects
+        if _is_of(FLAGGER, manifest) and manifest.get("kind") == "MetricTemplate"
     }
     targets: dict[tuple[str, str], str] = {}
     for manifest in objects:
@@ -52,14 +54,12 @@ def migrated(manifests: Iterable[Manifest]) -> Migration:
             migration.objects.append(rollout_of(deployment, migration))
             leaves(deployment, migration)
             targets["Deployment", name] = name
-    for each in objects:
-        if each.get("kind") == "Service":
-            _migrate_service(each, migration)
-        if each.get("kind") == "HorizontalPodAutoscaler":
-            _migrate_autoscaler(each, migration, targets)
-    migration.objects = [
-        _with_our_label(each, migration) if each.get("kind") == ROLLOUT.kind else each for each in migration.objects
-    ]
+    for manifest in objects:
+        if manifest.get("kind") == "Service":
+            _migrate_service(manifest, migration)
+        if manifest.get("kind") == "HorizontalPodAutoscaler":
+            _migrate_autoscaler(manifest, migration, targets)
+    migration.objects = [_with_our_label(migrated_object, migration) for migrated_object in migration.objects]
     return migration
 
 
@@ -120,7 +120,7 @@ def _migrate_autoscaler(autoscaler: Manifest, migration: Migration, targets: Map
 def _with_our_label(rollout: Manifest, migration: Migration) -> Manifest:
     """The Rollout whose template names `rollouts.dev/revision`; one that compares it with a value is for a person."""
     template = mapping(mapping(rollout.get("spec")).get("template"))
-    if not any(hash_uses(dict(template), "spec.template")):
+    if rollout.get("kind") != ROLLOUT.kind or not any(hash_uses(dict(template), "spec.template")):
         return rollout
     changed = deepcopy(rollout)
     for use in hash_uses(changed["spec"]["template"], "spec.template"):

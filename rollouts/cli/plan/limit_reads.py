@@ -113,9 +113,10 @@ def _as_admitted(new: Mapping[str, Any], before: Mapping[str, Any], pod: Mapping
     """A pod's spec with what admission added to `pod`, which is of the template `before`."""
     added = dict(new)
     for field in ("initContainers", "containers"):
-        own = {each.get("name") for spec in (new, before) for _, each in entries(spec.get(field))}
-        if injected := [each for _, each in entries(pod.get(field)) if each.get("name") not in own]:
-            added[field] = [*(each for _, each in entries(new.get(field))), *injected]
+        own = {container.get("name") for spec in (new, before) for _, container in entries(spec.get(field))}
+        injected = [container for _, container in entries(pod.get(field)) if container.get("name") not in own]
+        if injected:
+            added[field] = [*(container for _, container in entries(new.get(field))), *injected]
     if not before.get("priorityClassName"):
         added.setdefault("priorityClassName", pod.get("priorityClassName", ""))
     if pod.get("overhead") and pod.get("runtimeClassName") == new.get("runtimeClassName"):

@@ -153,7 +153,7 @@ def snapshot_of(rollout: Manifest, live: Live, *, clock: Clock, facts: ClusterFa
         for kind, struct in _STRUCTS.items()
     }
     managed, inbox = ManagedServices(), Inbox(clock=clock)
-    services = {each["metadata"]["name"]: _struct(SERVICE, each) for each in live.services}
+    services = {service["metadata"]["name"]: _struct(SERVICE, service) for service in live.services}
     watched = {
         name: service
         for name, service in services.items()
@@ -182,7 +182,9 @@ def snapshot_of(rollout: Manifest, live: Live, *, clock: Clock, facts: ClusterFa
     seen = observer.observe(key)
     assert isinstance(seen, Seen)  # noqa: S101 - the first one was, and only answers were added since
     # Routes that only the record names are released before this update begins, like other routes that the spec no longer names.
-    snapshot = replace(seen.snapshot, routes={name: each for name, each in seen.snapshot.routes.items() if each.named})
+    snapshot = replace(
+        seen.snapshot, routes={name: route for name, route in seen.snapshot.routes.items() if route.named}
+    )
     spec = replace(snapshot.rollout.spec, config_refs=tuple([planned.ref for planned in live.sources]))
     known = {(planned.ref.kind, planned.ref.name): planned.source for planned in live.sources}
     snapshot = as_its_sources_say(replace(snapshot, rollout=replace(snapshot.rollout, spec=spec), sources=known))

@@ -178,7 +178,7 @@ def report_of(
     pod = exit_findings(template, drain=spec.drain, numbers=numbers, surges=surges(spec), startup_s=fastest_s)
     about = f"Rollout {seen.rollout.name}"
     analysed = analysis_findings(rollout, spec, templates)
-    findings += [Found(about, each) for each in (*analysed, *pod, *_cluster_findings(seen, rehearsal))]
+    findings += [Found(about, finding) for finding in (*analysed, *pod, *_cluster_findings(seen, rehearsal))]
     related = {name: found for name in sorted(services) if (found := relation_of(services[name], spec)) is not None}
     findings += _service_findings_of(services, related, rollout=about)
     weighs = Severity.NOTE if Relation.SHARED in related.values() else Severity.UNSAFE
@@ -203,11 +203,11 @@ def report_of(
         injection=injection(spec.drain, spec.ends, numbers, native=seen.native_sleep),
         startup=startup,
         steps=tuple(
-            _step(each, rehearsal, rollout, spec, startup, unmanaged, outgrown)
-            for each, outgrown in zip(rehearsal.stages, told.by_stage, strict=True)
+            _step(stage, rehearsal, rollout, spec, startup, unmanaged, outgrown)
+            for stage, outgrown in zip(rehearsal.stages, told.by_stage, strict=True)
         ),
         stuck=rehearsal.stuck.message if rehearsal.stuck is not None else "",
-        findings=tuple(sorted(findings, key=lambda each: list(Severity).index(each.finding.severity))),
+        findings=tuple(sorted(findings, key=lambda found: list(Severity).index(found.finding.severity))),
         config=planned_config(live.sources, seen.config.uses if seen.config else (), live.running_config()),
         limits=told,
     )

@@ -32,7 +32,7 @@ async def read_templates(
     here = [
         manifest for manifest in manifests if (manifest.get("metadata") or {}).get("namespace", namespace) == namespace
     ]
-    files, references = templates_in(here), [template for each in found for template in use_in(each).templates]
+    files, references = templates_in(here), [template for analysis in found for template in use_in(analysis).templates]
     names = [TemplateName(reference.template_name or "", bool(reference.cluster_scope)) for reference in references]
     try:
         return await gathered(session, names, files, namespace=namespace)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rollouts.cli.kubernetes.limit_ranges import defaults_of, refusals
-from rollouts.cli.kubernetes.quotas import Quota, charge, counts, quota_of, unstated
+from rollouts.cli.kubernetes.quotas import Quota, charge, counts, missing_amounts, quota_of
 from rollouts.cli.kubernetes.requests import as_created
 from rollouts.objects import Manifest
 from tests.cli.test_pods_are_counted_as_quotas_count_them import REQUESTS, container, cpu
@@ -126,7 +126,7 @@ def test_a_quota_refuses_pods_that_do_not_state_what_it_counts(control_plane: Co
         "no memory": {"containers": [container(requests=cpu("1"))]},
     }
     quota = used(control_plane, namespace)["all"]
-    said = {name: not list(unstated(quota, as_created(pod, {}))) for name, pod in pods.items()}
+    said = {name: not list(missing_amounts(quota, as_created(pod, {}))) for name, pod in pods.items()}
     real = taken(control_plane, namespace, pods)
 
     assert said == real == {name: name not in ("an init container", "no memory") for name in pods}

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from rollouts.cli.kubernetes.limit_ranges import defaults_of, refusals
-from rollouts.cli.kubernetes.quotas import Quota, Scope, charge, counts, quota_of, unstated
-from rollouts.cli.kubernetes.requests import as_created, together
+from rollouts.cli.kubernetes.quotas import Quota, Scope, charge, counts, missing_amounts, quota_of
+from rollouts.cli.kubernetes.requests import as_created, pod_total
 from rollouts.objects import Manifest
 
 Spec = dict[str, Any]
@@ -81,7 +81,7 @@ def test_overhead_counts_in_limits_that_are_there_only() -> None:
     """A pod without a limit has none by its overhead."""
     pod = {"containers": [container(limits={"memory": "1Gi"})], "overhead": {"cpu": "1", "memory": "1Gi"}}
 
-    assert together(pod, "limits") == {"memory": Fraction(2**31)}
+    assert pod_total(pod, "limits") == {"memory": Fraction(2**31)}
 
 
 def test_a_quota_counts_pods_by_all_its_names() -> None:
@@ -156,9 +156,12 @@ def test_a_container_must_state_what_a_quota_counts() -> None:
     hard = dict.fromkeys(("pods", "cpu", "limits.memory", "requests.example.com/gpu"), Fraction(1))
     quota = Quota(name="team", hard=hard, used={})
 
-    assert list(unstated(quota, BUSY)) == ["container app has no limits.memory"]
-    assert list(unstated(quota, BARE)) == ["container app has no requests.cpu", "container app has no limits.memory"]
-    assert not list(unstated(quota, {**BARE, "resources": {"limits": {"cpu": "1"}}}))
+    assert list(missing_amounts(quota, BUSY)) == ["container app has no limits.memory"]
+    assert list(missing_amounts(quota, BARE)) == [
+        "container app has no requests.cpu",
+        "container app has no limits.memory",
+    ]
+    assert not list(missing_amounts(quota, {**BARE, "resources": {"limits": {"cpu": "1"}}}))
 
 
 def test_a_limit_range_fills_in_what_is_not_stated() -> None:

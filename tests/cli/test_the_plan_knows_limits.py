@@ -13,7 +13,15 @@ import pytest
 from rollouts.api.times import parse_time
 from rollouts.cli.kubernetes.quotas import Quota, Scope, charge
 from rollouts.cli.plan.limit_reads import pod_specs
-from rollouts.cli.plan.limits import Excess, LimitKind, NamespaceLimits, PodSpecs, PresentPods, limits_report, told
+from rollouts.cli.plan.limits import (
+    Excess,
+    LimitKind,
+    NamespaceLimits,
+    PodSpecs,
+    PresentPods,
+    excess_text,
+    limits_report,
+)
 from rollouts.cli.plan.live import Live
 from rollouts.core.forecast import GrownSizes
 from rollouts.core.model.autoscaling import AutoscalerSeen
@@ -165,7 +173,7 @@ EXCESS = Excess(kind=LimitKind.QUOTA, name="team", resource="pods", needs=Fracti
 )  # fmt: skip
 def test_a_limit_is_told_in_one_line(excess: Excess, several: bool, line: str) -> None:
     """What is needed, what is allowed, and what follows."""
-    assert told("steps 1 and 3" if several else "step 3", excess, several=several) == line
+    assert excess_text("steps 1 and 3" if several else "step 3", excess, several=several) == line
 
 
 def test_lines_stand_below_the_steps_at_80_columns() -> None:

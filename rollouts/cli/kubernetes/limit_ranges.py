@@ -16,8 +16,8 @@ from rollouts.cli.kubernetes.requests import (
     amount_text,
     amounts,
     containers_of,
+    pod_total,
     resources_of,
-    together,
 )
 from rollouts.objects import Manifest, mapping
 
@@ -44,7 +44,7 @@ def refusals(pod: Mapping[str, Any], limit_range: Manifest) -> Iterator[str]:
             who = f"container {container.get('name')}"
             yield from _refused(item, who, resources_of(container, "requests"), resources_of(container, "limits"))
     for item in _items(limit_range, "Pod"):
-        requests, limits = (together(pod, side, overhead=False) for side in ("requests", "limits"))
+        requests, limits = (pod_total(pod, side, overhead=False) for side in ("requests", "limits"))
         yield from _refused(item, "the pod", requests, limits)
 
 

@@ -17,9 +17,9 @@ from rollouts.cli.kubernetes.requests import (
     amounts,
     containers_of,
     is_best_effort,
+    pod_total,
     resources_of,
     states_resources,
-    together,
 )
 from rollouts.objects import Manifest, mapping
 
@@ -72,11 +72,11 @@ def quota_of(manifest: Manifest) -> Quota:
 def charge(pod: Mapping[str, Any]) -> Amounts:
     """What one pod with this spec counts in a quota, by the quota's names of resources."""
     counted = {"pods": _ONE, COUNT: _ONE}
-    for name, amount in together(pod, "requests").items():
+    for name, amount in pod_total(pod, "requests").items():
         if name in _NATIVE or name.startswith("hugepages-"):
             counted[name] = amount
         counted[f"requests.{name}"] = amount
-    counted |= {f"limits.{name}": amount for name, amount in together(pod, "limits").items() if name in _NATIVE}
+    counted |= {f"limits.{name}": amount for name, amount in pod_total(pod, "limits").items() if name in _NATIVE}
     return counted
 
 
@@ -91,7 +91,7 @@ def counts(quota: Quota, pod: Mapping[str, Any]) -> bool | None:
     return None if None in found else True
 
 
-def unstated(quota: Quota, pod: Mapping[str, Any]) -> Iterator[str]:
+def missing_amounts(quota: Quota, pod: Mapping[str, Any]) -> Iterator[str]:
     """What each container must state and does not, because the quota counts it: `container app has no requests.cpu`."""
     if states_resources(pod):
         return

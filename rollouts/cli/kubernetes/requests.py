@@ -66,7 +66,7 @@ def as_created(pod: Mapping[str, Any], defaults: Mapping[ResourceSide, Mapping[s
     return filled
 
 
-def together(pod: Mapping[str, Any], side: ResourceSide, *, overhead: bool = True) -> dict[str, Fraction]:
+def pod_total(pod: Mapping[str, Any], side: ResourceSide, *, overhead: bool = True) -> dict[str, Fraction]:
     """What a pod takes: all its containers and sidecars together, or what it takes to initialize, whichever is more.
 
     A LimitRange leaves out the pod's overhead.
@@ -113,7 +113,7 @@ _SIDES: tuple[ResourceSide, ...] = ("requests", "limits")
 def _requesting_together(pod: dict[str, Any]) -> dict[str, Any]:
     """A pod with limits of its own requests what its containers do, else its limits."""
     limits = mapping(mapping(pod.get("resources")).get("limits"))
-    requested = together({**pod, "resources": {}}, "requests", overhead=False)
+    requested = pod_total({**pod, "resources": {}}, "requests", overhead=False)
     own = {name: amount_text(name, amount) for name, amount in requested.items() if name in ("cpu", "memory")}
     return _with_resources(pod, requests={**limits, **own}) if limits else pod
 

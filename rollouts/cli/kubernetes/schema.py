@@ -60,7 +60,7 @@ def nearest(name: str, known: Mapping[str, Any] | list[str]) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
-def said(value: object) -> str:
+def type_words(value: object) -> str:
     """What a value is, in words that do not repeat it: it may be secret."""
     match value:
         case bool():
@@ -87,7 +87,7 @@ def _value_problems(value: object, schema: Mapping[str, Any], path: str, *, fill
         schema = _published()["definitions"][name]
     if "oneOf" in schema:
         if isinstance(value, bool) or not isinstance(value, int | str):
-            yield path, f"must be a whole number or a text, not {said(value)}"
+            yield path, f"must be a whole number or a text, not {type_words(value)}"
         return
     match schema.get("type"):
         case "object":
@@ -100,14 +100,14 @@ def _value_problems(value: object, schema: Mapping[str, Any], path: str, *, fill
             yield from _number_problems(value, schema, path)
         case "boolean" if not isinstance(value, bool):
             mend = "; remove the quotes" if str(value).lower() in ("true", "false") else ""
-            yield path, f"must be true or false, not {said(value)}{mend}"
+            yield path, f"must be true or false, not {type_words(value)}{mend}"
         case _:
             return
 
 
 def _object_problems(value: object, schema: Mapping[str, Any], path: str, *, filled_later: bool) -> Iterator[Problem]:
     if not isinstance(value, dict):
-        yield path, f"must be an object, not {said(value)}"
+        yield path, f"must be an object, not {type_words(value)}"
         return
     known, others = schema.get("properties"), schema.get("additionalProperties")
     for name, part in value.items():
@@ -128,7 +128,7 @@ def _object_problems(value: object, schema: Mapping[str, Any], path: str, *, fil
 def _list_problems(value: object, schema: Mapping[str, Any], path: str, *, filled_later: bool) -> Iterator[Problem]:
     if not isinstance(value, list):
         mend = f"write [{value!r}]" if isinstance(value, str) and len(value) < 40 else "write one item after each dash"
-        yield path, f"must be a list, not {said(value)}; {mend}"
+        yield path, f"must be a list, not {type_words(value)}; {mend}"
         return
     for index, item in enumerate(value):
         if item is None:
@@ -139,7 +139,7 @@ def _list_problems(value: object, schema: Mapping[str, Any], path: str, *, fille
 def _text_problems(value: object, schema: Mapping[str, Any], path: str) -> Iterator[Problem]:
     if not isinstance(value, str):
         mend = "; put it in quotes" if isinstance(value, bool | int | float) else ""
-        yield path, f"must be a text, not {said(value)}{mend}"
+        yield path, f"must be a text, not {type_words(value)}{mend}"
     elif value and "enum" in schema and value not in schema["enum"]:
         yield path, f"must be one of {', '.join(schema['enum'])}, not {value!r}{nearest(value, schema['enum'])}"
     elif schema.get("format") == "byte":
@@ -154,7 +154,7 @@ def _number_problems(value: object, schema: Mapping[str, Any], path: str) -> Ite
     if isinstance(value, bool) or not isinstance(value, int | float):
         digits = re.match(r"\s*([+-]?\d+)(.*)", value) if isinstance(value, str) else None
         mend = f"; write {digits[1]}" if digits and digits[2].strip() else "; remove the quotes" if digits else ""
-        yield path, f"must be a {'whole ' if whole else ''}number, not {said(value)}{mend}"
+        yield path, f"must be a {'whole ' if whole else ''}number, not {type_words(value)}{mend}"
     elif whole and value != value // 1:
         yield path, f"must be a whole number, not {value}"
     elif whole and abs(value) >= _LIMITS.get(schema.get("format", "int64"), 2**63):
@@ -163,7 +163,7 @@ def _number_problems(value: object, schema: Mapping[str, Any], path: str) -> Ite
 
 def _quantity_problems(value: object, path: str) -> Iterator[Problem]:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        yield path, f"must be a quantity such as 500m or 1Gi, not {said(value)}"
+        yield path, f"must be a quantity such as 500m or 1Gi, not {type_words(value)}"
     elif quantity(value) is None:
         yield path, f"{value!r} is no quantity; write a number with n, u, m, k, M, G, T, P, E or Ki, Mi, Gi, Ti, Pi, Ei"
 

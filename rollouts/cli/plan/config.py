@@ -156,14 +156,14 @@ def planned_config(
     return tuple(planned)
 
 
-def as_unchanged(use: ConfigUse | None) -> SourceKnown:
+def unchanged_source(use: ConfigUse | None) -> SourceKnown:
     """A source with the content that the current revision has of it."""
     content, immutable = (use.content, not use.copy) if use is not None else (NOT_KNOWN, True)
     uid, version = (use.uid, use.resource_version) if use is not None else ("", "")
     return SourceKnown(content=content, immutable=immutable, uid=uid, resource_version=version, changed_at_s=0.0)
 
 
-def as_it_is(kind: ConfigKind, manifest: Manifest, *, key: bytes = b"") -> Source:
+def known_source(kind: ConfigKind, manifest: Manifest, *, key: bytes = b"") -> Source:
     """A source with this content, which changed long ago: whatever belongs to it is there. The key is that of the hash."""
     metadata: Mapping[str, object] = manifest.get("metadata") or {}
     annotations = metadata.get("annotations")
@@ -195,13 +195,13 @@ async def _planned(reader: SourceReader, ref: ConfigRef, namespace: str, before:
     )
     match found:
         case NotReadable():
-            return PlannedSource(ref=ref, source=as_unchanged(before), readable=False)
+            return PlannedSource(ref=ref, source=unchanged_source(before), readable=False)
         case None if ref.optional:
             return PlannedSource(ref=ref, source=SourceAbsent())
         case None:
-            return PlannedSource(ref=ref, source=as_unchanged(before), missing=True)
+            return PlannedSource(ref=ref, source=unchanged_source(before), missing=True)
         case _:
-            source = as_it_is(ref.kind, found, key=key or b"")
+            source = known_source(ref.kind, found, key=key or b"")
             keys = None
             if before is not None and isinstance(source, SourceKnown) and source.content != before.content:
                 keys = await _changed_keys(reader, namespace, before, content_of(ref.kind, found))

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from rollouts.cli.plan.config import ConfigState, PlannedConfig
 from rollouts.cli.plan.impact import ConfigImpact
-from rollouts.cli.plan.limits import Excess, told, with_and
+from rollouts.cli.plan.limits import Excess, excess_text, with_and
 from rollouts.cli.plan.report import PlannedStep, PlannedWait, PlanReport
 from rollouts.cli.terminal.listing import Column, Listing
 from rollouts.cli.terminal.text import plain
@@ -240,7 +240,7 @@ def limit_lines(report: PlanReport) -> Iterator[str]:
         numbers = [step.what.partition(" ")[0] for step in outgrowing if step.kind is StageKind.STEP]
         names = [f"step{'s' if numbers[1:] else ''} {with_and(numbers)}"] if numbers else []
         names += [f'"{step.what}"' for step in outgrowing if step.kind is not StageKind.STEP]
-        yield told(with_and(names), excess, several=len(outgrowing) > 1)
+        yield excess_text(with_and(names), excess, several=len(outgrowing) > 1)
     yield from report.limits.refusals
     yield from report.limits.notes
 

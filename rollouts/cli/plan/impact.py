@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from rollouts.api.spec.parse import parse_spec
 from rollouts.cli.kubernetes.parts import is_a
-from rollouts.cli.plan.config import NotReadable, ObjectRead, SourceReader, as_it_is, as_unchanged
+from rollouts.cli.plan.config import NotReadable, ObjectRead, SourceReader, known_source, unchanged_source
 from rollouts.cli.plan.live import Live, snapshot_of, with_file
 from rollouts.cli.view.config import content_of, key_changes, uses_of
 from rollouts.cli.view.follow import Collection, list_all
@@ -161,9 +161,9 @@ def _starting(
     for source in named.refs:
         kind, found = source[0], live.get(source)
         if isinstance(found, dict):
-            known[source] = as_it_is(kind, found, key=hash_keys.get(kind, b""))
+            known[source] = known_source(kind, found, key=hash_keys.get(kind, b""))
         else:
-            known[source] = as_unchanged(running.get(source))
+            known[source] = unchanged_source(running.get(source))
     try:
         seen = snapshot_of(rollout, Live(rollout=rollout, replica_sets=own), clock=reader.session.clock, facts=facts)
     except RolloutsError:
@@ -173,7 +173,7 @@ def _starting(
     starting = []
     for source in changing:
         kind = source[0]
-        then_known = {**known, source: as_it_is(kind, in_file[source], key=hash_keys[kind])}
+        then_known = {**known, source: known_source(kind, in_file[source], key=hash_keys[kind])}
         then = config_plan(replace(seen, sources=then_known))
         if now is not None and then is not None and now.revision != then.revision:
             starting.append(source)

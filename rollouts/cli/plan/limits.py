@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from rollouts.cli.commands.lint_autoscalers import multiplies_words
 from rollouts.cli.kubernetes.limit_ranges import refusals
-from rollouts.cli.kubernetes.quotas import COUNT, Quota, charge, counts, unstated
+from rollouts.cli.kubernetes.quotas import COUNT, Quota, charge, counts, missing_amounts
 from rollouts.cli.kubernetes.requests import amount_text
 from rollouts.cli.view.counts import count_of
 from rollouts.core.forecast import GrownSizes
@@ -118,7 +118,7 @@ def limits_report(
         f"quota {quota.name} refuses the new pods: {why}, which it counts"
         for quota in checked
         if counts(quota, pods.new)
-        for why in unstated(quota, pods.new)
+        for why in missing_amounts(quota, pods.new)
     ]
     rooms = [_room(quota, pods) for quota in checked]
     by_stage = tuple(tuple(_excesses(growth, rooms, limits.autoscalers)) for growth in growths)
@@ -199,7 +199,7 @@ def _over_quota(room: _Room, resource: str, growth: GrownSizes) -> Excess | None
     return Excess(kind=LimitKind.QUOTA, name=room.quota.name, resource=resource, pods=int(waiting), **figures)
 
 
-def told(names: str, excess: Excess, *, several: bool) -> str:
+def excess_text(names: str, excess: Excess, *, several: bool) -> str:
     """A limit that steps outgrow, as one line: `step 3 needs 14 pods; quota team allows 12: 2 pods would wait`."""
     pods = count_of(excess.pods, "pod")
     match excess.kind:

@@ -157,9 +157,13 @@ class Dialect(ABC):
     def check(self, user: Manifest) -> None:  # noqa: B027 - most routers set no limits
         """Raises: Unroutable when the API server would refuse the object for its size."""
 
+    def _rules(self, user: Manifest) -> list[tuple[RulePath, int, Manifest]]:
+        """Every rule with its place."""
+        return [(path, at, rule) for path in self.lists(user) for at, rule in enumerate(rules_at(user, path))]
+
     def _within_bounds(self, user: Manifest) -> Manifest:
         """The object. Raises: Unroutable, for so many rules that each pass would delay everybody's."""
-        rules = sum(len(rules_at(user, path)) for path in self.lists(user))
+        rules = len(self._rules(user))
         if rules > RULES_MAX:
             what = f"{self.target.kinds[0].kind} {self.target.name} has {rules:,} rules"
             raise Unroutable(f"{what}, and at most {RULES_MAX} are followed; give these Services a route of their own")
@@ -184,26 +188,20 @@ class Dialect(ABC):
         """The object's rules, and which of them are left as their user wrote them. Raises: Unroutable."""
         pristine = self.without_us(user, ledger_of(user))
         managed = set(self._managed_rules(pristine))
-        users = [
-            rule
-            for path in self.lists(pristine)
-            for at, rule in enumerate(rules_at(pristine, path))
-            if (path, at) not in managed
-        ]
-        return tuple(
-            self._said(rule, users=rule in users) for path in self.lists(user) for rule in rules_at(user, path)
-        )
-
-    def _said(self, rule: Manifest, *, users: bool) -> RuleSaid:
-        stable, canary = self._find(rule)
-        return RuleSaid(
-            users=users,
-            requests=self.requests_of(rule),
-            stable=Fraction(self._weight_at(rule, stable)),
-            canary=Fraction(self._weight_at(rule, canary)),
-            copied_percents=self.copied_percents(rule),
-            below=self.below,
-        )
+        users = [rule for path, at, rule in self._rules(pristine) if (path, at) not in managed]
+        said = []
+        for _, _, rule in self._rules(user):
+            stable, canary = self._find(rule)
+            rule_said = RuleSaid(
+                users=rule in users,
+                requests=self.requests_of(rule),
+                stable=Fraction(self._weight_at(rule, stable)),
+                canary=Fraction(self._weight_at(rule, canary)),
+                copied_percents=self.copied_percents(rule),
+                below=self.below,
+            )
+            said.append(rule_said)
+        return tuple(said)
 
     def plan(self, user: Manifest, want: Split) -> tuple[Op, ...]:
         """The writes that bring the object to `want`, or the next of them. Raises: Unroutable."""
@@ -278,8 +276,7 @@ class Dialect(ABC):
     def with_us(self, pristine: Manifest, want: Split) -> Manifest:
         """The object with the wanted split. Raises: Unroutable."""
         by_clients, asked, want = want.sticky, want, as_said(want)
-        every = [rule for path in self.lists(pristine) for rule in rules_at(pristine, path)] if want.mirrors else []
-        if any(self.unmirrored(rule) is not rule for rule in every):
+        if want.mirrors and any(self.unmirrored(rule) is not rule for _, _, rule in self._rules(pristine)):
             raise Unroutable("a rule mirrors to the canary Service already; remove that mirror while a step mirrors")
         managed = set(self._managed_rules(pristine))
         names = self._looks(pristine)
@@ -379,7 +376,7 @@ class Dialect(ABC):
 
         If the spec names none and no rule has both, those with the stable one.
         """
-        rules = [(path, at, rule) for path in self.lists(user) for at, rule in enumerate(rules_at(user, path))]
+        rules = self._rules(user)
         named = self.named()
         for name in named:
             if not any(self.is_named(rule, path, name) for path, _, rule in rules):
@@ -437,11 +434,10 @@ class Dialect(ABC):
         """How each rule of the user looks without our changes; rules that look the same get a number."""
         found: dict[RulePlace, str] = {}
         seen: Counter[str] = Counter()
-        for path in self.lists(user):
-            for at, rule in enumerate(rules_at(user, path)):
-                look = self.look(rule, without_canary=True)
-                found[path, at] = f"{look}.{seen[look]}" if seen[look] else look
-                seen[look] += 1
+        for path, at, rule in self._rules(user):
+            look = self.look(rule, without_canary=True)
+            found[path, at] = f"{look}.{seen[look]}" if seen[look] else look
+            seen[look] += 1
         return found
 
     def look(self, rule: Manifest, *, without_canary: bool = False) -> str:

@@ -227,31 +227,33 @@ async def _found(metric: Metric, asked: AnalyzeOptions, endpoints: MetricEndpoin
     return found_in(answer, question.source, question.window)
 
 
-def draw(one: Analysed, console: Console) -> None:
+def draw(result: Analysed, console: Console) -> None:
     """One line for each metric, and one for the run."""
     table = Table(box=None, pad_edge=False, header_style="dim")
     for heading in ("METRIC", "MEASURED", "VALUE", "CONDITION", "WHY"):
         table.add_column(heading, overflow="fold")
-    for metric in one.spec.metrics:
-        seen = one.measurements[metric.rules.name]
+    for metric in result.spec.metrics:
+        seen = result.measurements[metric.rules.name]
         name = f"{metric.rules.name} (dry run)" if metric.rules.dry_run else metric.rules.name
         conditions = [
             condition_of_comparison(metric.source) if isinstance(metric.source, Comparison) else "",
             metric.condition.success,
             f"not: {metric.condition.failure}" if metric.condition.failure else "",
         ]
-        why = "; ".join(filter(None, (seen.message, one.hints.get(metric.rules.name))))
+        why = "; ".join(filter(None, (seen.message, result.hints.get(metric.rules.name))))
         cells = (name, seen.phase, seen.value or "-", " ".join(filter(None, conditions)) or "-", why or "-")
         table.add_row(*(plain(cell) for cell in cells), style=PHASE_STYLE[seen.phase])
-    console.print(plain(one.template), style="bold", markup=False, highlight=False)
+    console.print(plain(result.template), style="bold", markup=False, highlight=False)
     print_drawn(console, table)
-    console.print(plain(told(one)), style=PHASE_STYLE[one.rehearsal.status.phase], markup=False, highlight=False)
+    console.print(
+        plain(outcome_text(result)), style=PHASE_STYLE[result.rehearsal.status.phase], markup=False, highlight=False
+    )
 
 
-def told(one: Analysed) -> str:
+def outcome_text(result: Analysed) -> str:
     """How a run would end, in one sentence."""
-    rehearsal = one.rehearsal
-    if not rehearsal.ends and any(isinstance(metric.source, Comparison) for metric in one.spec.metrics):
+    rehearsal = result.rehearsal
+    if not rehearsal.ends and any(isinstance(metric.source, Comparison) for metric in result.spec.metrics):
         return "this was one look: a comparison is decided by all looks of a run together"
     if not rehearsal.ends:
         return "with measurements like these a run goes on until something else ends it"
@@ -264,29 +266,29 @@ def told(one: Analysed) -> str:
 def _as_json(found: Sequence[Analysed]) -> str:
     """All of it, for scripts."""
     documents = []
-    for one in found:
+    for result in found:
         metrics = []
-        for metric in one.spec.metrics:
-            seen = one.measurements[metric.rules.name]
+        for metric in result.spec.metrics:
+            seen = result.measurements[metric.rules.name]
             facts = {name: getattr(seen, name) for name in ("phase", "value", "samples", "message")}
             metrics.append(
                 {
                     "name": metric.rules.name,
                     **facts,
-                    "hint": one.hints.get(metric.rules.name, ""),
+                    "hint": result.hints.get(metric.rules.name, ""),
                     "successCondition": metric.condition.success,
                     "failureCondition": metric.condition.failure,
                     "dryRun": metric.rules.dry_run,
                 }
             )
         run = {
-            "ends": one.rehearsal.ends,
-            "phase": one.rehearsal.status.phase,
-            "message": one.rehearsal.status.message,
-            "measurements": one.rehearsal.measurements,
-            "tookSeconds": one.rehearsal.took_s,
+            "ends": result.rehearsal.ends,
+            "phase": result.rehearsal.status.phase,
+            "message": result.rehearsal.status.message,
+            "measurements": result.rehearsal.measurements,
+            "tookSeconds": result.rehearsal.took_s,
         }
-        documents.append({"template": one.template, "metrics": metrics, "run": run})
+        documents.append({"template": result.template, "metrics": metrics, "run": run})
     return json.dumps(documents, indent=2)
 
 
@@ -329,7 +331,7 @@ async def analyze(
                 draw(found[-1], console)
     if output_json:
         console.print(_as_json(found), markup=False, highlight=False, soft_wrap=True)
-    return Exit.BAD if wrong else max((template.exit for template in found), default=Exit.OK)
+    return Exit.BAD if wrong else max((result.exit for result in found), default=Exit.OK)
 
 
 async def analyze_in_cluster(

@@ -125,8 +125,8 @@ def _revision(seen: RolloutObjects, word: str) -> Manifest | None:
     status = status_of(seen.rollout)
     ordered = sorted(seen.replica_sets, key=number_of, reverse=True)
     if word == PREVIOUS:
-        now = next((number_of(each) for each in ordered if revision_of(each) == status.current_revision), 0)
-        return next((each for each in ordered if number_of(each) < now), None)
+        now = next((number_of(kept) for kept in ordered if revision_of(kept) == status.current_revision), 0)
+        return next((kept for kept in ordered if number_of(kept) < now), None)
     number = word.removeprefix("#").removeprefix("v")
     for replica_set in ordered:
         revision = revision_of(replica_set)

@@ -266,7 +266,9 @@ def secret_rights(manifests: Sequence[Manifest]) -> list[Right]:
         versioned, named = config_secrets_named(manifests, ()), secrets_named(manifests, ())
     except ValueError:
         return []  # a Secret whose name is none: the object's own status says so
-    reads = {(role.namespace, name) for each in (versioned, named) for role, names in each.items() for name in names}
+    reads = {
+        (role.namespace, name) for by_role in (versioned, named) for role, names in by_role.items() for name in names
+    }
     return [
         *(Right("", "secrets", "get", namespace, name) for namespace, name in sorted(reads)),
         *(Right("", "secrets", "create", namespace) for namespace in sorted({role.namespace for role in versioned})),
@@ -384,6 +386,6 @@ async def _target(reader: _Reader, url: str) -> PrometheusUrl:
     if await reader.one(SERVICE, namespace, name) is None:
         return PrometheusUrl(url, in_cluster=True)
     slices = await reader.all(ENDPOINT_SLICE, namespace, labelSelector=f"kubernetes.io/service-name={name}")
-    endpoints = [endpoint for one in slices for endpoint in one.get("endpoints") or ()]
+    endpoints = [endpoint for endpoint_slice in slices for endpoint in endpoint_slice.get("endpoints") or ()]
     ready = sum(bool(endpoint.get("conditions", {}).get("ready", True)) for endpoint in endpoints)
     return PrometheusUrl(url, in_cluster=True, exists=True, ready=ready)

@@ -75,8 +75,8 @@ LEAST = ProxyFacts(mode=ProxyMode.IPTABLES, known_by="not asked: no cluster need
 """What every cluster needs at least."""
 
 _LINTED = {
-    each.kind: each
-    for each in (ROLLOUT, TRAFFIC_PROVIDER, METRIC_PROVIDER, ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE)
+    kind.kind: kind
+    for kind in (ROLLOUT, TRAFFIC_PROVIDER, METRIC_PROVIDER, ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE)
 }
 _ANY_FOLDER = Path("/")  # which one credentials are in, a flag of the controller says
 
@@ -282,15 +282,15 @@ class _Linter:
         """The findings of every Rollout, then those of every Service that is related to one, each once."""
         for rollout in self.rollouts:
             self.report.advice += self._advice(rollout)
-        told: dict[tuple[int, str], Remark] = {}
+        remarks: dict[tuple[int, str], Remark] = {}
         for service, rollout in self._with_rollouts(self.services):
             if (relation := relation_of(service.manifest, rollout.spec)) is not None:
                 findings = service_findings(service.manifest, relation=relation)
                 # A Service without a selector is reported as a problem.
                 findings = tuple(finding for finding in findings if finding.rule is not Rule.NO_SELECTOR)
                 for remark in service.findings(findings):
-                    told.setdefault((remark.line, remark.message), remark)
-        self.report.advice += told.values()
+                    remarks.setdefault((remark.line, remark.message), remark)
+        self.report.advice += remarks.values()
 
     def _advice(self, rollout: _Rollout) -> Iterator[Remark]:
         manifest, spec, known = rollout.manifest, rollout.spec, self.known

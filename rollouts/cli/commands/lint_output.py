@@ -182,7 +182,7 @@ def print_reports(reports: Sequence[LintReport], console: Console, errors: Conso
         for remark in (*report.problems, *report.advice):
             rule = f" [{remark.rule}]" if remark.rule else ""
             print_line(console, f"{remark.text(report.source)}{rule}")
-    skipped = Counter(remark.subject.partition(" ")[0] for each in reports for remark in each.skipped)
+    skipped = Counter(remark.subject.partition(" ")[0] for report in reports for remark in report.skipped)
     if skipped:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(skipped.items()))
         text = f"skipped, because they are no objects of ours (Services and autoscalers count with a Rollout): {kinds}"

@@ -104,7 +104,7 @@ def routes(seen: ClusterSeen) -> Iterator[Diagnosis]:
     for rollout in seen.rollouts:
         for field in route_fields_of(rollout):
             crd, kind = seen.route_crds.get(field), KINDS[field][0]
-            known = {each.version for each in KINDS[field]}
+            known = {route.version for route in KINDS[field]}
             versions = {
                 version["name"]: version
                 for version in (crd or {}).get("spec", {}).get("versions") or ()
@@ -140,7 +140,7 @@ def _has_mirror_percentage(versions: Mapping[str, Manifest]) -> bool:
 def _bundle(crds: Mapping[str, Manifest | None]) -> str:
     """The release of the Gateway API that is installed, for people."""
     annotations = [crd.get("metadata", {}).get("annotations") or {} for crd in crds.values() if crd]
-    versions = sorted({each[_BUNDLE] for each in annotations if _BUNDLE in each})
+    versions = sorted({names[_BUNDLE] for names in annotations if _BUNDLE in names})
     return f"the installed Gateway API ({', '.join(versions)})" if versions else "the installed Gateway API"
 
 

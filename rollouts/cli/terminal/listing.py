@@ -78,13 +78,13 @@ def print_line(console: Console, text: str, *, style: str | None = None) -> None
 
 def print_drawn(console: Console, *drawn: RenderableType, piped_width: int = _PIPED_WIDTH) -> None:
     """Prints pictures and lists: a picture in the width of the terminal, and without a terminal unwrapped."""
-    for each in drawn:
-        if isinstance(each, Listing):
-            console.print(each, soft_wrap=True)
+    for picture in drawn:
+        if isinstance(picture, Listing):
+            console.print(picture, soft_wrap=True)
         elif console.is_terminal:
-            console.print(each)
+            console.print(picture)
         else:
             # rich fills the lines of tables and trees up to the width; no pipe wants that.
-            rows = console.render_lines(each, console.options.update(width=piped_width), pad=False)
+            rows = console.render_lines(picture, console.options.update(width=piped_width), pad=False)
             text = "\n".join("".join(segment.text for segment in row).rstrip() for row in rows)
             console.out(text, highlight=False)

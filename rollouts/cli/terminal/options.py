@@ -80,7 +80,7 @@ def on_cluster(command: Callable[..., CommandRun]) -> Callable[..., None]:
 
     On the command line, the parameters of `_options_of_cluster` replace that parameter.
     """
-    signature, common = (inspect.signature(each, eval_str=True) for each in (command, _options_of_cluster))
+    signature, common = (inspect.signature(function, eval_str=True) for function in (command, _options_of_cluster))
 
     def invoked(**given: Any) -> None:
         options = _options_of_cluster(**{name: given.pop(name) for name in common.parameters})

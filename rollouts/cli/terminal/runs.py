@@ -36,7 +36,7 @@ def add_runs(branch: Tree, runs: tuple[RunLine, ...], *, now_s: float, marks: Te
         twig = branch.add(Parts(run_head(run, now_s=now_s, marks=marks)))
         for metric in run.metrics:
             twig.add(Parts(_metric(metric, marks=marks)))
-        if run.message and run.phase.bad and not any(each.phase.bad for each in run.metrics if not each.dry_run):
+        if run.message and run.phase.bad and not any(metric.phase.bad for metric in run.metrics if not metric.dry_run):
             twig.add(Text(plain(run.message), PHASE_STYLE[run.phase]))
     if (hidden := len(runs) - RUNS_SHOWN) > 0:
         branch.add(Text(f"{marks.more} and {count_of(hidden, 'more analysis run')}", "dim"))
@@ -65,7 +65,7 @@ def run_head(run: RunLine, *, now_s: float, marks: TerminalMarks) -> Text:
 def sparkline(measurements: tuple[MeasurementLine, ...], *, marks: TerminalMarks) -> Text:
     """A bar for each of the last measurements, in the colour of its verdict; a dot where there is no single number."""
     shown = measurements[-SPARKS_SHOWN:]
-    numbers = [each.number for each in shown if each.number is not None]
+    numbers = [measurement.number for measurement in shown if measurement.number is not None]
     text = Text()
     if not numbers:
         return text

@@ -30,7 +30,7 @@ async def no_rollout(session: Session, name: str) -> ApiNotFound:
         raise
     except RolloutsError:  # whoever may read one may not always list them
         return ApiNotFound(said)
-    names = sorted(each["metadata"]["name"] for each in found)
+    names = sorted(rollout["metadata"]["name"] for rollout in found)
     if close := difflib.get_close_matches(name, names, n=1):
         return ApiNotFound(f"{said}; did you mean {close[0]}?")
     if not names:

@@ -37,7 +37,7 @@ class EndpointSliceController(Actor):
         self.listen(SERVICE, self._on_service)
         self.listen(POD, self._on_pod)
 
-    def look(self, key: ObjectKey) -> None:
+    def sync(self, key: ObjectKey) -> None:
         """Syncs the slice of one Service."""
         service = self.world.history.get(SERVICE, *key)
         selector = self._services[key[0]].get(key[1])
@@ -66,7 +66,7 @@ class EndpointSliceController(Actor):
         self._services[namespace][name] = selector
         if selector:
             self._by_label[namespace, *min(selector.items())].add(name)
-        self.mark(change.new.key)
+        self.enqueue(change.new.key)
 
     def _on_slice(self, change: CommittedWrite) -> None:
         labels = change.new.labels
@@ -75,7 +75,7 @@ class EndpointSliceController(Actor):
         key = (change.new.metadata["namespace"], labels.get(SERVICE_NAME, ""))
         if change.event == DELETED:
             self._slices.pop(key, None)
-            self.mark(key)
+            self.enqueue(key)
         else:
             self._slices[key] = change.new.metadata["name"]
 
@@ -91,7 +91,7 @@ class EndpointSliceController(Actor):
             return
         for version in (change.old, change.new):
             for name in self._selecting(namespace, version.labels if version is not None else {}):
-                self.mark((namespace, name))
+                self.enqueue((namespace, name))
 
     def _selecting(self, namespace: str, labels: dict[str, str]) -> Iterator[str]:
         for label in labels.items():

@@ -34,7 +34,7 @@ class GarbageCollector(Actor):
         """Subscribes to all objects."""
         self.listen(None, self._on_change)
 
-    def look(self, key: ObjectKey) -> None:
+    def sync(self, key: ObjectKey) -> None:
         """Does what is due for the object with a uid, or for its dependents when it is gone."""
         uid = key[1]
         stored = self._stored(uid)
@@ -59,9 +59,9 @@ class GarbageCollector(Actor):
             self._where.pop(uid, None)
             for owner in owners:
                 self._dependents[owner["uid"]].discard(uid)
-                self.mark((_NO_NAMESPACE, owner["uid"]))
+                self.enqueue((_NO_NAMESPACE, owner["uid"]))
             if uid in self._dependents:
-                self.mark((_NO_NAMESPACE, uid))
+                self.enqueue((_NO_NAMESPACE, uid))
             self._look_at_dying_namespace(change.new)
             return
         self._where[uid] = (change.kind, change.new.key)
@@ -69,14 +69,14 @@ class GarbageCollector(Actor):
             for owner in owners:
                 self._dependents[owner["uid"]].add(uid)
             if owners:
-                self.mark((_NO_NAMESPACE, uid))
+                self.enqueue((_NO_NAMESPACE, uid))
         if "deletionTimestamp" in change.new.metadata:
-            self.mark((_NO_NAMESPACE, uid))
+            self.enqueue((_NO_NAMESPACE, uid))
 
     def _look_at_dying_namespace(self, gone: Stored) -> None:
         home = self.world.history.get(NAMESPACE, "", gone.metadata.get("namespace", ""))
         if home is not None and "deletionTimestamp" in home.metadata:
-            self.mark((_NO_NAMESPACE, home.metadata["uid"]))
+            self.enqueue((_NO_NAMESPACE, home.metadata["uid"]))
 
     def _stored(self, uid: str) -> Stored | None:
         if (where := self._where.get(uid)) is None:

@@ -77,7 +77,7 @@ class JobController(Actor):
         self.listen(POD, self._on_pod)
         self.listen(JOB, self._on_job)
 
-    def look(self, key: ObjectKey) -> None:
+    def sync(self, key: ObjectKey) -> None:
         """Syncs one Job."""
         job = self.world.history.get(JOB, *key)
         if job is None or pod_facts.is_terminating(job):
@@ -112,7 +112,7 @@ class JobController(Actor):
             return
         self._key_of[uid] = change.new.key
         if change.old is None or change.old.manifest["spec"] != change.new.manifest["spec"]:
-            self.mark(change.new.key)
+            self.enqueue(change.new.key)
 
     def _on_pod(self, change: CommittedWrite) -> None:
         pod, owner = change.new, pod_facts.controller_uid(change.new)
@@ -131,7 +131,7 @@ class JobController(Actor):
                 seen.failed_at_s = self.world.loop.time()
             elif index is not None:
                 seen.succeeded_indexes.add(index)
-        self.mark(self._key_of[owner])
+        self.enqueue(self._key_of[owner])
 
     def _outcome(self, job: Stored, status: Manifest, seen: _Seen) -> JobEnd | None:
         """What the Job comes to, as an earlier sync has decided or as it shows now; None for one that goes on."""
@@ -145,7 +145,7 @@ class JobController(Actor):
             left_s = pod_facts.seconds(status["startTime"]) + limit_s - self.world.now_s()
             if left_s <= 0:
                 return JobEnd(False, "DeadlineExceeded", "Job was active longer than specified deadline")
-            self.mark(job.key, left_s)
+            self.enqueue(job.key, left_s)
         restarts = sum(map(processes.restarts, seen.active))
         if seen.count(_FAILED) > spec["backoffLimit"] or (restarts and restarts >= spec["backoffLimit"]):
             return JobEnd(False, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
@@ -177,7 +177,7 @@ class JobController(Actor):
             wait_s = min(BACK_OFF_S * 2.0 ** (failed - 1), BACK_OFF_MAX_S)
             left_s = seen.failed_at_s + wait_s - self.world.loop.time()
             if left_s > 1e-6:
-                self.mark(job.key, left_s)
+                self.enqueue(job.key, left_s)
                 return
         resource, namespace = self.world.resource(POD), job.metadata["namespace"]
         for index in _missing(spec, seen):
@@ -210,7 +210,7 @@ class JobController(Actor):
             return
         left_s = pod_facts.seconds(ended["lastTransitionTime"]) + life_s - self.world.now_s()
         if left_s > 0:
-            self.mark(job.key, left_s)
+            self.enqueue(job.key, left_s)
             return
         options = DeleteOptions(uid=job.metadata["uid"], propagation="Foreground")
         self.world.verbs.delete(self.world.resource(JOB), *job.key, options)

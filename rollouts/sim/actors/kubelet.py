@@ -118,7 +118,7 @@ class Kubelets(Actor):
         """What the containers of a pod read from ConfigMaps and Secrets. Raises: KeyError when they have not begun."""
         return self._configurations[uid]
 
-    def look(self, key: ObjectKey) -> None:
+    def sync(self, key: ObjectKey) -> None:
         """Does the next step in the life of one pod."""
         pod = self.world.history.get(POD, *key)
         if pod is None:
@@ -128,7 +128,7 @@ class Kubelets(Actor):
         elif not pod.manifest["spec"].get("nodeName"):
             bound = {**pod.manifest["spec"], "nodeName": self.world.rng.choice(self.nodes)}
             self.world.verbs.update(self.world.resource(POD), pod, {**pod.manifest, "spec": bound}, self.options)
-            self.mark(pod.key, _PULL_S)
+            self.enqueue(pod.key, _PULL_S)
         elif pod_facts.phase(pod) == "Pending" and processes.waiting_reason(pod) in (None, *WAITS):
             self._run(pod)
         elif pod.metadata["uid"] in self._processes:
@@ -141,7 +141,7 @@ class Kubelets(Actor):
         if process is None or process.restarts_at_s < math.inf:
             raise KeyError(key)
         process.ends_at_s, process.end = self.world.loop.time(), end
-        self.look(key)
+        self.sync(key)
 
     def _on_pod(self, change: CommittedWrite) -> None:
         pod, uid = change.new, change.new.metadata["uid"]
@@ -151,9 +151,9 @@ class Kubelets(Actor):
             self._processes.pop(uid, None)
             self._configurations.pop(uid, None)
         elif pod_facts.is_terminating(pod):
-            self.mark(pod.key, 0.0)
+            self.enqueue(pod.key, 0.0)
         elif change.event == "ADDED" and pod.manifest["spec"].get("schedulerName") == _SCHEDULER:
-            self.mark(pod.key, _SCHEDULE_S)
+            self.enqueue(pod.key, _SCHEDULE_S)
 
     def _run(self, pod: Stored) -> None:
         tags = [str(container.get("image", "")).rpartition(":")[2] for container in pod.manifest["spec"]["containers"]]
@@ -169,7 +169,7 @@ class Kubelets(Actor):
             self._configurations[pod.metadata["uid"]] = configuration(pod.manifest["spec"], self._find_in(pod))
         except MissingError as exc:
             # It says once what is missing, and looks for it again.
-            self.mark(pod.key, self.settings.configured_again_s)
+            self.enqueue(pod.key, self.settings.configured_again_s)
             if processes.waiting_reason(pod) != exc.reason:
                 statuses = processes.waiting(pod, exc.reason, str(exc))
                 self._write_status(pod, statuses, phase="Pending", ready=False, address=address)
@@ -207,7 +207,7 @@ class Kubelets(Actor):
         planned = processes.planned_end(pod)
         if planned is not None:
             process.ends_at_s, process.end = now_s + planned[0], planned[1]
-        self.mark(pod.key, process.next_s() - now_s)
+        self.enqueue(pod.key, process.next_s() - now_s)
 
     def _live(self, pod: Stored, process: _Process) -> None:
         due_s = self.world.loop.time() + 1e-6
@@ -221,7 +221,7 @@ class Kubelets(Actor):
             statuses = processes.started(pod, ready=True, now=self.world.verbs.now())
             self._write_status(pod, statuses, phase="Running", ready=True, address=pod_facts.address(pod))
         if process.next_s() < math.inf:
-            self.mark(pod.key, max(process.next_s() - self.world.loop.time(), 0.0))
+            self.enqueue(pod.key, max(process.next_s() - self.world.loop.time(), 0.0))
 
     def _stop(self, pod: Stored, process: _Process) -> None:
         now_s, end, uid = self.world.loop.time(), process.end, pod.metadata["uid"]
@@ -263,7 +263,7 @@ class Kubelets(Actor):
             self.world.loop.call_later(sleep_s, self._serving.discard, uid)
         ends_at = min(self._ends_at[uid], now_s + grace_s + (EXTENSION_S if grace_s else 0.0))
         if ends_at - now_s > 1e-6:
-            self.mark(pod.key, ends_at - now_s)
+            self.enqueue(pod.key, ends_at - now_s)
             return
         self._serving.discard(uid)
         options = DeleteOptions(uid=uid, grace_s=0)

@@ -45,7 +45,7 @@ class ReplicaSetController(Actor):
         self.listen(POD, self._pod_changed)
         self.listen(REPLICA_SET, self._on_replica_set)
 
-    def look(self, key: ObjectKey) -> None:
+    def sync(self, key: ObjectKey) -> None:
         """Syncs one ReplicaSet."""
         stored = self.world.history.get(REPLICA_SET, *key)
         if stored is None:
@@ -81,7 +81,7 @@ class ReplicaSetController(Actor):
         else:
             self._pods[uid][change.new.key] = change.new
         if uid in self._key_of:
-            self.mark(self._key_of[uid])
+            self.enqueue(self._key_of[uid])
 
     def _on_replica_set(self, change: CommittedWrite) -> None:
         uid, key = change.new.metadata["uid"], change.new.key
@@ -93,7 +93,7 @@ class ReplicaSetController(Actor):
         self._key_of[uid] = key
         status = change.new.manifest.get("status") or {}
         if change.old is None or status.get("observedGeneration") != change.new.metadata["generation"]:
-            self.mark(key)
+            self.enqueue(key)
 
     def _match(self, stored: Stored, active: list[Stored]) -> None:
         missing = stored.manifest["spec"]["replicas"] - len(active)
@@ -134,7 +134,7 @@ class ReplicaSetController(Actor):
         self.write_status(REPLICA_SET, stored, status)
         later = [due for due in due_in_s if due > 0]
         if later:
-            self.mark(stored.key, min(later) + 0.001)
+            self.enqueue(stored.key, min(later) + 0.001)
 
 
 def _first_to_go(active: list[Stored]) -> list[Stored]:

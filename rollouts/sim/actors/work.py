@@ -1,4 +1,4 @@
-"""The base of all actors: a queue of keys to look at, now or later, one at a time, with the loop's timers."""
+"""The base of all actors: a queue of keys to sync, now or later, one at a time, with the loop's timers."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class World(Struct, frozen=True):
 
 
 class Actor:
-    """Looks at a key `lag_s` after something about it has changed.
+    """Syncs a key `lag_s` after something about it has changed.
 
-    A subclass sets its name, subscribes in `watch` and does the work for one key in `look`, synchronously. An exception in `look`
+    A subclass sets its name, subscribes in `watch` and does the work for one key in `sync`, without waiting. An exception there
     is not caught: it is a bug of the simulation, and the loop's exception handler gets it.
     """
 
@@ -74,7 +74,7 @@ class Actor:
         """Subscribes to the objects that this actor reacts to."""
         raise NotImplementedError
 
-    def look(self, key: ObjectKey) -> None:
+    def sync(self, key: ObjectKey) -> None:
         """Does what is due for one key."""
         raise NotImplementedError
 
@@ -92,8 +92,8 @@ class Actor:
         manifest = {**stored.manifest, "status": status}
         return self.world.verbs.update(self.world.resource(kind), stored, manifest, self.options, "status")
 
-    def mark(self, key: ObjectKey, after_s: float | None = None) -> None:
-        """Looks at a key in `after_s` seconds (None: the actor's lag), or earlier if it is due earlier already."""
+    def enqueue(self, key: ObjectKey, after_s: float | None = None) -> None:
+        """Syncs a key in `after_s` seconds (None: the actor's lag), or earlier if it is due earlier already."""
         when = self.world.loop.time() + (self.lag_s if after_s is None else after_s)
         timer = self._timers.get(key)
         if timer is not None:
@@ -104,4 +104,4 @@ class Actor:
 
     def _fire(self, key: ObjectKey) -> None:
         self._timers.pop(key, None)
-        self.look(key)
+        self.sync(key)

@@ -253,19 +253,19 @@ class Verbs:
             raise bad_request("metadata.managedFields must be nil")
         if options.strict:
             self._refuse_unknown(resource, config)
-        spoken = self._config_part(resource, config, part)
+        applied = self._config_part(resource, config, part)
         writer = self._writer(resource, options, server_side.APPLY, part)
         if old is None:
             if part:
                 raise not_found(resource.kind, name)
             if metadata.get("uid"):
                 raise conflict(resource.kind, name)
-            manifest = self._new_object(resource, namespace, {**spoken, "metadata": {**metadata, "name": name}})
-            _, owners = server_side.apply({"metadata": {}}, (), spoken, writer, resource.shape, force=False)
+            manifest = self._new_object(resource, namespace, {**applied, "metadata": {**metadata, "name": name}})
+            _, owners = server_side.apply({"metadata": {}}, (), applied, writer, resource.shape, force=False)
             return self._insert(resource, self._checked(resource, manifest, None, options), owners, options), True
         self._guard_versions(resource, old, metadata)
         live = old.manifest
-        merged, owners = server_side.apply(live, old.owners, spoken, writer, resource.shape, force=options.force)
+        merged, owners = server_side.apply(live, old.owners, applied, writer, resource.shape, force=options.force)
         return self.update(resource, old, merged, options, part, owners), False
 
     def _config_part(self, resource: Resource, config: Manifest, part: str) -> Manifest:

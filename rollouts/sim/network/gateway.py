@@ -229,7 +229,7 @@ class Gateway(Actor):
             self._load(proxy, self._table())
         self._began = True
 
-    def look(self, key: ObjectKey) -> None:
+    def sync(self, key: ObjectKey) -> None:
         """Writes the status of the routes with one name."""
         for kind in ROUTES:
             stored = self.world.history.get(kind, *key)
@@ -262,7 +262,7 @@ class Gateway(Actor):
             self._tell(proxy, partial(proxy.load_service, change.new.key, exists=exists))
         for (_, key), manifest in self._routes.items():
             if change.new.key in services_of(manifest):
-                self.mark(key)
+                self.enqueue(key)
 
     def _on_slice(self, change: CommittedWrite) -> None:
         service = (change.new.key[0], change.new.labels.get(SERVICE_NAME, ""))
@@ -286,7 +286,7 @@ class Gateway(Actor):
             self._routes[kind, change.new.key] = manifest
             if before is not None and before["metadata"]["generation"] == manifest["metadata"]["generation"]:
                 return
-            self.mark(change.new.key)
+            self.enqueue(change.new.key)
         if self._began:
             for proxy in self.proxies:
                 self._send_routes(proxy)

@@ -116,7 +116,7 @@ def apply(
 
     Raises: Refused (409) for fields that other owners hold with another value, unless `force`.
     """
-    spoken = owned_fields(config, shape)
+    applied = owned_fields(config, shape)
     merged = _merge(live, config, shape)
     _, changed = compare(live, merged, shape)
     others = [owner for owner in owners if not owner.is_same(writer)]
@@ -129,20 +129,20 @@ def apply(
         if conflicts:
             raise apply_conflict(conflicts)
     before = next((owner for owner in owners if owner.is_same(writer)), None)
-    held = frozenset().union(*(owner.fields - changed for owner in others)) if others else frozenset()
-    dropped = (before.fields if before else frozenset()) - spoken - held
-    pruned = _prune(merged, dropped, held, shape)
+    held_by_others = frozenset().union(*(owner.fields - changed for owner in others)) if others else frozenset()
+    no_longer_applied = (before.fields if before else frozenset()) - applied - held_by_others
+    pruned = _prune(merged, no_longer_applied, held_by_others, shape)
     removed, _ = compare(live, pruned, shape)
     kept: list[Owner] = []
     for owner in owners:
         if owner is not before:
             _keep(kept, owner, owner.fields - changed - removed)
-        elif owner.fields == spoken and owner.api_version == writer.api_version and not changed and not removed:
+        elif owner.fields == applied and owner.api_version == writer.api_version and not changed and not removed:
             kept.append(owner)
-        elif spoken:
-            kept.append(_written(owner, writer, spoken))
-    if before is None and spoken:
-        kept.append(replace(writer, fields=spoken, _fields_v1=[]))
+        elif applied:
+            kept.append(_written(owner, writer, applied))
+    if before is None and applied:
+        kept.append(replace(writer, fields=applied, _fields_v1=[]))
     return pruned, tuple(kept)
 
 
@@ -168,10 +168,10 @@ def _merge_list_map(live: list[Any], config: list[Any], shape: MergeShape) -> li
     return live if merged == live else merged
 
 
-def _prune(manifest: Manifest, dropped: FieldSet, held: FieldSet, shape: MergeShape) -> Manifest:
+def _prune(manifest: Manifest, no_longer_applied: FieldSet, held_by_others: FieldSet, shape: MergeShape) -> Manifest:
     """Removes fields that their only owner no longer applies; a list item as a whole, unless another owner has a part of it."""
-    for path in sorted(dropped, key=len):
-        if any(other[: len(path)] == path for other in held):
+    for path in sorted(no_longer_applied, key=len):
+        if any(other[: len(path)] == path for other in held_by_others):
             continue
         manifest = _without(manifest, path, shape)
     return manifest

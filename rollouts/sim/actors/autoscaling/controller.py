@@ -85,12 +85,12 @@ class HorizontalPodAutoscalerController(Actor):
         """Subscribes to HorizontalPodAutoscalers."""
         self.listen(AUTOSCALER, self._on_autoscaler)
 
-    def look(self, key: ObjectKey) -> None:
+    def sync(self, key: ObjectKey) -> None:
         """Looks at one autoscaler, and plans the next look."""
         stored = self.world.history.get(AUTOSCALER, *key)
         if stored is None:
             return
-        self.mark(key)
+        self.enqueue(key)
         self.write_status(AUTOSCALER, stored, self._status(stored))
 
     def _on_autoscaler(self, change: CommittedWrite) -> None:
@@ -98,7 +98,7 @@ class HorizontalPodAutoscalerController(Actor):
             self._memories.pop(change.new.key, None)
             self._selectors.forget(change.new.key)
         elif change.old is None:
-            self.mark(change.new.key)
+            self.enqueue(change.new.key)
 
     def _status(self, stored: Stored) -> Manifest:
         status: Manifest = stored.manifest.get("status") or {}

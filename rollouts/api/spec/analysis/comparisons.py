@@ -9,7 +9,7 @@ import json
 import re
 
 from rollouts.api.problems import Problems
-from rollouts.api.spec.reading import core_value
+from rollouts.api.spec.reading import check_exactly_one, core_value, given_of
 from rollouts.api.v1alpha1.analysis_template import (
     OPEN,
     CompareOfWire,
@@ -31,7 +31,6 @@ NO_BASELINE = (
     "is not carried out: the canary is compared with stable as it runs, and no pods of stable's template are started beside it;"
     " leave it out, and give the metric an initialDelay, so that cold pods do not count"
 )
-_OF = ("prometheus", "web", "container_resource", "custom_metric", "external_metric")
 _NO_ARMS = {
     "job": "gives success or failure and no number, so there is nothing to compare; let it be a metric of its own",
     "kubernetes": "gives success or failure and no number, so there is nothing to compare; let it be a metric of its own",
@@ -61,17 +60,15 @@ def check_comparison(metric: MetricWire, wire: CompareWire, path: str, problems:
     _check_numbers(wire, root, problems)
     if wire.baseline:
         problems.add(f"{root}.baseline", NO_BASELINE)
-    given = [name for name in _OF if wire.of is not None and getattr(wire.of, name) is not None]
+    of = wire.of or CompareOfWire()
     for name, why in _NO_ARMS.items():
-        if wire.of is not None and getattr(wire.of, name) is not None:
+        if getattr(of, name) is not None:
             problems.add(f"{root}.of.{name}", why)
-    if len(given) != 1 or wire.of is None:
-        names = [wire_name(CompareOfWire, name) for name in _OF]
-        problems.add_missing(f"{root}.of", f"needs exactly one of {', '.join(names[:-1])} and {names[-1]}")
-    elif wire.of.prometheus is not None:
-        _check_queries(wire, wire.of.prometheus, root, problems)
-    else:
-        _check_other(wire, wire.of, f"{root}.of.{wire_name(CompareOfWire, given[0])}", root, problems)
+    check_exactly_one(of, f"{root}.of", problems)
+    if len(given := given_of(of)) == 1 and of.prometheus is not None:
+        _check_queries(wire, of.prometheus, root, problems)
+    elif len(given) == 1:
+        _check_other(wire, of, f"{root}.of.{given[0]}", root, problems)
 
 
 def _check_looks(metric: MetricWire, wire: CompareWire, path: str, problems: Problems) -> None:

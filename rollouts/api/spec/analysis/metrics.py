@@ -10,7 +10,7 @@ import json
 from rollouts.api.problems import Problems
 from rollouts.api.spec.analysis.cluster_metrics import check_cluster_source, cluster_source
 from rollouts.api.spec.analysis.comparisons import check_comparison, core_comparison
-from rollouts.api.spec.reading import check_needed, core_value
+from rollouts.api.spec.reading import check_needed, core_value, given_of
 from rollouts.api.v1alpha1.analysis_template import (
     OPEN,
     AuthenticationWire,
@@ -32,12 +32,8 @@ INTERVAL_MIN_S = 1.0
 
 TIMEOUT_MAX_S = 300
 NOT_CARRIED_OUT = (
-    *("kayenta", "datadog", "wavefront", "new_relic", "cloud_watch"),
+    *("kayenta", "datadog", "wavefront", "newRelic", "cloudWatch"),
     *("graphite", "influxdb", "skywalking", "plugin"),
-)
-_SOURCES = (
-    *("prometheus", "web", "job", "kubernetes", "compare"),
-    *("container_resource", "hpa", "custom_metric", "external_metric"),
 )
 _CARRIED_OUT = "prometheus, web, job, kubernetes, compare, containerResource, hpa, customMetric and externalMetric"
 _LIMITS = (
@@ -99,14 +95,12 @@ def _number(value: int | str | None, default: int) -> int | None:
 
 
 def _check_source(wire: MetricSourceWire, path: str, problems: Problems) -> None:
-    for attribute in NOT_CARRIED_OUT:
-        if getattr(wire, attribute) is not None:
-            name = wire_name(MetricSourceWire, attribute)
+    given = given_of(wire)
+    for name in given:
+        if name in NOT_CARRIED_OUT:
             problems.add(f"{path}.{name}", f"is not supported yet; there are {_CARRIED_OUT}")
-    given = [name for name in (*_SOURCES, *NOT_CARRIED_OUT) if getattr(wire, name) is not None]
     if len(given) != 1:
-        has = " and ".join(wire_name(MetricSourceWire, name) for name in given) or "none"
-        problems.add_missing(path, f"needs exactly one of {_CARRIED_OUT}; it has {has}")
+        problems.add_missing(path, f"needs exactly one of {_CARRIED_OUT}; it has {' and '.join(given) or 'none'}")
     _check_number_source(wire, path, problems)
     if wire.job is not None:
         _check_not_empty(wire.job, f"{path}.job", problems, "spec")

@@ -68,34 +68,16 @@ def _text(value: Any) -> str:
     return value
 
 
-def _word(words: Mapping[Any, StrEnum], value: Any) -> StrEnum:
+def _word(words: Mapping[str, Any], value: Any) -> Any:
     if (word := words.get(_text(value))) is None:
         raise ValueError
     return word
 
 
-def _texts(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        raise ValueError
-    return tuple(map(_text, value))
-
-
-def _pairs(value: Any) -> tuple[tuple[str, str], ...]:
-    if not isinstance(value, Mapping):
-        raise ValueError
-    return tuple((name, part) for name, part in value.items() if isinstance(part, str))
-
-
-def _flag(value: Any) -> bool:
-    if not isinstance(value, bool):
+def _instance(of: type, value: Any) -> Any:
+    if not isinstance(value, of):
         raise ValueError
     return value
-
-
-def _truth(value: Any) -> bool:
-    if value not in ("True", "False"):
-        raise ValueError
-    return bool(value == "True")
 
 
 def _count(value: Any) -> int:
@@ -108,10 +90,6 @@ def _seconds(value: Any) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= sys.float_info.max:
         raise ValueError  # JSON may hold an integer that no float holds
     return float(value)
-
-
-def _time(value: Any) -> float:
-    return parse_time(_text(value))
 
 
 def _weight(value: Any) -> WeightPercent:
@@ -129,11 +107,13 @@ def weight_to_json(percent: WeightPercent | None) -> int | float | None:
 
 _STRING: Manifest = {"type": "string"}
 _BY_MARK = {
-    Mark.TIME: Codec("an RFC 3339 time", {"format": "date-time", **_STRING}, _time, format_time),
+    Mark.TIME: Codec(
+        "an RFC 3339 time", {"format": "date-time", **_STRING}, lambda text: parse_time(_text(text)), format_time
+    ),
     Mark.TRUE_OR_FALSE: Codec(
         "True or False",
         {"enum": ["True", "False", "Unknown"], **_STRING},
-        _truth,
+        partial(_word, {"True": True, "False": False}),
         lambda holds: "True" if holds else "False",
     ),
     Mark.PONG: Codec(
@@ -146,16 +126,26 @@ _BY_MARK = {
 }
 _BY_TYPE: Mapping[Any, Codec] = {
     str: Codec("a string", _STRING, _text, empty="", left_out=""),
-    bool: Codec("true or false", {"type": "boolean"}, _flag, empty=False, left_out=False),
+    bool: Codec("true or false", {"type": "boolean"}, partial(_instance, bool), empty=False, left_out=False),
     int: Codec("an integer of 0 or more", {"type": "integer"}, _count, empty=0),
     float: Codec("a number of 0 or more", {"type": "number"}, _seconds, empty=0.0),
     RoutePlace: Codec("a string", _STRING, lambda value: route_place(_text(value)), str),
     ServiceRef: Codec("a string", _STRING, lambda value: service_ref(_text(value)), str, empty=""),
     WeightPercent: Codec("a number from 0 to 100", {"type": "number"}, _weight, weight_to_json),
     tuple[str, ...]: Codec(
-        "a list of strings", {"items": _STRING, "type": "array"}, _texts, list, empty=(), left_out=()
+        "a list of strings",
+        {"items": _STRING, "type": "array"},
+        lambda texts: tuple(map(_text, _instance(list, texts))),
+        list,
+        empty=(),
+        left_out=(),
     ),
     tuple[tuple[str, str], ...]: Codec(
-        "an object", {"additionalProperties": _STRING, "type": "object"}, _pairs, dict, empty=(), left_out=()
+        "an object",
+        {"additionalProperties": _STRING, "type": "object"},
+        lambda texts: tuple(item for item in _instance(Mapping, texts).items() if isinstance(item[1], str)),
+        dict,
+        empty=(),
+        left_out=(),
     ),
 }

@@ -27,17 +27,7 @@ from rollouts.errors import (
     RolloutsError,
 )
 from rollouts.objects import POD, Kind, Manifest
-from rollouts.ports import (
-    APPLY_PATCH,
-    JSON,
-    JSON_PATCH,
-    METADATA,
-    METADATA_LIST,
-    ApiServer,
-    Clock,
-    Request,
-    Response,
-)
+from rollouts.ports import APPLY_PATCH, JSON, JSON_PATCH, METADATA, METADATA_LIST, ApiServer, Clock, Request, Response
 
 OnRequest: TypeAlias = Callable[[str, str, int, float], None]
 """Called after every attempt with the verb as RBAC names it, the plural, the HTTP status (0 for no answer) and the seconds."""
@@ -83,11 +73,7 @@ class Client:
         self._rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
 
     async def get(self, kind: Kind, namespace: str | None, name: str, *, metadata_only: bool = False) -> bytes:
-        """One object as it is now, not from a cache.
-
-        Args:
-            metadata_only: a PartialObjectMetadata, without the rest of the object.
-        """
+        """One object as it is now, not from a cache."""
         accept = METADATA if metadata_only else JSON
         return await self._read("get", kind, Request("GET", kind.path(namespace, name), accept=accept))
 
@@ -101,11 +87,7 @@ class Client:
         continue_token: str = "",
         metadata_only: bool = False,
     ) -> bytes:
-        """One page of a consistent list. Raises also ApiGone, when the continue token has expired: list again from the start.
-
-        Args:
-            metadata_only: a PartialObjectMetadataList, without the rest of each object.
-        """
+        """One page of a consistent list. Raises also ApiGone, when the continue token has expired: list again from the start."""
         query = {"limit": str(limit)}
         if label_selector:
             query["labelSelector"] = label_selector
@@ -119,7 +101,6 @@ class Client:
 
         Args:
             kind: what it is counted as among requests.
-            path: percent-encoded.
         """
         return await self._read("get", kind, Request("GET", path, query or {}))
 
@@ -178,7 +159,6 @@ class Client:
 
         Args:
             uid: uid of the object; another object of the same name is not deleted.
-            resource_version: version since which the object must not have changed.
 
         Raises also: ApiNotFound; ApiConflict, when a precondition does not hold.
         """
@@ -206,28 +186,26 @@ class Client:
         return await self._write("create", POD, request, patience=False)
 
     async def _read(self, verb: str, kind: Kind, request: Request) -> bytes:
-        deadline_at_s = self._clock.monotonic_s() + self._request_deadline_s
-        attempt = 0
-        while True:
-            try:
-                return await self._send(verb, kind, request, deadline_at_s)
-            except ApiUnauthenticated:
-                raise  # the connection has tried the newest credentials
-            except (ApiThrottled, ApiUnavailable) as exc:
-                if not await self._pause(exc, attempt, deadline_at_s):
-                    raise
-                attempt += 1
+        return await self._call(verb, kind, request, retried=(ApiThrottled, ApiUnavailable))
 
     async def _write(self, verb: str, kind: Kind, request: Request, *, patience: bool = True) -> bytes:
-        request = msgspec.structs.replace(request, fence=self._may_write)
+        # Throttled is the only answer that says: nothing happened, and a retry may help.
+        fenced = msgspec.structs.replace(request, fence=self._may_write)
+        return await self._call(verb, kind, fenced, retried=(ApiThrottled,) if patience else ())
+
+    async def _call(
+        self, verb: str, kind: Kind, request: Request, *, retried: tuple[type[ApiThrottled | ApiUnavailable], ...]
+    ) -> bytes:
         deadline_at_s = self._clock.monotonic_s() + self._request_deadline_s
         attempt = 0
         while True:
             request.ask_fence()
             try:
                 return await self._send(verb, kind, request, deadline_at_s)
-            except ApiThrottled as exc:  # the only answer that says: nothing happened, and a retry may help
-                if not patience or not await self._pause(exc, attempt, deadline_at_s):
+            except ApiUnauthenticated:
+                raise  # the connection has tried the newest credentials
+            except retried as exc:
+                if not await self._pause(exc, attempt, deadline_at_s):
                     raise
                 attempt += 1
 

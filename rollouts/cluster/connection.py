@@ -51,7 +51,6 @@ async def connect(
 
     Args:
         kubeconfig: a file; None for $KUBECONFIG, ~/.kube/config, or the pod that we run in.
-        context: the kubeconfig's context; None for the current one.
         user_agent: such as `rollouts/0.1.0`. For names of browsers and curl the server indents its JSON, with twice the bytes.
         service_account: folder of the pod's token.
 
@@ -264,7 +263,6 @@ class Lines:
     """Reads a stream of bytes line by line, and cuts lines that are too long without harm to the others.
 
     Args:
-        read: returns the next bytes of the stream, b"" at its end.
         most_bytes: a longer line is cut to this length, without its end; the rest is read and dropped.
     """
 

@@ -82,7 +82,6 @@ class WatchEvent(Struct, Generic[T], frozen=True):
     """One line of a watch.
 
     Args:
-        type: ADDED, MODIFIED, DELETED, BOOKMARK or ERROR.
         object: the object; for a BOOKMARK only its metadata is meaningful; None for an ERROR.
         unreadable: set instead of `object` when it cannot be read.
     """
@@ -97,7 +96,6 @@ class Page(Struct, Generic[T], frozen=True):
     """One page of a list.
 
     Args:
-        resource_version: that of the whole list.
         continue_token: for the request of the next page; empty on the last one.
         unreadable: objects of the list that are not in `items`, because they cannot be read.
     """

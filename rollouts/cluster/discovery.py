@@ -21,7 +21,6 @@ class ServerVersion(Struct, frozen=True):
 
     Args:
         minor: 36; some distributions write `36+`, which is 36 here.
-        git_version: the whole version, such as `v1.36.1`.
     """
 
     major: int

@@ -34,16 +34,7 @@ from rollouts.errors import (
     RolloutsError,
 )
 from rollouts.objects import Kind
-from rollouts.ports import (
-    JSON,
-    LINE_MAX_BYTES,
-    METADATA,
-    METADATA_LIST,
-    ApiServer,
-    Request,
-    Response,
-    WatchStream,
-)
+from rollouts.ports import JSON, LINE_MAX_BYTES, METADATA, METADATA_LIST, ApiServer, Request, Response, WatchStream
 
 OnChange: TypeAlias = Callable[[Kind, Any, Any], None]
 """Called for every change with (kind, object before or None, object after or None), after the store shows it."""

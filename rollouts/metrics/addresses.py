@@ -19,7 +19,7 @@ from msgspec import Struct
 URL_MAX = 4_096
 
 _URL = re.compile(
-    r"(?P<scheme>[hH][tT][tT][pP][sS]?)://(?P<host>[A-Za-z0-9_.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::(?P<port>\d{1,5}))?(?:[/?][\x21\x22\x24-\x5b\x5d-\x7e]*)?",
+    r"(?P<scheme>[hH][tT][tT][pP][sS]?)://(?P<host>[A-Za-z0-9_.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::(?P<port>\d{1,5}))?(?:[/?][\x21\x22\x24-\x5b\x5d-\x7e]*)?"
 )
 _NUMBER = re.compile(r"(?:0x[0-9a-f]*|\d+)", re.IGNORECASE)
 

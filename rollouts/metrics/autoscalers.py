@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from rollouts.core.model.autoscaling import AutoscalerSeen, ScalingCondition
-from rollouts.metrics.kubernetes_values import ListedPart, ListMetadata, decoded, time_s
+from rollouts.metrics.kubernetes_values import ListedCondition, ListedPage, ListedPart, decoded, time_s
 from rollouts.objects import NAME_MAX
 
 KIND_MAX = 63  # characters of a kind. Source: apiextensions, validation of `spec.names`
@@ -19,11 +19,7 @@ STABILIZATION_UP_S, STABILIZATION_DOWN_S = 0, 300
 
 
 class ListedAutoscaler(Struct, frozen=True, kw_only=True):
-    """An autoscaler, and what it scales.
-
-    Args:
-        target_group: API group of the target, without its version.
-    """
+    """An autoscaler, and what it scales."""
 
     seen: AutoscalerSeen
     target_group: str
@@ -90,19 +86,12 @@ class _Spec(ListedPart, frozen=True):
     behavior: _Behavior | None = None
 
 
-class _Condition(ListedPart, frozen=True):
-    type: str = ""
-    status: str = ""
-    reason: str = ""
-    message: str = ""
-
-
 class _Status(ListedPart, frozen=True):
     observed_generation: int | None = None
     current_replicas: int = 0
     desired_replicas: int = 0
     last_scale_time: str | None = None
-    conditions: tuple[_Condition, ...] | None = None
+    conditions: tuple[ListedCondition, ...] | None = None
 
 
 class _Autoscaler(ListedPart, frozen=True):
@@ -111,12 +100,7 @@ class _Autoscaler(ListedPart, frozen=True):
     status: _Status = _Status()
 
 
-class _List(ListedPart, frozen=True):
-    items: tuple[_Autoscaler, ...] | None
-    metadata: ListMetadata = ListMetadata()
-
-
-_LIST = msgspec.json.Decoder(_List)
+_LIST = msgspec.json.Decoder(ListedPage[_Autoscaler])
 _TRUTHS = {"True": True, "False": False}
 
 

@@ -69,11 +69,7 @@ class Growth(Struct, frozen=True):
 
 
 class Sampled(Struct, frozen=True):
-    """A number of the cluster's own metrics.
-
-    Args:
-        newest_at_s: time of the newest of its samples, seconds since 1970.
-    """
+    """A number of the cluster's own metrics."""
 
     value: float
     newest_at_s: float

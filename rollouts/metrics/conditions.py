@@ -61,13 +61,7 @@ class CompiledCondition:
 
 @lru_cache(maxsize=CONDITIONS_KEPT)
 def condition_of(source: str, *, defaults: bool) -> CompiledCondition:
-    """A success or failure condition.
-
-    Args:
-        defaults: see `expr_cel.cel_of`.
-
-    Raises: ExpressionInvalid, with a message that says what to write.
-    """
+    """A success or failure condition. Raises: ExpressionInvalid, with a message that says what to write."""
     tree = parsed(source)
     reads = reads_of(tree)
     if not reads.measured:

@@ -17,8 +17,10 @@ from rollouts.core.model.autoscaling import SAMPLE_MAX_AGE_S, ContainerMetric, C
 from rollouts.core.model.revision import REVISION_LABEL
 from rollouts.metrics.kubernetes_values import (
     FUTURE_S,
+    ListedCondition,
+    ListedItems,
+    ListedPage,
     ListedPart,
-    ListMetadata,
     decoded,
     go_duration_s,
     quantity,
@@ -155,11 +157,7 @@ def pod_samples(body: bytes) -> tuple[PodSample, ...]:
 
 
 def listed_pods(body: bytes, *, rollout_label: str) -> tuple[tuple[ListedPod, ...], str]:
-    """Pods in a page of a PodList, and the token of the next page, "" for none. Raises: ValueError when it is no list.
-
-    Args:
-        rollout_label: the label of a pod that names its Rollout.
-    """
+    """Pods in a page of a PodList, and the token of the next page, "" for none. Raises: ValueError when it is no list."""
     page = decoded(_PODS, body)
     return tuple(_listed(item, rollout_label) for item in page.items or ()), page.metadata.continue_
 
@@ -186,10 +184,6 @@ def _amounts(amounts: object, *, least: float) -> dict[ContainerMetric, float]:
         return {}
     found = {resource: quantity(amounts.get(resource.value)) for resource in ContainerMetric}
     return {metric: value for metric, value in found.items() if value is not None and value >= least}
-
-
-class _Samples(ListedPart, frozen=True):
-    items: list[Any] | None
 
 
 class _Metadata(ListedPart, frozen=True):
@@ -226,13 +220,8 @@ class _ContainerStatus(ListedPart, frozen=True):
     state: _State = _State()
 
 
-class _Condition(ListedPart, frozen=True):
-    type: str = ""
-    status: str = ""
-
-
 class _Status(ListedPart, frozen=True):
-    conditions: tuple[_Condition, ...] | None = None
+    conditions: tuple[ListedCondition, ...] | None = None
     container_statuses: tuple[_ContainerStatus, ...] | None = None
     init_container_statuses: tuple[_ContainerStatus, ...] | None = None
 
@@ -243,13 +232,8 @@ class _Pod(ListedPart, frozen=True):
     status: _Status = _Status()
 
 
-class _Pods(ListedPart, frozen=True):
-    items: tuple[_Pod, ...] | None
-    metadata: ListMetadata = ListMetadata()
-
-
-_SAMPLES = msgspec.json.Decoder(_Samples)
-_PODS = msgspec.json.Decoder(_Pods)
+_SAMPLES = msgspec.json.Decoder(ListedItems[Any])
+_PODS = msgspec.json.Decoder(ListedPage[_Pod])
 _SIDECAR = "Always"  # restartPolicy of an init container that runs beside the others (KEP-753)
 _LEAST_REQUEST = 1e-9  # a request of 0 asks for nothing
 

@@ -48,9 +48,6 @@ def measured(
 
     With `noData: wait` one without evidence is Pending and finished: it does not count, and the metric is measured again.
 
-    Args:
-        started_at_s, finished_at_s: when the question went out and the answer was there, seconds since 1970.
-
     Raises: nothing that a server or an author could cause.
     """
     try:

@@ -55,7 +55,6 @@ class Each(Struct, frozen=True):
 
     Args:
         kind: all, exists, exists_one, filter or map, as in CEL.
-        name: of the element in `body`.
     """
 
     kind: str

@@ -156,11 +156,7 @@ def container_figures(source: ContainerResourceMetric, use: ContainerUse | None,
         "ageSeconds": max(0.0, now_s - use.oldest_at_s),
     }
     return Figures(
-        values=values,
-        unknown=unknown,
-        samples=use.pods,
-        oldest_at_s=use.oldest_at_s,
-        newest_at_s=use.newest_at_s,
+        values=values, unknown=unknown, samples=use.pods, oldest_at_s=use.oldest_at_s, newest_at_s=use.newest_at_s
     )
 
 

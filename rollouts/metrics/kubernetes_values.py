@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -80,6 +80,27 @@ class ListMetadata(ListedPart, frozen=True):
     """`.metadata` of a list."""
 
     continue_: str = msgspec.field(default="", name="continue")
+
+
+class ListedItems(ListedPart, Generic[T], frozen=True):
+    """A list of which only the items matter."""
+
+    items: tuple[T, ...] | None
+
+
+class ListedPage(ListedItems[T], Generic[T], frozen=True):
+    """A page of a list."""
+
+    metadata: ListMetadata = ListMetadata()
+
+
+class ListedCondition(ListedPart, frozen=True):
+    """One of `.status.conditions`."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
 
 
 def decoded(decoder: msgspec.json.Decoder[T], body: bytes) -> T:

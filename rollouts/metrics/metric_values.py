@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from rollouts.metrics.kubernetes_values import ListedPart, decoded, quantity, time_s
+from rollouts.metrics.kubernetes_values import ListedItems, ListedPart, decoded, quantity, time_s
 from rollouts.objects import path_segment
 
 CUSTOM_GROUP = "custom.metrics.k8s.io"
@@ -22,11 +22,7 @@ ALL_OBJECTS = "*"
 
 
 class MetricValue(Struct, frozen=True, kw_only=True):
-    """One value.
-
-    Args:
-        of: name of the object that it is about; "" for none.
-    """
+    """One value."""
 
     of: str
     value: float | None
@@ -64,10 +60,6 @@ def plural_in(body: bytes, kind: str) -> str | None:
     return next((resource.name for resource in resources if resource.kind == kind and "/" not in resource.name), None)
 
 
-class _List(ListedPart, frozen=True):
-    items: list[Any] | None
-
-
 class _Version(ListedPart, frozen=True):
     version: str
 
@@ -85,7 +77,7 @@ class _Resources(ListedPart, frozen=True):
     resources: tuple[_Resource, ...]
 
 
-_LIST = msgspec.json.Decoder(_List)
+_LIST = msgspec.json.Decoder(ListedItems[Any])
 _GROUP = msgspec.json.Decoder(_Group)
 _RESOURCES = msgspec.json.Decoder(_Resources)
 
@@ -97,7 +89,5 @@ def _value(item: object) -> MetricValue:
     of = item.get("describedObject")
     name = of.get("name") if isinstance(of, dict) else None
     return MetricValue(
-        of=name if isinstance(name, str) else "",
-        value=quantity(item.get("value")),
-        at_s=time_s(item.get("timestamp")),
+        of=name if isinstance(name, str) else "", value=quantity(item.get("value")), at_s=time_s(item.get("timestamp"))
     )

@@ -96,7 +96,6 @@ def pods_measured(
 
     Args:
         pods: of the revision, all of them; one that was over before the run began says nothing about it.
-        since_s: when the run began, seconds since 1970.
     """
     seen = tuple(pod for pod in pods if pod.over_at_s is None or pod.over_at_s >= since_s)
     counted = [

@@ -116,11 +116,7 @@ class HttpRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpAnswer:
-    """An answer that came whole; any status.
-
-    Args:
-        content_type: as it was sent, "" for none.
-    """
+    """An answer that came whole; any status."""
 
     status: int
     body: bytes = field(repr=False)

@@ -104,11 +104,7 @@ def question_of(source: HttpSource, endpoint: MetricEndpoint, window: Window | N
 
 
 def question_to(
-    source: HttpSource,
-    declared: Mapping[str, MetricEndpoint],
-    window: Window | NoEvidence,
-    *,
-    anywhere: bool = False,
+    source: HttpSource, declared: Mapping[str, MetricEndpoint], window: Window | NoEvidence, *, anywhere: bool = False
 ) -> Question | NoEvidence:
     """What is asked, and whom; or why nobody can be asked.
 

@@ -38,7 +38,6 @@ class TargetGroup(Struct, frozen=True, kw_only=True):
 
     Args:
         by_address: whether its targets are pods, by IP address; otherwise nodes, by instance.
-        ipv6: whether its targets have IPv6 addresses.
         shared: whether other clusters have targets in it too.
     """
 

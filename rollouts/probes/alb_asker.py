@@ -218,11 +218,7 @@ class LoadBalancers:
                     f"AWS throttles the requests; the controller asks again in {self._quiet_s:.0f} s"
                 ) from exc
             raise Unanswered(f"{operation}: {error.get('Code', '')} {str(error.get('Message', ''))[:300]}") from exc
-        except (
-            BotoCoreError,
-            OSError,
-            ValueError,
-        ) as exc:  # a missing token file, an invalid endpoint
+        except (BotoCoreError, OSError, ValueError) as exc:  # a missing token file, an invalid endpoint
             raise Unanswered(f"{operation}: {str(exc)[:300]}") from exc
         self._quiet_s = 0.0
         return found

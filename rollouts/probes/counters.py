@@ -75,7 +75,6 @@ def judged_by_requests(
     """Whether the proxies' requests follow the split; its managed routes are not judged.
 
     Args:
-        series: raw samples; those of others are left out.
         now_s: when they were read, on the clock of `question.since_s`.
     """
     if any(rule.meets_the_pair if rule.users else rule.copied_percents for rule in question.rules):

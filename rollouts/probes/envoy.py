@@ -302,35 +302,32 @@ class _RouteDump(msgspec.Struct):
     configs: list[_DynamicRouteConfig] = msgspec.field(default_factory=list)
 
 
-class _LbEndpoint(msgspec.Struct):
-    load_balancing_weight: int | None = None
+class _Origin(msgspec.Struct):
     metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+
+    @property
+    def service(self) -> NamespacedService | None:
+        """The Service that Envoy Gateway took it from, if Envoy shows the metadata."""
+        return _first_resource(self.metadata.filter_metadata.get("envoy-gateway", {}))
+
+
+class _LbEndpoint(_Origin):
+    load_balancing_weight: int | None = None
 
     @property
     def weight(self) -> int:
         """The weight, at least 1, as in Envoy."""
         return self.load_balancing_weight or 1
 
-    @property
-    def service(self) -> NamespacedService | None:
-        """The Service that Envoy Gateway took it from."""
-        return _first_resource(self.metadata.filter_metadata.get("envoy-gateway", {}))
-
 
 class _Place(msgspec.Struct):
     region: str = ""
 
 
-class _Locality(msgspec.Struct):
+class _Locality(_Origin):
     locality: _Place = msgspec.field(default_factory=_Place)
     lb_endpoints: list[_LbEndpoint] = msgspec.field(default_factory=list)
     load_balancing_weight: int | None = None
-    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
-
-    @property
-    def service(self) -> NamespacedService | None:
-        """The Service that Envoy Gateway took it from, if Envoy shows the locality's metadata."""
-        return _first_resource(self.metadata.filter_metadata.get("envoy-gateway", {}))
 
 
 class _Assignment(msgspec.Struct):

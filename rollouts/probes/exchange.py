@@ -110,7 +110,6 @@ async def replicas(url: str, resolve: Resolve | None, *, rules: UrlRules, deadli
     """One for each address of the URL's host; its path and query stay in `base`.
 
     Args:
-        resolve: the addresses of a host name; None for the system's.
         rules: of whoever named the URL.
 
     Raises: Unanswered; NotPermitted, in the same words whether a tenant's name leads to the cluster's own or nowhere.
@@ -174,7 +173,6 @@ async def exchanged(
 
     Args:
         wanted: whether the body of an answer with that status is read.
-        most_bytes: of the body; one of more is no answer.
 
     Cancellation: safe. Raises: Unanswered; NotConnected where nothing was sent.
     """

@@ -13,15 +13,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from rollouts.core.model.traffic import (
-    IDLE_HEADER,
-    IDLE_VALUE,
-    MatchKind,
-    RequestMatch,
-    RuleSaid,
-    Split,
-    TextMatch,
-)
+from rollouts.core.model.traffic import IDLE_HEADER, IDLE_VALUE, MatchKind, RequestMatch, RuleSaid, Split, TextMatch
 
 
 class RequestCondition(Struct, frozen=True):

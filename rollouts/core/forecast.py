@@ -104,8 +104,7 @@ class Stage(Struct, frozen=True, kw_only=True):
     """One part of an update.
 
     Args:
-        step_index: index of the step; None for other kinds.
-        weight_percent: the canary's weight in status; None for blue-green.
+        weight_percent: the canary's weight in status.
         pods: the sizes of the ReplicaSets at the end of the stage.
         most_pods: the largest sum of sizes at any moment of the stage.
         least_available: the fewest available pods at any moment of the stage.
@@ -129,10 +128,9 @@ class Rehearsal(Struct, frozen=True, kw_only=True):
     """An update from its beginning until nothing changes any more.
 
     Args:
-        revision: the revision that is rolled out.
-        stable_before: the stable revision before; "" for none.
+        revision: the one that is rolled out.
         stages: empty when there is nothing to do.
-        stuck: the wait at which the update stops; None when it is finished.
+        stuck: the wait at which the update stops.
         end: the Snapshot at the end.
     """
 

@@ -90,9 +90,9 @@ def strategy_plan(ctx: PassContext) -> Contribution:
 def course_of(ctx: PassContext, planned: PassContext, *, step: Contribution, release: Contribution) -> Course:
     """The input of the rules. While a restart adds pods, the update waits for it too: availability means little then."""
     restart = plan_restart(planned)
-    held_up = with_fallback(ctx, _both(step.wait, release.wait))
+    held_up = with_fallback(ctx, _joined(step.wait, release.wait))
     surging = restart.wait is not None and any(replica_set.restart_surge for replica_set in ctx.seen.replica_sets)
-    update = paused_by_user(ctx, _both(held_up, restart.wait) if surging else held_up)
+    update = paused_by_user(ctx, _joined(held_up, restart.wait) if surging else held_up)
     return Course(
         ctx=ctx,
         planned=planned,
@@ -235,8 +235,8 @@ ORDINARY: tuple[Ordinary, ...] = (
 """The rules in their order: the step comes first, and deletions come last."""
 
 
-def _both(wait: Wait | None, beside: Wait | None) -> Wait | None:
-    """The wait of the update joined with the wait of the work beside it; None when neither waits."""
-    if wait is None or beside is None:
-        return wait or beside
-    return replace(wait, message=f"{wait.message}; {beside.message}")
+def _joined(wait: Wait | None, other: Wait | None) -> Wait | None:
+    """The wait of the update joined with the wait of the work beside it."""
+    if wait is None or other is None:
+        return wait or other
+    return replace(wait, message=f"{wait.message}; {other.message}")

@@ -192,7 +192,7 @@ class PassContext(Struct, frozen=True, kw_only=True, dict=True):  # dict: facts 
 
     @cached_property
     def stepped_back(self) -> AnalysisRecord | None:
-        """The failed verdict that took the weight back and holds the update; None without one, and after a promotion in full."""
+        """The failed verdict that took the weight back and holds the update, unless somebody has promoted it in full."""
         return None if self.promoted_full else self.status.stepped_back
 
     @property

@@ -19,7 +19,6 @@ class ServiceTraits(Struct, frozen=True, kw_only=True):
     """Those fields of one Service. The defaults are those of a Service with only a selector and ports.
 
     Args:
-        traffic_distribution: "" for none.
         client_ip_s: how long a client stays with its pod; None without `sessionAffinity: ClientIP`.
     """
 

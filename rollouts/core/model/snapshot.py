@@ -90,7 +90,7 @@ class OrphanedReplicaSet(Struct, frozen=True, kw_only=True):
 
     Args:
         has_owners: it has owners that do not control it.
-        problem: why it is not ours although its label says so; "" when it is ours.
+        problem: why it is not ours although its label says so.
     """
 
     name: str

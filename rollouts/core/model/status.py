@@ -454,7 +454,7 @@ def previous_revision(status: RolloutStatus, *, template: str, kept: Collection[
 
 
 def analysis_of(status: RolloutStatus, gate: AnalysisGate) -> AnalysisRecord | None:
-    """The record of the latest run at `gate`; None before the first one of this attempt."""
+    """The record of the latest run at `gate` in this attempt."""
     for record in status.analyses:
         if record.gate == gate:
             return record

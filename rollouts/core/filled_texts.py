@@ -45,6 +45,7 @@ _NAME_OF_HOST = r"[A-Za-z0-9_.-]+"
 _PORT = r"[0-9]{1,5}"
 _HOST = re.compile(rf"{_NAME_OF_HOST}|{_NAME_OF_HOST}:{_PORT}|\[[0-9A-Fa-f:.]+\](?::{_PORT})?")
 _BEGINNING = re.compile(rf"https?://(?:{_HOST.pattern})(?:/[^?#\s\\]*)?")
+_BEGINNING_OF_HOST = re.compile(rf"https?://{_NAME_OF_HOST}")
 _SCHEME = re.compile(r"https?")
 _IN_PATH = "/!$'()*,:@=&+"
 _IN_QUERY = "/?!$'()*,:@"
@@ -86,20 +87,19 @@ def filled_url(text: str, value_of: ValueOf, refuse: Refuse) -> str:
 
 def _problem_of_host(value: str, before: str, after: str) -> str:
     """Why the value may not stand before the path; "" when it may."""
+    ends = not after or after[0] in "/?"
     if not before and after.startswith("://"):
-        return "" if _SCHEME.fullmatch(value) else "stands in place of http or https"
-    if not before:
-        ends = not after or after[0] in "/?"
-        good = _BEGINNING.fullmatch(value) if ends else re.fullmatch(rf"https?://{_NAME_OF_HOST}", value)
+        allowed, problem = _SCHEME, "stands in place of http or https"
+    elif not before:
         kind = "with or without a path" if ends else "without port and path, as more of the host follows"
-        return "" if good else f"the URL begins with it: it must be like https://HOST, {kind}"
-    if before.endswith(":"):
-        return "" if re.fullmatch(_PORT, value) else "stands in place of a port, which is a number"
-    # A port may end the host where nothing stands around it, and nothing else may.
-    alone = before.endswith("//") and (not after or after[0] in "/?")
-    if (_HOST if alone else re.compile(_NAME_OF_HOST)).fullmatch(value):
-        return ""
-    return "stands in the host of a URL, where only letters, digits, dots and dashes may stand"
+        allowed = _BEGINNING if ends else _BEGINNING_OF_HOST
+        problem = f"the URL begins with it: it must be like https://HOST, {kind}"
+    elif before.endswith(":"):
+        allowed, problem = re.compile(_PORT), "stands in place of a port, which is a number"
+    else:  # a port may end the host where nothing stands around it, and nothing else may
+        allowed = _HOST if ends and before.endswith("//") else re.compile(_NAME_OF_HOST)
+        problem = "stands in the host of a URL, where only letters, digits, dots and dashes may stand"
+    return "" if allowed.fullmatch(value) else problem
 
 
 def filled_body(text: str, value_of: ValueOf, refuse: Refuse) -> str:

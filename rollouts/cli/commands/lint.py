@@ -45,9 +45,8 @@ from rollouts.controller.providers.declarations import provider_of, server_of
 from rollouts.core.advice.findings import Finding, Rule, Severity
 from rollouts.core.advice.graceful_exit import exit_findings, surges
 from rollouts.core.advice.service_contradictions import contradictions, lacks_port
-from rollouts.core.advice.service_findings import Relation, relation_of, service_findings
+from rollouts.core.advice.service_findings import Relation, relation_of, service_findings, weight_findings
 from rollouts.core.advice.shared_selectors import Workload, share_pods, shared_text, workload_of
-from rollouts.core.advice.weight_findings import weight_findings
 from rollouts.core.context.drain_numbers import drain_numbers
 from rollouts.core.model.drain import ProxyFacts, ProxyMode
 from rollouts.core.model.rollout import Canary, RolloutSpec, named_services

@@ -19,8 +19,7 @@ from rollouts.cli.view.objects import step_words
 from rollouts.core.advice.findings import Finding, Rule, Severity
 from rollouts.core.advice.graceful_exit import exit_findings, surges
 from rollouts.core.advice.proxy_findings import proxy_findings
-from rollouts.core.advice.service_findings import Relation, relation_of, service_findings
-from rollouts.core.advice.weight_findings import weight_findings
+from rollouts.core.advice.service_findings import Relation, relation_of, service_findings, weight_findings
 from rollouts.core.context.drain_numbers import drain_numbers
 from rollouts.core.drain.pre_stop import injection
 from rollouts.core.forecast import Pods, Rehearsal, Stage, StageKind, Waited, rehearse, with_revision

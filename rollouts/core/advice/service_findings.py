@@ -18,8 +18,9 @@ from typing import Any
 from rollouts.core.advice.findings import Finding, Rule, Severity
 from rollouts.core.model.rollout import BlueGreen, Canary, RolloutSpec, named_services
 from rollouts.core.model.selectors import selects, users_selector
-from rollouts.core.model.service_ref import SubsetName
+from rollouts.core.model.service_ref import ServiceRef, SubsetName
 from rollouts.core.model.service_traits import ServiceTraits, read_traits
+from rollouts.core.model.steps import SetWeight
 from rollouts.objects import Manifest, mapping
 
 DNS_TTL_S = 30  # CoreDNS as kubeadm configures it
@@ -137,6 +138,41 @@ def _trait_findings(traits: ServiceTraits, *, managed: bool) -> Iterator[Finding
             "address",
             f"use a ClusterIP, or make the preStop sleep longer than {DNS_TTL_S} s and let clients look names up again",
         )
+
+
+def service_without_weight(spec: RolloutSpec) -> ServiceRef | None:
+    """The Service that the strategy switches and whose clients no step's weight reaches, though steps set one.
+
+    Without `trafficRouting` a weight is a ratio of pods, so only a Service that selects the pods of both revisions shares
+    requests by it. `stableService` selects the stable revision alone until the update is over.
+    """
+    match spec.strategy:
+        case Canary(traffic_routing=None, stable_service=str() as service, steps=steps):
+            partial = any(isinstance(step, SetWeight) and 0 < step.weight_percent < 100 for step in steps)
+            return service if partial else None
+        case _:
+            return None
+
+
+def weight_findings(spec: RolloutSpec, *, severity: Severity) -> tuple[Finding, ...]:
+    """The finding about such a Service.
+
+    Args:
+        severity: a note where another Service is seen that selects the pods of both revisions, which clients may use.
+    """
+    service = service_without_weight(spec)
+    if service is None:
+        return ()
+    finding = Finding(
+        Rule.WEIGHT_WITHOUT_EFFECT,
+        severity,
+        "spec.strategy.canary.stableService",
+        f"without trafficRouting a weight is a ratio of pods, and Service {service} selects the stable revision alone until the "
+        "end: its clients get nothing of the canary, and at setWeight: 90 one of ten pods takes all of their requests",
+        "let clients use a Service that selects the pods of both revisions, or name the router that splits their requests in "
+        "trafficRouting (trafficRouting: {} where somebody else splits them)",
+    )
+    return (finding,)
 
 
 def _external(*, managed: bool) -> Finding:

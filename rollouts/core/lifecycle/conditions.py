@@ -9,11 +9,10 @@ from __future__ import annotations
 import math
 from typing import TypeAlias
 
-from rollouts.core.advice.findings import Finding
+from rollouts.core.advice.findings import Finding, Severity
 from rollouts.core.advice.proxy_findings import port_reuse
-from rollouts.core.advice.service_findings import Relation, trait_findings
+from rollouts.core.advice.service_findings import Relation, trait_findings, weight_findings
 from rollouts.core.advice.shared_selectors import shared_text
-from rollouts.core.advice.weight_findings import HELPS, service_without_weight, what_happens
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import CONFIG_HOLDS, PAUSES, Wait, pods_text
 from rollouts.core.drain.pre_stop import cut_short, unsafe
@@ -266,8 +265,8 @@ def _traffic_facts(ctx: PassContext) -> list[Fact]:
     facts: list[Fact] = []
     if refused := refused_routes(ctx):
         facts.append(("RouteRefused", True, refused[0].reason, "; ".join(route.message for route in refused)))
-    if not ctx.seen.routes and (without := service_without_weight(ctx.spec)) is not None:
-        message = f"{what_happens(without)}; {HELPS}"
+    for finding in () if ctx.seen.routes else weight_findings(ctx.spec, severity=Severity.WARNING):
+        message = f"{finding.what}; {finding.fix}"
         facts.append(("WeightWithoutEffect", True, Reason.WEIGHT_WITHOUT_EFFECT, message))
     by_finding: dict[Finding, list[str]] = {}
     for service in ctx.services_seen.values():

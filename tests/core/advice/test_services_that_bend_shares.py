@@ -11,8 +11,13 @@ from typing import Any
 import pytest
 
 from rollouts.core.advice.findings import Rule, Severity
-from rollouts.core.advice.service_findings import Relation, relation_of, service_findings
-from rollouts.core.advice.weight_findings import service_without_weight, weight_findings
+from rollouts.core.advice.service_findings import (
+    Relation,
+    relation_of,
+    service_findings,
+    service_without_weight,
+    weight_findings,
+)
 from rollouts.core.decide import decide
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.reasons import Reason

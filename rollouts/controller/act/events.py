@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 
 import structlog
 
 from rollouts.cluster.client import Client
+from rollouts.core.model.intents import Notice
 from rollouts.errors import RolloutsError
+from rollouts.manifests.event import Regarding, event, event_name
 from rollouts.manifests.ownership import FIELD_MANAGER
-from rollouts.objects import EVENT, Manifest
+from rollouts.objects import EVENT, ROLLOUT, Kind, Manifest
 from rollouts.telemetry import Telemetry
 
 WAITING_MAX = 1_000
@@ -32,18 +35,24 @@ class EventSender:
         self._waiting: asyncio.Queue[tuple[float, str, Manifest]] = asyncio.Queue(WAITING_MAX)
         self._offered = 0
 
-    def next_index(self) -> int:
-        """A number from 0 to 999 that makes the names of Events of one microsecond differ."""
-        self._offered = (self._offered + 1) % 1_000
-        return self._offered
+    def report(
+        self, regarding: Regarding, notices: Iterable[Notice], *, at_s: float, instance: str, kind: Kind = ROLLOUT
+    ) -> None:
+        """Queues the Events for notices about an object; those that come when 1,000 wait already are dropped.
 
-    def offer(self, namespace: str, manifest: Manifest) -> None:
-        """Queues an Event, or drops it when 1,000 wait already."""
-        not_before_s = asyncio.get_running_loop().time() + LAG_S
-        try:
-            self._waiting.put_nowait((not_before_s, namespace, manifest))
-        except asyncio.QueueFull:
-            self._telemetry.events_dropped.labels("too many waiting").inc()
+        Args:
+            at_s: wall clock.
+            instance: the process that reports them.
+        """
+        for notice in notices:
+            self._offered = (self._offered + 1) % 1_000  # makes the names of Events of one microsecond differ
+            name = event_name(regarding.name, at_s=at_s, index=self._offered)
+            manifest = event(regarding, notice, at_s=at_s, name=name, instance=instance, kind=kind)
+            not_before_s = asyncio.get_running_loop().time() + LAG_S
+            try:
+                self._waiting.put_nowait((not_before_s, regarding.namespace, manifest))
+            except asyncio.QueueFull:
+                self._telemetry.events_dropped.labels("too many waiting").inc()
 
     async def run(self) -> None:
         """Sends until cancelled."""

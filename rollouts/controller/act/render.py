@@ -41,7 +41,6 @@ from rollouts.core.model.intents import (
     EvictPod,
     Intent,
     MakeRoute,
-    Notice,
     ObjectIntent,
     PatchPod,
     PatchReplicaSet,
@@ -61,11 +60,10 @@ from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.traffic import RouteName
 from rollouts.manifests.adoption import adoption_patch, release_patch
 from rollouts.manifests.analysis_run import analysis_run, termination_patch
-from rollouts.manifests.event import Regarding, event, event_name
 from rollouts.manifests.ownership import PREFIX
 from rollouts.manifests.service import release_service, switch_service
 from rollouts.manifests.workload import pod_patch, replica_set, replica_set_patch
-from rollouts.objects import ANALYSIS_RUN, CONFIG_MAP, POD, REPLICA_SET, ROLLOUT, SERVICE, Kind, Manifest
+from rollouts.objects import ANALYSIS_RUN, CONFIG_MAP, POD, REPLICA_SET, SERVICE, Kind, Manifest
 from rollouts.ports import JSON_PATCH, MERGE_PATCH
 
 
@@ -160,18 +158,3 @@ def render_status(status: RolloutStatus, *, before: Manifest, step_count: int = 
     """
     patch = merge_patch(before, status_to_wire(status, step_count=step_count))
     return (WriteStatus(patch=patch) if patch else None), can_wait(patch)
-
-
-def render_notice(
-    regarding: Regarding, notice: Notice, *, at_s: float, index: int, instance: str, kind: Kind = ROLLOUT
-) -> Manifest:
-    """The Kubernetes Event for a notice.
-
-    Args:
-        at_s: wall clock.
-        index: 0 to 999; makes the names of Events of one microsecond differ.
-        instance: the process that reports the Event.
-        kind: of the object that the notice is about.
-    """
-    name = event_name(regarding.name, at_s=at_s, index=index)
-    return event(regarding, notice, at_s=at_s, name=name, instance=instance, kind=kind)

@@ -24,7 +24,6 @@ from rollouts.cluster.decoding import UnreadableObject, metadata_of
 from rollouts.cluster.store import Store, Table
 from rollouts.cluster.structs import AnalysisRunObject, Metadata, RolloutObject
 from rollouts.controller.act.events import EventSender
-from rollouts.controller.act.render import render_notice
 from rollouts.controller.analysis.measuring import Measuring
 from rollouts.controller.analysis.reading import (
     RunStatusRead,
@@ -329,9 +328,8 @@ class AnalysisRuns:
         log.info("analysis_over", run=f"{metadata.namespace}/{metadata.name}", phase=phase, why=status.message or None)
         message = status.message or "all its metrics are Successful"
         notice = Notice(_REASONS[phase], message, warning=phase is not AnalysisPhase.SUCCESSFUL)
-        at_s, index = self._clock.now_s(), self._events.next_index()
-        event = render_notice(metadata, notice, at_s=at_s, index=index, instance=self._identity, kind=ANALYSIS_RUN)
-        self._events.offer(metadata.namespace, event)
+        at_s = self._clock.now_s()
+        self._events.report(metadata, (notice,), at_s=at_s, instance=self._identity, kind=ANALYSIS_RUN)
 
     async def _expire(self, key: Key, seen: AnalysisRunObject, status: RunStatus, now_s: float) -> None:
         """Deletes a run that was to be kept until now, exactly as it was seen."""

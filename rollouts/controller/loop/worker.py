@@ -25,7 +25,7 @@ from rollouts.controller.act.calls import (
 from rollouts.controller.act.events import EventSender
 from rollouts.controller.act.orphans import Orphans
 from rollouts.controller.act.performer import CreationWriteRefused, Performer, RolloutVersion, RouteWriteRefused
-from rollouts.controller.act.render import render_notice, render_status
+from rollouts.controller.act.render import render_status
 from rollouts.controller.facts.off_loop import NotWorkedOut
 from rollouts.controller.loop.deferred import ANSWER_DEFERRED_S, COUNTERS_DEFERRED_S, DeferredStatus
 from rollouts.controller.loop.refusals import (
@@ -333,11 +333,7 @@ class Worker:
         log.warning("reconcile_stopped", rollout=str(this.key), reason=reason, why=message, retry_in_s=retry_in_s)
 
     def _send_events(self, metadata: Metadata, notices: tuple[Notice, ...]) -> None:
-        at_s = self.clock.now_s()
-        for notice in notices:
-            index = self.events.next_index()
-            event = render_notice(metadata, notice, at_s=at_s, index=index, instance=self.identity)
-            self.events.offer(metadata.namespace, event)
+        self.events.report(metadata, notices, at_s=self.clock.now_s(), instance=self.identity)
 
     def _count_routes(self, calls: list[Write | RolloutQuestion], notices: tuple[Notice, ...]) -> None:
         for call in calls:

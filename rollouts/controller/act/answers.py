@@ -29,15 +29,14 @@ from rollouts.core.model.config import CopyLook
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskAutoscaling, AskPods, AskSecretCopy, AskService
 from rollouts.core.model.snapshot import DrainSeen
-from rollouts.errors import ApiExists, ApiForbidden, ApiInvalid, ApiNotFound, RolloutsError, TransientError
+from rollouts.errors import ApiExists, ApiForbidden, ApiInvalid, ApiNotFound, Delays, RolloutsError, remedy
 from rollouts.manifests.config_copy import config_copy_probe
 from rollouts.manifests.ownership import FIELD_MANAGER, REVISION, pods_selector
 from rollouts.objects import POD, REPLICA_SET, SECRET, SERVICE, Key, Kind
 from rollouts.ports import Clock, ClusterLoad, DataPlanes, DrainQuestion
 
-ASK_AGAIN_S = 1.0
-ASK_AGAIN_REFUSED_S = 60.0  # somebody must change RBAC first
-ASK_AGAIN_CRASHED_S = 30.0
+ASK_AGAIN = Delays(transient_s=1.0, refused_s=60.0)
+AUTOSCALING_AGAIN_S = 1.0  # an answer that says the same again
 ASKS_AT_ONCE = 64  # as many as the connection's pool has room for
 LISTS_AT_ONCE = 4  # the API server looks at every pod of a namespace to find those of one Rollout
 PLANES_AT_ONCE = 32
@@ -94,12 +93,12 @@ class Answers:
         try:
             async with room:
                 pass_in_s = await self._answered(key, uid, ask)
-        except RolloutsError as exc:
-            pass_in_s = ASK_AGAIN_S if isinstance(exc, TransientError) else ASK_AGAIN_REFUSED_S
-            log.warning("question_failed", rollout=str(key), question=name, error=str(exc), again_in_s=pass_in_s)
-        except Exception:  # a bug; it affects this Rollout alone, whatever the answer was
-            pass_in_s = ASK_AGAIN_CRASHED_S
-            log.exception("question_crashed", rollout=str(key), question=name, again_in_s=pass_in_s)
+        except Exception as exc:
+            pass_in_s = remedy(exc, ASK_AGAIN).in_s
+            if isinstance(exc, RolloutsError):
+                log.warning("question_failed", rollout=str(key), question=name, error=str(exc), again_in_s=pass_in_s)
+            else:  # a bug; it affects this Rollout alone, whatever the answer was
+                log.exception("question_crashed", rollout=str(key), question=name, again_in_s=pass_in_s)
         finally:
             self._asking.pop((key, ask), None)
         if pass_in_s > 0:
@@ -136,7 +135,7 @@ class Answers:
                 self.inbox.put_drained(key, revision, await self._drained(key, ask))
             case AskAutoscaling(gate):
                 if not self.inbox.put_autoscaling(key, gate, await self.load.seen(key, gate)):
-                    return ASK_AGAIN_S
+                    return AUTOSCALING_AGAIN_S
             case AskSecretCopy(name=name):
                 self.inbox.put_copy(key, name, await self._tried(key, name))
             case AskPods():

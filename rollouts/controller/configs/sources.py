@@ -41,17 +41,17 @@ from rollouts.errors import (
     ApiInvalid,
     ApiNotFound,
     ApiUnavailable,
+    Delays,
     RolloutsError,
-    TransientError,
+    remedy,
 )
 from rollouts.manifests.config_copy import config_copy, kind_of
 from rollouts.manifests.ownership import CONFIG_COPY, CONFIG_COPY_VALUE, FIELD_MANAGER, NAME, name_label
 from rollouts.objects import CONFIG_MAP, Key
 from rollouts.ports import Clock
 
-READ_AGAIN_S = 1.0
-READ_AGAIN_REFUSED_S = 60.0  # somebody must change RBAC first
-READ_AGAIN_CRASHED_S = 30.0
+READ_AGAIN = Delays(transient_s=1.0, refused_s=60.0)
+GONE_AGAIN_S = 1.0
 READS_AT_ONCE = 32  # half of the connection's pool
 
 log = structlog.get_logger()
@@ -201,15 +201,13 @@ class Sources:
             self._show_secret(source, read)
             return _content_of(read), None
         except ApiNotFound:
-            return None, READ_AGAIN_S  # the watch, or the next look, will say that it is gone; only that counts
+            return None, GONE_AGAIN_S  # the watch, or the next look, will say that it is gone; only that counts
         except Exception as exc:
-            answer = read_failed(kind, name, exc)
-            if isinstance(exc, RolloutsError):
-                why = answer.message if isinstance(exc, ApiForbidden) else str(exc)
-                again_s = READ_AGAIN_S if isinstance(exc, TransientError) else READ_AGAIN_REFUSED_S
-            else:  # a bug; it affects this source alone, whatever the answer was
+            answer, again_s = read_failed(kind, name, exc), remedy(exc, READ_AGAIN).in_s
+            why = answer.message if isinstance(exc, ApiForbidden) else str(exc)
+            if not isinstance(exc, RolloutsError):  # a bug; it affects this source alone, whatever the answer was
                 log.exception("source_read_crashed", kind=kind, namespace=namespace, name=name)
-                why, again_s = "see the traceback", READ_AGAIN_CRASHED_S
+                why = "see the traceback"
             log.warning("source_not_read", kind=kind, namespace=namespace, name=name, why=why, again_in_s=again_s)
             return answer, again_s
 

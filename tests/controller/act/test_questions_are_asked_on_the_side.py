@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from rollouts.controller.act.answers import ASK_AGAIN_CRASHED_S, ASK_AGAIN_REFUSED_S, ASK_AGAIN_S
+from rollouts.controller.act.answers import ASK_AGAIN, AUTOSCALING_AGAIN_S
 from rollouts.controller.act.calls import Patch, WriteStatus
 from rollouts.controller.act.performer import Performer
 from rollouts.core.model.autoscaling import AutoscalingGate
@@ -51,7 +51,7 @@ async def test_an_answer_that_is_no_news_wakes_its_pass_a_second_later(world: Wo
     asked_s = world.clock.monotonic_s()
     await world.queue.take()
 
-    assert world.clock.monotonic_s() - asked_s >= ASK_AGAIN_S
+    assert world.clock.monotonic_s() - asked_s >= AUTOSCALING_AGAIN_S
     assert world.inbox.autoscaling(CART, GATE) == first
     assert len(world.api.requests) == 1
 
@@ -195,9 +195,9 @@ def crashes(_request: Request) -> Response:
 @pytest.mark.parametrize(
     ("answer", "again_s"),
     [
-        (crashes, ASK_AGAIN_CRASHED_S),
-        (says(error(403, "Forbidden")), ASK_AGAIN_REFUSED_S),
-        (says(Response(200, b"<html>")), ASK_AGAIN_S),
+        (crashes, ASK_AGAIN.crashed_s),
+        (says(error(403, "Forbidden")), ASK_AGAIN.forbidden_s),
+        (says(Response(200, b"<html>")), ASK_AGAIN.transient_s),
     ],
     ids=["a bug", "a missing right", "no API server"],
 )

@@ -5,7 +5,7 @@ Nothing here answers `decide`: the effect of a write comes back through the watc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, assert_never
@@ -221,33 +221,33 @@ class Performer:
     ) -> str:
         """Writes to the Rollout as it was at `version`; returns the new version, for the next write."""
         key = target.key
+        body: Mapping[str, Any] | Sequence[Any]
+        match call:
+            case WriteStatus(patch=patch):
+                # With a resourceVersion in it, a merge patch on an old version is a conflict, not an overwrite.
+                body = {"metadata": {"resourceVersion": version}, "status": patch}
+                content_type = MERGE_PATCH
+            case RemoveRolloutAnnotation(annotation=annotation, value=value, note=note):
+                path = json_pointer("metadata", "annotations", annotation)
+                body = [
+                    {"op": "test", "path": path, "value": value},
+                    {"op": "replace", "path": "/metadata/resourceVersion", "value": version},
+                    {"op": "remove", "path": path},
+                    *([{"op": "remove", "path": json_pointer("metadata", "annotations", note)}] if note else []),
+                ]
+                content_type = JSON_PATCH
+            case _:
+                assert_never(call)
         try:
-            match call:
-                case WriteStatus(patch=patch):
-                    # With a resourceVersion in it, a merge patch on an old version is a conflict, not an overwrite.
-                    body = {"metadata": {"resourceVersion": version}, "status": patch}
-                    answer = await self.client.patch(
-                        ROLLOUT,
-                        key.namespace,
-                        key.name,
-                        body,
-                        MERGE_PATCH,
-                        subresource="status",
-                        field_manager=FIELD_MANAGER,
-                    )
-                case RemoveRolloutAnnotation(annotation=annotation, value=value, note=note):
-                    path = json_pointer("metadata", "annotations", annotation)
-                    operations = [
-                        {"op": "test", "path": path, "value": value},
-                        {"op": "replace", "path": "/metadata/resourceVersion", "value": version},
-                        {"op": "remove", "path": path},
-                        *([{"op": "remove", "path": json_pointer("metadata", "annotations", note)}] if note else []),
-                    ]
-                    answer = await self.client.patch(
-                        ROLLOUT, key.namespace, key.name, operations, JSON_PATCH, field_manager=FIELD_MANAGER
-                    )
-                case _:
-                    assert_never(call)
+            answer = await self.client.patch(
+                ROLLOUT,
+                key.namespace,
+                key.name,
+                body,
+                content_type,
+                subresource="status" if isinstance(call, WriteStatus) else None,
+                field_manager=FIELD_MANAGER,
+            )
         except ApiNotFound as exc:
             # No further object is created for it: the garbage collector would delete each one, and each would cause a pass.
             self.barrier.wrote(key, ROLLOUT, key.name, resource_version=None, uid=target.uid)

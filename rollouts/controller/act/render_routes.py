@@ -101,7 +101,7 @@ def _live_question(read: RouteRead, ask: AskLive) -> LiveQuestion:
     objects: tuple[Manifest, ...] = ()
     rules: tuple[RuleSaid, ...] = ()
     if read.objects is not None:
-        objects = tuple(each for each in (read.objects.user, read.objects.owned) if each is not None)
+        objects = tuple(filter(None, (read.objects.user, read.objects.owned)))
         if read.place.provider is not None:
             with suppress(Unroutable):  # then nothing is told of rules, and all of them are judged
                 rules = read.place.provider.rules(read.objects, read.place.target, read.context)

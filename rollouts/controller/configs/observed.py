@@ -111,7 +111,7 @@ class Configs:
     def copies(self, key: Key, uid: str) -> tuple[CopySeen, ...]:
         """The copies with the Rollout's name on them, whoever owns them, in order of their names."""
         marked = [
-            each.metadata for each in self.store.table(CONFIG_MAP).labelled(NAME, key.namespace, name_label(key.name))
+            seen.metadata for seen in self.store.table(CONFIG_MAP).labelled(NAME, key.namespace, name_label(key.name))
         ]
         copies = [
             self._checked(_copy(metadata, key, uid), key.namespace)

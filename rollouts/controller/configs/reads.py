@@ -99,7 +99,7 @@ def refusal_remedy(kind: ConfigKind, text: str) -> str:
     """
     if f'cannot create resource "{kind_of(kind).plural}"' in text:
         return f"; {remedy_of(kind, 'create')}"
-    denied = any(" denied" in text.partition(each)[2] for each in _DENIERS)
+    denied = any(" denied" in text.partition(denier)[2] for denier in _DENIERS)
     return f"; exempt objects with the label {CONFIG_COPY}" if denied else ""
 
 

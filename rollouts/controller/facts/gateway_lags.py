@@ -64,7 +64,7 @@ class GatewayLags:
 
         The longest time of a gateway may be an accident on our side, so its second longest counts.
         """
-        known = [sorted(self._measured[each])[-2] for each in names if len(self._measured.get(each, ())) >= LEAST]
+        known = [sorted(self._measured[name])[-2] for name in names if len(self._measured.get(name, ())) >= LEAST]
         return float(math.ceil(max(known))) if known else None
 
     def _learn(self, name: str, lag_s: float) -> None:

@@ -33,8 +33,7 @@ class LiveProviders(Mapping[str, Provider]):
         self._why_not: dict[str, str | None] = {}
 
     def __getitem__(self, name: str) -> Provider:
-        found = self.fixed.get(name)
-        return self._declared[name] if found is None else found
+        return self.fixed[name] if name in self.fixed else self._declared[name]
 
     def __iter__(self) -> Iterator[str]:
         yield from self.fixed

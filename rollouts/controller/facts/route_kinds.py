@@ -111,7 +111,7 @@ def kinds_named(provider: Provider | None, kind: str) -> tuple[Kind, ...]:
 def missing(kinds: tuple[Kind, ...]) -> str:
     """The message when the server has no version of a kind."""
     kind = kinds[0]
-    versions = " or ".join(each.version for each in kinds)
+    versions = " or ".join(served.version for served in kinds)
     return (
         f"the server does not serve {kind.kind} {kind.group}/{versions}: install the CustomResourceDefinition "
         f"{kind.plural}.{kind.group}"

@@ -43,7 +43,7 @@ def settle_s(declared: SettleTimes, *, router: str, target: Target, gateways: tu
     """
     codecs = SETTLE_S if target.settle_s is None else target.settle_s
     otherwise = declared.get(router, codecs)
-    return max((declared.get(each, otherwise) for each in gateways), default=otherwise)
+    return max((declared.get(gateway, otherwise) for gateway in gateways), default=otherwise)
 
 
 def _seconds(text: str) -> float | None:

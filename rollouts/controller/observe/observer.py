@@ -324,7 +324,7 @@ def _replica_set(seen: ReplicaSetObject) -> ReplicaSet:
         pods_carry_metadata=pods_carry_metadata(annotations),
         injection=injection_of(annotations),
         grace_s=spec.template.spec.termination_grace_period_seconds,
-        failure=next((each.message for each in failures if each.status == "True"), ""),
+        failure=next((condition.message for condition in failures if condition.status == "True"), ""),
         deleting=metadata.deletion_timestamp is not None,
         abort_note=abort_note_of(annotations),
         restart_surge=min(restart_surge_of(annotations), spec.replicas),

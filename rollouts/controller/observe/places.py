@@ -73,7 +73,9 @@ def _targets(
     try:
         targets = provider.targets(router.settings, namespace=namespace)
     except SpecInvalid as exc:
-        raise SpecInvalid(tuple(SpecProblem(_below(path, each.path), each.message) for each in exc.problems)) from exc
+        raise SpecInvalid(
+            tuple(SpecProblem(_below(path, wrong.path), wrong.message) for wrong in exc.problems)
+        ) from exc
     if wrong := [SpecProblem(path, why) for target in targets for why in name_problems(target)]:
         raise SpecInvalid(tuple(wrong))
     return provider, targets
@@ -101,7 +103,7 @@ def _put_own(places: dict[RouteName, Place], own: Iterable[Manifest], namespace:
     """Gives each place its manifest, in the version that the manifest is written in."""
     for index, manifest in enumerate(own):
         path = f"{ROUTING_PATH}.own[{index}]"
-        place = next((each for each in places.values() if is_at(each, manifest, namespace=namespace)), None)
+        place = next((place for place in places.values() if is_at(place, manifest, namespace=namespace)), None)
         if place is None:
             what = f"{manifest['apiVersion']} {manifest['kind']} {manifest['metadata']['name']}"
             yield SpecProblem(path, f"no router of trafficRouting names {what}; name it there, or remove it")

@@ -332,15 +332,15 @@ class RouteReader:
         return read
 
     def _features(
-        self, found: frozenset[Feature], target: Target, gateways: tuple[str, ...]
+        self, features: frozenset[Feature], target: Target, gateways: tuple[str, ...]
     ) -> frozenset[Feature] | None:
         """The features that the gateways' class, or the spec, says are supported; None when the class was not asked yet."""
         if target.kinds[0].group != GROUP or self.classes is None:
-            return found
+            return features
         supported = self.classes.known(gateways)
         if supported is None:
             return None
-        return found & features_of_class(supported | frozenset(target.options.get("features") or ()))
+        return features & features_of_class(supported | frozenset(target.options.get("features") or ()))
 
     def _manifest(self, kind: Kind, seen: RouteObject) -> Manifest:
         """The whole object, decoded once for each version; read-only. Raises: Unroutable, when it is nested too deeply."""

@@ -52,7 +52,9 @@ class ServiceReader(Struct, frozen=True):
         if watched is not None:
             slices = self._slices(name)
             seen = service_seen(watched, self.template_labels, _ready_by_revision(slices, self.revision_of))
-            return replace(seen, slices_seen=any(each.metadata.controller_uid == seen.uid for each in slices))
+            return replace(
+                seen, slices_seen=any(endpoint_slice.metadata.controller_uid == seen.uid for endpoint_slice in slices)
+            )
         answer = self.inbox.service(self.key, name)
         if answer is None:
             return ServiceUnasked(name)
@@ -78,7 +80,7 @@ class ServiceReader(Struct, frozen=True):
         host = services.get(host_service) or self.service(host_service)
         ready = _ready_by_revision(self._slices(host_service), self.revision_of)
         names = [SubsetName(rule.place.target.name, subset) for subset in rule.place.target.subsets or ()]
-        others = {name: each for name, each in services.items() if host_service and name != host_service}
+        others = {name: service for name, service in services.items() if host_service and name != host_service}
         return {**{name: self._subset(rule, host, name, ready) for name in names}, **others}
 
     def _slices(self, service: str) -> Iterable[EndpointSliceObject]:

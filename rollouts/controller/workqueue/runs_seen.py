@@ -40,10 +40,10 @@ class RunsSeen:
         known = self._seen.get(uid)
         if known is not None and known.resource_version == run.metadata.resource_version:
             return known
-        found = self._seen[uid] = _read(run, known)
+        seen = self._seen[uid] = _read(run, known)
         if len(self._seen) > KEPT_MAX:
             self._seen.popitem(last=False)
-        return found
+        return seen
 
     def forget(self, uid: str) -> None:
         """Drops a run that is gone."""

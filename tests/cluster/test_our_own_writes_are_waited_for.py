@@ -123,7 +123,7 @@ def test_a_refusal_promises_no_newer_version() -> None:
 
 
 def test_a_pass_may_tell_that_the_watch_has_failed_for_long() -> None:
-    """Nothing is decided then (`controller/observe/sight.py`); when the watch is back, its write is waited for again."""
+    """Nothing is decided then (`controller/observe/observer.py`); when the watch is back, its write is waited for again."""
     clock = HandClock()
     store, table = empty(clock)
     store.wrote(REPLICA_SET, "shop", "cart", "7", "u1")

@@ -200,7 +200,7 @@ def _writes(rollout: Rollout, read: RouteRead, objects: Objects, ops: tuple[Op, 
                     kind=read.owned_kind,
                     name=target.owned_name,
                     namespace=target.namespace,
-                    manifest={**owned, "apiVersion": read.owned_kind.api_version, "kind": read.owned_kind.kind},
+                    manifest={**owned, **read.owned_kind.head},
                     route=read.place.route,
                 )
             case DeleteOwned():

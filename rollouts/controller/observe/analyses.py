@@ -226,8 +226,7 @@ def _manifest(rollout: RolloutObject) -> Manifest:
     """The Rollout as far as it is kept: what `fieldRef` may name."""
     metadata: Metadata = rollout.metadata
     return {
-        "apiVersion": ROLLOUT.api_version,
-        "kind": ROLLOUT.kind,
+        **ROLLOUT.head,
         "metadata": {
             "name": metadata.name,
             "namespace": metadata.namespace,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TypeAlias
 
 import msgspec
@@ -13,13 +14,14 @@ from msgspec import Struct
 from rollouts.api.spec.parse import parse_rollout, parse_spec
 from rollouts.api.status.wire import status_from_wire
 from rollouts.api.times import time_or_0
-from rollouts.cluster.decoding import json_object
+from rollouts.cluster.decoding import UnreadableObject, json_object
 from rollouts.cluster.store import Store
 from rollouts.cluster.structs import (
     Metadata,
     ReplicaSetObject,
     RolloutObject,
 )
+from rollouts.cluster.watch_state import FAILED_TELL_S
 from rollouts.controller.configs.observed import Configs, config_of
 from rollouts.controller.facts.gateway_lags import GatewayLags, names_of
 from rollouts.controller.facts.proxies import ClusterFacts
@@ -27,11 +29,12 @@ from rollouts.controller.observe.analyses import Analyses
 from rollouts.controller.observe.places import Place, places_of
 from rollouts.controller.observe.routes import RouteRead, RouteReader
 from rollouts.controller.observe.services import ServiceReader, rule_of
-from rollouts.controller.observe.sight import Sight, unreadable
 from rollouts.controller.workqueue.inbox import Inbox
 from rollouts.controller.workqueue.managed import ManagedServices
 from rollouts.controller.workqueue.owned import replica_sets_of
 from rollouts.controller.workqueue.selectors import Selectors
+from rollouts.controller.workqueue.standing_watches import WATCHED_KINDS
+from rollouts.controller.workqueue.triggers import SERVICE_NAME
 from rollouts.core.lifecycle.commands import spec_on_record
 from rollouts.core.model.drain import ProxyFacts
 from rollouts.core.model.frozen import replace
@@ -49,6 +52,7 @@ from rollouts.core.routing.ping_pong import with_roles
 from rollouts.errors import ObjectUnreadable, SpecInvalid, SpecProblem, WatchFailed
 from rollouts.manifests.adoption import not_ours
 from rollouts.manifests.ownership import (
+    NAME,
     REVISION,
     abort_note_of,
     injection_of,
@@ -58,7 +62,7 @@ from rollouts.manifests.ownership import (
     restart_surge_of,
     revision_number_of,
 )
-from rollouts.objects import REPLICA_SET, ROLLOUT, Key, Manifest
+from rollouts.objects import ENDPOINT_SLICE, REPLICA_SET, ROLLOUT, SERVICE, Key, Kind, Manifest
 from rollouts.ports import Clock
 from rollouts.traffic.codec import Context, Destination
 
@@ -159,7 +163,7 @@ class Observer:
         """Everything that a decision about `key` may depend on, as it is now. Raises: nothing on purpose."""
         rollouts = self.store.table(ROLLOUT)
         if (illegible := rollouts.unreadable.get((key.namespace, key.name))) is not None:
-            return Illegible(illegible.metadata, unreadable(ROLLOUT, illegible))
+            return Illegible(illegible.metadata, _unreadable_error(ROLLOUT, illegible))
         rollout: RolloutObject | None = rollouts.get(key.namespace, key.name)
         if rollout is None:
             return Gone()
@@ -169,14 +173,13 @@ class Observer:
         parsed = self._parse(rollout)
         if parsed is None:
             return Undecided()
-        sight = Sight(self.store, self.clock)
         spec = parsed.spec
         owned = self.store.table(REPLICA_SET)
         replica_sets = tuple(map(_replica_set, replica_sets_of(owned, key, metadata.uid)))
         if not isinstance(spec, RolloutSpec):
             on_record = self._rollout(rollout, spec_on_record(status))
             snapshot = Snapshot(now_s=now_s, rollout=on_record, status=status, replica_sets=replica_sets)
-            trouble = sight.trouble(key, metadata.uid, services=(), routes=())
+            trouble = self._trouble(key, metadata.uid, services=(), routes=())
             return Unreadable(
                 metadata=metadata, problems=spec, snapshot=snapshot, status_wire=status_wire, trouble=trouble
             )
@@ -220,7 +223,7 @@ class Observer:
             snapshot = self.configs.observed(snapshot, self.inbox.copies(key))
         if self.analyses is not None:
             snapshot = self.analyses.observed(snapshot, rollout)
-        trouble = sight.trouble(key, metadata.uid, services=services, routes=routes.values())
+        trouble = self._trouble(key, metadata.uid, services=services, routes=routes.values())
         return Seen(metadata=metadata, snapshot=snapshot, status_wire=status_wire, routes=routes, trouble=trouble)
 
     def _rollout(self, seen: RolloutObject, spec: RolloutSpec) -> Rollout:
@@ -247,6 +250,55 @@ class Observer:
             self.analyses.forget(key, uid)
         if self.configs is not None:
             self.configs.forget(key)
+
+    def _trouble(
+        self, key: Key, uid: str, *, services: Collection[ServiceRef], routes: Collection[RouteRead]
+    ) -> ObjectUnreadable | WatchFailed | None:
+        """Why no decision about the Rollout of that key and uid can be made now; None when it can. O(1) while all is well.
+
+        An object that cannot be seen is not absent: a ReplicaSet that cannot be read still has its pods. So nothing is
+        decided, and status says why.
+        """
+        of_routes = [(read.kind, read.place.target.namespace) for read in routes]
+        for kind, namespace in (*((kind, key.namespace) for kind in WATCHED_KINDS), *of_routes):
+            table = self.store.watched(kind)
+            if table is None or not table.covers(namespace):
+                continue
+            watch = table.watch(namespace)
+            failing_s = watch.failing_for_s(now_s=self.clock.monotonic_s())
+            if failing_s >= FAILED_TELL_S:
+                since = datetime.fromtimestamp(self.clock.now_s() - failing_s, UTC).strftime("%Y-%m-%dT%H:%MZ")
+                return WatchFailed(
+                    f"the watch of {kind.plural} has failed since {since}; nothing is decided until it works: {watch.trouble}; "
+                    f"check that the controller's ServiceAccount may list and watch {kind.plural}"
+                )
+        for kind, unreadable_object in self._unreadable(key, uid, services, routes):
+            return _unreadable_error(kind, unreadable_object)
+        return None
+
+    def _unreadable(
+        self, key: Key, uid: str, services: Collection[ServiceRef], routes: Iterable[RouteRead]
+    ) -> Iterator[tuple[Kind, UnreadableObject]]:
+        """Those that the Rollout depends on; usually there is none in the whole cluster."""
+        depends: Mapping[Kind, Callable[[Metadata], bool]] = {
+            REPLICA_SET: lambda seen: (
+                seen.controller_uid == uid
+                or (seen.controller_uid is None and (seen.labels or {}).get(NAME) == key.name)
+            ),
+            SERVICE: lambda seen: seen.name in services,
+            ENDPOINT_SLICE: lambda seen: (seen.labels or {}).get(SERVICE_NAME) in services,
+        }
+        for kind, is_needed in depends.items():
+            unread = self.store.table(kind).unreadable
+            yield from (
+                (kind, unread[at]) for at in unread if at[0] == key.namespace and is_needed(unread[at].metadata)
+            )
+        for read in routes:
+            target = read.place.target
+            for kind, name in ((read.kind, target.name), (read.owned_kind, target.owned_name)):
+                table = self.store.watched(kind)
+                if table is not None and (route := table.unreadable.get((target.namespace, name))) is not None:
+                    yield kind, route
 
     def _status(self, rollout: RolloutObject) -> tuple[RolloutStatus, Manifest]:
         """The Rollout's status, read once for each version of the object, because most passes have another cause."""
@@ -344,4 +396,12 @@ def _orphan(seen: ReplicaSetObject, key: Key, spec: RolloutSpec) -> OrphanedRepl
         problem=not_ours(
             metadata.name, labels, bytes(seen.spec.selector), rollout=key.name, users_selector=spec.selector_json
         ),
+    )
+
+
+def _unreadable_error(kind: Kind, seen: UnreadableObject) -> ObjectUnreadable:
+    metadata = seen.metadata
+    where = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
+    return ObjectUnreadable(
+        f"the controller cannot read {kind.kind} {where}, and decides nothing until it can: {seen.why}; repair it or delete it"
     )

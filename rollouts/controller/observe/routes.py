@@ -374,7 +374,7 @@ def _shallow_manifest(kind: Kind, seen: RouteObject) -> Manifest:
     if too_deep:
         raise Unroutable(f"{name} is nested more than {LEVELS_MAX} levels deep; reduce the nesting")
     metadata = msgspec.to_builtins(seen.metadata)
-    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **decoded}
+    return {**kind.head, "metadata": metadata, **decoded}
 
 
 def _is_ours(owned: RouteObject, key: Key) -> bool:

@@ -11,6 +11,7 @@ import structlog
 
 from rollouts import expressions
 from rollouts.bounded.process import BoundedProcess
+from rollouts.clock import SystemClock
 from rollouts.cluster.connection import KubernetesConnection, OnDate, connect
 from rollouts.cluster.lease import Elector
 from rollouts.errors import SettingsInvalid
@@ -35,6 +36,17 @@ def bounded_process(clock: Clock) -> BoundedProcess:
         *expressions.LIBRARY,
     )
     return BoundedProcess(clock=clock, imports=imports)
+
+
+def correcting(clock: SystemClock) -> OnDate:
+    """Takes the API server's Date headers from a connection: sets this process's clock by them, and logs each correction."""
+
+    def on_date(date_s: float) -> None:
+        if corrected_s := clock.heard(date_s):
+            why = "the API server's Date header differs"
+            log.warning("clock_corrected", by_s=round(corrected_s, 1), why=why)
+
+    return on_date
 
 
 @contextlib.asynccontextmanager

@@ -30,6 +30,7 @@ from rollouts.controller.act.performer import Performer
 from rollouts.controller.adapters import (
     bounded_process,
     connected,
+    correcting,
     data_planes_of,
     elector_of,
     metric_asker,
@@ -44,7 +45,6 @@ from rollouts.controller.facts.live_providers import LiveProviders
 from rollouts.controller.facts.off_loop import WorkedOut
 from rollouts.controller.facts.proxies import Proxies
 from rollouts.controller.facts.route_kinds import RouteKinds, kinds_of
-from rollouts.controller.facts.server_time import following
 from rollouts.controller.facts.settle_times import parse_settle_times
 from rollouts.controller.health.readiness import Readiness
 from rollouts.controller.health.server import serving
@@ -114,7 +114,7 @@ async def run_controller(  # noqa: PLR0913 - each is a port, and a test replaces
         if api is None:
             steady = SystemClock()
             clock = clock or steady
-            connection = await stack.enter_async_context(connected(settings, on_date=following(steady)))
+            connection = await stack.enter_async_context(connected(settings, on_date=correcting(steady)))
             api, namespace = connection, settings.lease_namespace or connection.namespace
             if settings.leader_elect and lease_api is None:
                 # A connection pool of its own: passes that wait for connections must not cost the lease.
@@ -231,7 +231,7 @@ class Controller:
             facts=lambda: self._proxies.facts,
             lags=self._lags,
             analyses=analyses,
-            configs=self._configuration.configs(),
+            configs=self._configuration.configs,
             command_notes=self._settings.command_notes,
             selectors=self._triggers.selectors,
         )

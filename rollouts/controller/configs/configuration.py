@@ -111,24 +111,14 @@ class Configuration:
     ) -> None:
         self.contents = Contents()
         """What was read, and which Rollouts name which sources."""
-        self._enabled = settings.config_versioning
         self._store = store
         self._queue = queue
         self._clock = clock
         self._on_change = on_change
         self.watch = ConfigMapWatch(store, api, telemetry, self._changed, on_unreadable, self._wake)
-
-    def configs(self) -> Configs | None:
-        """What observes sources and copies; None when they are left as they are."""
-        if not self._enabled:
-            return None
-        return Configs(
-            self._store,
-            self.contents,
-            clock=self._clock,
-            is_listed=self.watch.listed.is_set,
-            why_unseen=self.watch.why_unseen,
-        )
+        listed, why = self.watch.listed.is_set, self.watch.why_unseen
+        observes = Configs(store, self.contents, clock=clock, is_listed=listed, why_unseen=why)
+        self.configs = observes if settings.config_versioning else None
 
     def sources(self, *, client: Client, barrier: Barrier, reads: asyncio.TaskGroup) -> Sources:
         """What reads and copies sources while this process leads; its tasks end with that group."""
@@ -144,7 +134,7 @@ class Configuration:
 
     def follow(self, rollout: RolloutObject | None) -> None:
         """Starts the watch if the Rollout names a ConfigMap; in a standby too, so that a takeover needs no list."""
-        if self._enabled and rollout is not None and _NAMES_ONE in bytes(rollout.spec):
+        if self.configs is not None and rollout is not None and _NAMES_ONE in bytes(rollout.spec):
             self.watch.wanted()
 
     def _changed(self, kind: Kind, before: Any, after: Any) -> None:

@@ -63,9 +63,9 @@ class WorkedOut:
     ) -> _Answer:
         """The answer of a provider's method for these objects and arguments. Raises: Unroutable; NotWorkedOut."""
         asked = (declaration, method.__name__, objects, arguments)
-        key = hashlib.blake2b(
-            b"\0".join((declaration, _text_of(objects), repr((method.__name__, arguments)).encode())), digest_size=16
-        ).digest()
+        text = json.dumps((objects.user, objects.owned), sort_keys=True).encode()
+        of = b"\0".join((declaration, text, repr((method.__name__, arguments)).encode()))
+        key = hashlib.blake2b(of, digest_size=16).digest()
         known = self._known.get(key)
         if known is None or known.until_s < self._clock.monotonic_s():
             raise NotWorkedOut(lambda: self._work_out(key, asked, tenant))
@@ -131,7 +131,3 @@ def answered(declaration: bytes, method: str, objects: Objects, arguments: tuple
 @lru_cache(maxsize=_BUILT_KEPT)
 def _built(declaration: bytes) -> Declared:
     return declared(json.loads(declaration))
-
-
-def _text_of(objects: Objects) -> bytes:
-    return json.dumps((objects.user, objects.owned), sort_keys=True).encode()

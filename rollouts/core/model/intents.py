@@ -45,9 +45,7 @@ class Deletion(Struct, frozen=True, kw_only=True):
 class CreateReplicaSet(Struct, frozen=True, kw_only=True):
     """Creates the ReplicaSet of the spec's template; an existing one of that name, owned by our uid, counts as created.
 
-    Args:
-        config: what it names of the sources of its template; copies of ConfigMaps exist before, and while copies of Secrets
-            are to be made, it has no pods.
+    Copies of ConfigMaps that `config` names exist before; while copies of Secrets are to be made, it has no pods.
     """
 
     revision: str
@@ -72,8 +70,8 @@ class PatchReplicaSet(Struct, frozen=True, kw_only=True):
         resource_version: the write conflicts when the ReplicaSet has changed since; "" to grow, which is safe on any version.
         restart_surge: how many of `replicas` exist only for a restart.
         abort_note: the abort that it grows for and that status does not have yet.
-        config: its note: the contents that its pods began with, if it names the sources themselves; else the same as
-            before, with the copies of Secrets that were made.
+        config: the contents that its pods began with, if it names the sources themselves; else the same as before, with the
+            copies of Secrets that were made.
     """
 
     name: str

@@ -14,7 +14,6 @@ from rollouts.cluster.store import Store
 from rollouts.cluster.structs import ConfigMapMetadata, ReplicaSetObject
 from rollouts.cluster.watch_state import FAILED_TELL_S
 from rollouts.controller.configs.contents import ContentRead, Contents, ReadFailed
-from rollouts.controller.workqueue.askers import SourceKey
 from rollouts.controller.workqueue.managed import is_rollout
 from rollouts.controller.workqueue.owned import is_controlled_by
 from rollouts.core.config.content import copy_name
@@ -110,13 +109,11 @@ class Configs:
 
     def copies(self, key: Key, uid: str) -> tuple[CopySeen, ...]:
         """The copies with the Rollout's name on them, whoever owns them, in order of their names."""
-        marked = [
-            seen.metadata for seen in self.store.table(CONFIG_MAP).labelled(NAME, key.namespace, name_label(key.name))
-        ]
+        named = self.store.table(CONFIG_MAP).labelled(NAME, key.namespace, name_label(key.name))
         copies = [
-            self._checked(_copy(metadata, key, uid), key.namespace)
-            for metadata in marked
-            if (metadata.labels or {}).get(CONFIG_COPY) == CONFIG_COPY_VALUE
+            self._checked(_copy(seen.metadata, key, uid), key.namespace)
+            for seen in named
+            if (seen.metadata.labels or {}).get(CONFIG_COPY) == CONFIG_COPY_VALUE
         ]
         return tuple(sorted(copies, key=lambda copy: copy.name))
 
@@ -176,26 +173,24 @@ class Configs:
             return SourceLeftAlone()
         read = self.contents.get(source)
         version = (metadata.uid, metadata.resource_version)
+        content, immutable = noted.get((ref.kind, ref.name, *version)), False
         if isinstance(read, ContentRead) and (read.uid, read.resource_version) == version:
             if read.left_alone:
                 return SourceLeftAlone()
-            return self._known(source, metadata, content=read.content, immutable=read.immutable)
-        if (content := noted.get((ref.kind, ref.name, *version))) is not None:
-            return self._known(source, metadata, content=content, immutable=False)
+            content, immutable = read.content, read.immutable
+        if content is not None:
+            return SourceKnown(
+                content=content,
+                immutable=immutable,
+                uid=metadata.uid,
+                resource_version=metadata.resource_version,
+                changed_at_s=max(time_or_0(metadata.changed_at), self.contents.undated_change_s(source) or 0.0),
+                shared_by=max(1, self.contents.askers.count(source)),
+            )
         if isinstance(read, ReadFailed):
             return SourceUnread(read.message, needs_a_person=read.needs_a_person)
         # A later version was read than the watch shows: it will show this one, or a later one.
         return SourceUnread(asks=read is None or int(read.resource_version) <= metadata.version)
-
-    def _known(self, source: SourceKey, metadata: ConfigMapMetadata, *, content: str, immutable: bool) -> SourceKnown:
-        return SourceKnown(
-            content=content,
-            immutable=immutable,
-            uid=metadata.uid,
-            resource_version=metadata.resource_version,
-            changed_at_s=max(time_or_0(metadata.changed_at), self.contents.undated_change_s(source) or 0.0),
-            shared_by=max(1, self.contents.askers.count(source)),
-        )
 
 
 def config_of(seen: ReplicaSetObject) -> tuple[ConfigUse, ...] | None:
@@ -216,11 +211,12 @@ def _copy(metadata: ConfigMapMetadata, key: Key, uid: str) -> CopySeen:
     owners = metadata.owner_references or ()
     owned = is_controlled_by(metadata, key, uid)
     ours = [index for index, owner in enumerate(owners) if is_rollout(owner) and owner.uid == uid] if owned else []
-    not_ours = ""
+    problem = ""
+    has_labels = f"ConfigMap {metadata.name} has the labels of a copy of this Rollout, but"
     if forged:
-        not_ours = f"its name does not follow from its annotations {CONFIG_SOURCE} and {CONTENT}"
+        problem = f"{has_labels} its name does not follow from its annotations {CONFIG_SOURCE} and {CONTENT}: {_REMEDY}"
     elif any(owner.controller and not (is_rollout(owner) and owner.name == key.name) for owner in owners):
-        not_ours = "another object controls it"
+        problem = f"{has_labels} another object controls it: {_REMEDY}"
     return CopySeen(
         kind=ConfigKind.CONFIG_MAP,
         name=metadata.name,
@@ -234,9 +230,7 @@ def _copy(metadata: ConfigMapMetadata, key: Key, uid: str) -> CopySeen:
         owner_index=ours[0] if ours else -1,
         claimed=not owned and any(owner.controller for owner in owners),
         deleting=metadata.deletion_timestamp is not None,
-        problem=f"ConfigMap {metadata.name} has the labels of a copy of this Rollout, but {not_ours}: {_REMEDY}"
-        if not_ours
-        else "",
+        problem=problem,
         forged=forged,
         checked=False,
     )

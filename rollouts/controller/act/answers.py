@@ -53,7 +53,6 @@ class Answers:
 
     Args:
         lags: learns from the answers of data planes.
-        load: what the cluster measures; all Rollouts share it.
         questions: owns the tasks; they end with it.
     """
 

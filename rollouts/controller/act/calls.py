@@ -115,8 +115,7 @@ class Delete(Struct, frozen=True, kw_only=True):
 class RemoveRolloutAnnotation(Struct, frozen=True, kw_only=True):
     """Removes an annotation of the Rollout, if it has this value and the Rollout has not changed since the decision.
 
-    Args:
-        note: the annotation that says who gave the command, to be removed with it; "" for none.
+    With it goes the annotation `note` that says who gave the command; "" for none.
     """
 
     annotation: str
@@ -161,11 +160,7 @@ class ReadClasses(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class AskDataPlanes:
-    """Asks the data planes of a route whether they follow that version of it; only one such question is under way at a time.
-
-    Args:
-        pace: when to ask again if the answer does not change.
-    """
+    """Asks the data planes of a route whether they follow that version of it; only one such question is under way at a time."""
 
     route: RouteName
     resource_version: str

@@ -23,11 +23,7 @@ log = structlog.get_logger()
 
 
 class EventSender:
-    """A bounded queue of Events and a few tasks that empty it.
-
-    Args:
-        client: one with a short deadline; like other writes, Events are sent only by the leader.
-    """
+    """A bounded queue of Events and a few tasks that empty it, with a client that has a short deadline."""
 
     def __init__(self, *, client: Client, telemetry: Telemetry) -> None:
         self._client = client
@@ -38,11 +34,9 @@ class EventSender:
     def report(
         self, regarding: Regarding, notices: Iterable[Notice], *, at_s: float, instance: str, kind: Kind = ROLLOUT
     ) -> None:
-        """Queues the Events for notices about an object; those that come when 1,000 wait already are dropped.
+        """Queues the Events for notices about an object, told by this process (`instance`), now (`at_s`, wall clock).
 
-        Args:
-            at_s: wall clock.
-            instance: the process that reports them.
+        Those that come when 1,000 wait already are dropped.
         """
         for notice in notices:
             self._offered = (self._offered + 1) % 1_000  # makes the names of Events of one microsecond differ

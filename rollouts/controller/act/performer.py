@@ -65,11 +65,7 @@ _IS_OLDER = "is older than that field: upgrade it, or remove what needs the fiel
 
 
 class RouteWriteRefused(TerminalError):
-    """The API server refuses a write of a route: another version, other rights or another policy may let it through.
-
-    Args:
-        cause: its answer.
-    """
+    """The API server refuses a write of a route: another version, other rights or another policy may let it through."""
 
     def __init__(self, route: RouteName, cause: ApiForbidden | ApiInvalid) -> None:
         super().__init__(str(cause))
@@ -78,11 +74,7 @@ class RouteWriteRefused(TerminalError):
 
 
 class CreationWriteRefused(TerminalError):
-    """The API server refuses a ReplicaSet, or a copy that its pods will read: other rights or another quota may let it through.
-
-    Args:
-        cause: its answer.
-    """
+    """The API server refuses a ReplicaSet, or a copy that its pods will read: other rights or another quota may allow it."""
 
     def __init__(self, cause: ApiForbidden | ApiInvalid) -> None:
         super().__init__(str(cause))

@@ -72,9 +72,6 @@ def render(
 ) -> tuple[Write | RolloutQuestion, ...]:
     """The calls that carry out `intent`, in order: one; for a route as many as its codec needs, or none when nothing differs.
 
-    Args:
-        routes: the snapshot's routes, as they were read.
-
     Raises: Unroutable, when a codec cannot express the split; ApiConflict, when a route has changed since the decision.
     """
     match intent:
@@ -137,24 +134,14 @@ def _patch(
     *,
     leaves_watch: bool = False,
 ) -> Patch:
-    return Patch(
-        kind=kind,
-        name=str(name),
-        uid=uid,
-        body=body,
-        content_type=content_type,
-        leaves_watch=leaves_watch,
-    )
+    return Patch(kind=kind, name=str(name), uid=uid, body=body, content_type=content_type, leaves_watch=leaves_watch)
 
 
 def render_status(status: RolloutStatus, *, before: Manifest, step_count: int = 0) -> tuple[WriteStatus | None, bool]:
-    """The write that brings `.status` to `status`, and whether it can be deferred.
+    """The write that brings `.status` from `before` to `status`, None when nothing differs, and whether it can be deferred.
 
     Args:
-        before: `.status` as the API server has it.
         step_count: of the canary, for the printer column; 0 when there are no steps.
-
-    Returns: None for the write when nothing differs.
     """
     patch = merge_patch(before, status_to_wire(status, step_count=step_count))
     return (WriteStatus(patch=patch) if patch else None), can_wait(patch)

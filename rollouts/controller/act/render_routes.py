@@ -141,10 +141,7 @@ def _write_anew(rollout: Rollout, read: RouteRead, provider: Provider, objects: 
     marks = marks_of(read)
     rewritten = marked(remade_route(objects.user, read.place.own, without=LEDGER), marks)
     final = _planned(rewritten, provider, read, split)
-    changes = (
-        *owner_operations(objects.user, rollout),
-        *operations(marked(objects.user, marks), final),
-    )
+    changes = (*owner_operations(objects.user, rollout), *operations(marked(objects.user, marks), final))
     return replace(_patch(read, objects, route_patch(objects.user, changes, marks)), strict=True)
 
 

@@ -37,12 +37,7 @@ class ContentRead(Struct, frozen=True, kw_only=True):
 
 
 class ReadFailed(Struct, frozen=True, kw_only=True):
-    """The last read brought no content; it is repeated.
-
-    Args:
-        message: why, and what helps.
-        needs_a_person: the controller lacks a right.
-    """
+    """The last read brought no content; it is repeated. `needs_a_person` when the controller lacks a right."""
 
     message: str
     needs_a_person: bool

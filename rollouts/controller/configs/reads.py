@@ -35,8 +35,7 @@ class SourceRead:
     """A ConfigMap or Secret as it was read; it is shown to nobody.
 
     Args:
-        type: of a Secret.
-        data: a ConfigMap's `data`.
+        type: "" for a ConfigMap.
         binary_data: a ConfigMap's `binaryData`, or a Secret's `data`; base64.
         content: the hash of both.
     """

@@ -40,22 +40,14 @@ T = TypeVar("T")
 
 
 class Unread(Struct, frozen=True):
-    """Something could not be read.
-
-    Args:
-        why: in words of ours, and what to do.
-    """
+    """Something could not be read; `why` says in words of ours what to do."""
 
     why: str
     at_s: float
 
 
 class Read(Struct, Generic[T], frozen=True):
-    """What was read.
-
-    Args:
-        at_s: when it was asked for, seconds since 1970: it is not older than that.
-    """
+    """What was read. It is not older than `at_s`, seconds since 1970, when it was asked for."""
 
     value: T
     at_s: float
@@ -66,11 +58,7 @@ UseByRevision: TypeAlias = Mapping[str, ContainerUse]
 
 
 class ClusterMetrics:
-    """Reads what metrics.k8s.io and autoscalers say.
-
-    Args:
-        interval_s: how long an answer is good for everybody who asks.
-    """
+    """Reads what metrics.k8s.io and autoscalers say; an answer is good for `interval_s` for everybody who asks."""
 
     def __init__(self, client: Client, clock: Clock, *, interval_s: float = INTERVAL_S) -> None:
         self._client = client
@@ -101,8 +89,7 @@ class ClusterMetrics:
     async def autoscalers(self, key: Key, *, name: str = "") -> Answered[tuple[AutoscalerSeen, ...]]:
         """Autoscalers whose target is the Rollout; with a name the one of that name in its namespace.
 
-        Args:
-            key: of the Rollout; a name that its pods' label has shortened finds the same.
+        The Rollout's name may be one that its pods' label has shortened.
         """
         read = partial(self._pages, AUTOSCALER, key.namespace, listed_autoscalers)
         listed = await self._autoscalers.of(key.namespace, read)
@@ -130,11 +117,7 @@ class ClusterMetrics:
     async def container_use(
         self, key: Key, container: str, resource: ContainerMetric, *, max_age_s: float = SAMPLE_MAX_AGE_S
     ) -> Answered[UseByRevision]:
-        """What one container of the Rollout's pods uses, by revision; a revision without a ready pod is not there.
-
-        Args:
-            max_age_s: of a sample that counts.
-        """
+        """What one container of the Rollout's pods uses, by revision; a revision without a ready pod is not there."""
         read = partial(self._pages, POD_METRICS, key.namespace, lambda body: (pod_samples(body), ""), labels=NAME)
         samples = await self._samples.of(key.namespace, read)
         if isinstance(samples, Unread):

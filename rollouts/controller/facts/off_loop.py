@@ -47,11 +47,7 @@ class _Known:
 
 
 class WorkedOut:
-    """What providers answered, by question.
-
-    Args:
-        clock: says when an answer that took too long may be asked for again.
-    """
+    """What providers answered, by question."""
 
     def __init__(self, bounded: BoundedCalls, *, clock: Clock) -> None:
         self._bounded = bounded

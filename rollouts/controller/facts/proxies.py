@@ -57,11 +57,7 @@ log = structlog.get_logger()
 
 
 class ClusterFacts(Struct, frozen=True):
-    """The known facts about the cluster.
-
-    Args:
-        native_sleep: pods can have a `preStop.sleep`.
-    """
+    """The known facts about the cluster. With `native_sleep`, pods can have a `preStop.sleep`."""
 
     proxy: ProxyFacts = ProxyFacts()
     native_sleep: bool = True
@@ -83,7 +79,6 @@ class Proxies:
 
     Args:
         declared: the proxy mode that the administrator names; None to find out.
-        on_change: called when the facts differ from before.
         ask_nodes: asks kube-proxies whose metrics can be reached; None to ask no node.
     """
 

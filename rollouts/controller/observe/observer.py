@@ -16,11 +16,7 @@ from rollouts.api.status.wire import status_from_wire
 from rollouts.api.times import time_or_0
 from rollouts.cluster.decoding import UnreadableObject, json_object
 from rollouts.cluster.store import Store
-from rollouts.cluster.structs import (
-    Metadata,
-    ReplicaSetObject,
-    RolloutObject,
-)
+from rollouts.cluster.structs import Metadata, ReplicaSetObject, RolloutObject
 from rollouts.cluster.watch_state import FAILED_TELL_S
 from rollouts.controller.configs.observed import Configs, config_of
 from rollouts.controller.facts.gateway_lags import GatewayLags, names_of
@@ -40,12 +36,7 @@ from rollouts.core.model.drain import ProxyFacts
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.rollout import BlueGreen, Canary, Rollout, RolloutSpec, named_services
 from rollouts.core.model.service_ref import ServiceRef
-from rollouts.core.model.snapshot import (
-    OrphanedReplicaSet,
-    ReplicaSet,
-    Service,
-    Snapshot,
-)
+from rollouts.core.model.snapshot import OrphanedReplicaSet, ReplicaSet, Service, Snapshot
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.traffic import RouteName
 from rollouts.core.routing.ping_pong import with_roles
@@ -142,7 +133,6 @@ class Observer:
         analyses: reads AnalysisRuns and templates; None where there are none.
         configs: reads sources of configuration and their copies; None to leave all references of templates as they are.
         command_notes: whether the API server notes who gave a command.
-        selectors: knows which Rollouts find each other's pods.
     """
 
     store: Store

@@ -27,11 +27,7 @@ def pod_page(data: bytes) -> Page[PodObject]:
 
 
 def pods_seen(pods: Iterable[PodObject], owners: Iterable[ReplicaSetObject], *, at_s: float) -> PodsSeen:
-    """The pods that `owners` control, sorted by name; others that carry our labels are only counted.
-
-    Args:
-        at_s: wall clock, when the list was asked for.
-    """
+    """The pods that `owners` control, as asked for at `at_s`, sorted by name; others that carry our labels are only counted."""
     # The ReplicaSet does not count the others either.
     running = [pod for pod in pods if pod.status.phase not in ("Succeeded", "Failed")]
     ours = pods_of(running, owners)

@@ -190,10 +190,7 @@ class RouteReader:
         marks = (seen.metadata.annotations or {}) if seen is not None else {}
         router = marks.get(ROUTER, "")
         target = Target(
-            kinds=(managed.kind,),
-            namespace=managed.namespace,
-            name=managed.name,
-            owned_name=marks.get(BESIDE, ""),
+            kinds=(managed.kind,), namespace=managed.namespace, name=managed.name, owned_name=marks.get(BESIDE, "")
         )
         route = RouteName(router, managed.kind.kind, managed.namespace, managed.name)
         return Place(route, self.providers.get(router), target, named=False)

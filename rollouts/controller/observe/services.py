@@ -133,12 +133,7 @@ class ServiceReader(Struct, frozen=True):
 
 
 def service_seen(seen: ServiceObject, template_labels: Mapping[str, str], ready: Mapping[str, int]) -> ServiceSeen:
-    """What a Service selects and how it leads clients to pods.
-
-    Args:
-        template_labels: of the Rollout's pods.
-        ready: endpoints by revision.
-    """
+    """What a Service selects and how it leads clients to pods; `ready` are endpoints by revision."""
     metadata, spec = seen.metadata, seen.spec
     selector = spec.selector or {}
     users = users_selector(selector)

@@ -129,18 +129,8 @@ class WriteStatus(Struct, frozen=True, kw_only=True):
     patch: Manifest
 
 
-Write: TypeAlias = (
-    Create
-    | CreateRoute
-    | CreateCopy
-    | Patch
-    | Adopt
-    | Apply
-    | Delete
-    | EvictPod
-    | RemoveRolloutAnnotation
-    | WriteStatus
-)
+ObjectWrite: TypeAlias = Create | CreateRoute | CreateCopy | Patch | Adopt | Apply | Delete | EvictPod
+Write: TypeAlias = ObjectWrite | RemoveRolloutAnnotation | WriteStatus
 
 
 class ReadRoute(Struct, frozen=True, kw_only=True):

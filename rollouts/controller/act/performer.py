@@ -23,6 +23,7 @@ from rollouts.controller.act.calls import (
     CreateCopy,
     CreateRoute,
     Delete,
+    ObjectWrite,
     Patch,
     RemoveRolloutAnnotation,
     RolloutQuestion,
@@ -153,11 +154,7 @@ class Performer:
                     self.answers.ask(target.key, target.uid, call)
         return writes
 
-    async def _write(
-        self,
-        target: RolloutVersion,
-        call: Create | CreateRoute | CreateCopy | Patch | Adopt | Apply | Delete | EvictPod,
-    ) -> None:
+    async def _write(self, target: RolloutVersion, call: ObjectWrite) -> None:
         key = target.key
         match call:
             case Create():

@@ -95,7 +95,6 @@ class Contents:
             return
         source = (ConfigKind.CONFIG_MAP, seen.metadata.namespace, seen.metadata.name)
         if after is not None:
-            self._gone.pop(source, None)
             self._changed(source, before.metadata if before is not None else None, after.metadata, now_s=now_s)
         else:
             self._deleted(source, now_s=now_s)
@@ -115,7 +114,6 @@ class Contents:
             return False
         self._secrets[source] = seen
         if now is not None:
-            self._gone.pop(source, None)
             self._changed(source, known, now, now_s=now_s)
         elif seen.failed is None and known is not None:
             self._deleted(source, now_s=now_s)
@@ -129,6 +127,7 @@ class Contents:
         self, source: SourceKey, before: ConfigMapMetadata | None, after: ConfigMapMetadata, *, now_s: float
     ) -> None:
         """Notes when a version was seen that is not dated later than the one before; a process that has just begun saw none."""
+        self._gone.pop(source, None)
         if before is None or _version(before) == _version(after):
             return
         self._undated.pop(source, None)

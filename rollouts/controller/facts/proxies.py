@@ -99,8 +99,7 @@ class Proxies:
             await asyncio.sleep(FRESH_S if good else AGAIN_S)
 
     async def _ask(self) -> bool:
-        before = self.facts
-        good = True
+        before, good = self.facts, True
         for question in (self._ask_version, self._ask_proxy):
             try:
                 await question()

@@ -210,7 +210,9 @@ class Controller:
             inbox=self._inbox, store=self._store, runs=analyses.seen, templates=analyses.askers, sources=named
         )
         self._deferred = DeferredStatus(clock=clock)
-        self._traffic_providers = self._declared(providers, WorkedOut(bounded, clock=clock), namespace=namespace)
+        self._traffic_providers = self._new_traffic_providers(
+            providers, WorkedOut(bounded, clock=clock), namespace=namespace
+        )
         declared = None if settings.proxy_mode == "auto" else ProxyMode(settings.proxy_mode)
         self._proxies = Proxies(
             client=self._client, api=api, declared=declared, on_change=self._wake_all, ask_nodes=learnt_lag_s
@@ -236,7 +238,9 @@ class Controller:
             selectors=self._triggers.selectors,
         )
 
-    def _declared(self, providers: LiveProviders, answers: WorkedOut, *, namespace: str) -> TrafficProviders:
+    def _new_traffic_providers(
+        self, providers: LiveProviders, answers: WorkedOut, *, namespace: str
+    ) -> TrafficProviders:
         return TrafficProviders(
             api=self._api,
             client=self._client,
@@ -245,8 +249,8 @@ class Controller:
             providers=providers,
             answers=answers,
             namespace=namespace,
-            named=lambda name: bool(self._naming(name)),
-            on_change=self._wake_naming,
+            named=lambda name: bool(self._rollouts_naming(name)),
+            on_change=self._wake_rollouts_naming,
             on_ready=lambda provider: self._look_for_routes((provider.kinds,)),
         )
 
@@ -459,14 +463,14 @@ class Controller:
         self._queue.forget(key)
         self.telemetry.set_phase(key, None)
 
-    def _naming(self, provider: str) -> list[Key]:
+    def _rollouts_naming(self, provider: str) -> list[Key]:
         """Rollouts with that text in their spec: those that name the provider, and perhaps a few more."""
         text = f'"{provider}"'.encode()
         rollouts = (rollout for rollout in self._store.table(ROLLOUT).all() if text in bytes(rollout.spec))
         return [Key(rollout.metadata.namespace, rollout.metadata.name) for rollout in rollouts]
 
-    def _wake_naming(self, provider: str) -> None:
-        for key in (*self._naming(provider), *self._managed_routes.keys()):
+    def _wake_rollouts_naming(self, provider: str) -> None:
+        for key in (*self._rollouts_naming(provider), *self._managed_routes.keys()):
             self._queue.add(key)
 
     def _wake_all(self) -> None:

@@ -30,7 +30,16 @@ class ListedAutoscaler(Struct, frozen=True, kw_only=True):
 def listed_autoscalers(body: bytes) -> tuple[tuple[ListedAutoscaler, ...], str]:
     """Autoscalers in a page of a list, and the token of the next page, "" for none. Raises: ValueError when it is no list."""
     page = decoded(_LIST, body)
-    return tuple(map(_listed, page.items or ())), page.metadata.continue_
+    listed = [
+        ListedAutoscaler(
+            seen=_seen(wire),
+            target_group=wire.spec.scale_target_ref.api_version.rpartition("/")[0],
+            target_kind=wire.spec.scale_target_ref.kind,
+            target_name=wire.spec.scale_target_ref.name,
+        )
+        for wire in page.items or ()
+    ]
+    return tuple(listed), page.metadata.continue_
 
 
 class _Owner(ListedPart, frozen=True):
@@ -102,16 +111,6 @@ class _Autoscaler(ListedPart, frozen=True):
 
 _LIST = msgspec.json.Decoder(ListedPage[_Autoscaler])
 _TRUTHS = {"True": True, "False": False}
-
-
-def _listed(wire: _Autoscaler) -> ListedAutoscaler:
-    target = wire.spec.scale_target_ref
-    return ListedAutoscaler(
-        seen=_seen(wire),
-        target_group=target.api_version.rpartition("/")[0],
-        target_kind=target.kind,
-        target_name=target.name,
-    )
 
 
 def _seen(wire: _Autoscaler) -> AutoscalerSeen:

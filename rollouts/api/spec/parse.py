@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from typing import Any, assert_never
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, TypeVar, assert_never
 
 from pydantic_core import from_json
 
@@ -65,6 +65,9 @@ from rollouts.core.model.traffic import RequestMatch
 from rollouts.errors import SpecInvalid, SpecProblem
 from rollouts.objects import VALUES_MAX, has_more_parts, has_more_values
 
+_P = TypeVar("_P")
+_T = TypeVar("_T")
+
 TOO_MANY_VALUES = (
     f"has more than {VALUES_MAX:,} fields and entries of lists, and reading them would hold up other Rollouts: keep what is that "
     "long in a ConfigMap, or in one text"
@@ -87,10 +90,8 @@ def parse_spec(spec: Mapping[str, Any] | bytes) -> RolloutSpec:
     if found := problems.found():
         raise SpecInvalid(found)
     assert wire.selector is not None and wire.strategy is not None  # noqa: S101 - api/spec/rules.py has checked both
-    with _written_as_json("spec.template"):
-        template_json = canonical_json(raw["template"])
-    with _written_as_json("spec.strategy"):
-        strategy, strategy_hash = _strategy(wire.strategy)
+    template_json = _written_as_json("spec.template", canonical_json, raw["template"])
+    strategy, strategy_hash = _written_as_json("spec.strategy", _strategy, wire.strategy)
     template_hash = short_hash(template_json)
     given = wire.config_versioning or ConfigVersioningWire()
     versioning = core_value(ConfigVersioning, given, enabled=given.mode != "Off")
@@ -126,11 +127,10 @@ def parse_spec(spec: Mapping[str, Any] | bytes) -> RolloutSpec:
     )
 
 
-@contextmanager
-def _written_as_json(path: str) -> Iterator[None]:
-    """Turns what JSON cannot hold into a problem at `path`."""
+def _written_as_json(path: str, write: Callable[[_P], _T], part: _P) -> _T:
+    """What `write` makes of a part of the spec; what JSON cannot hold is a problem at `path`."""
     try:
-        yield
+        return write(part)
     except (UnicodeEncodeError, RecursionError) as error:
         raise SpecInvalid((SpecProblem(path, f"cannot be written as JSON: {error}"),)) from error
 

@@ -85,24 +85,21 @@ def core_value(of: type[_T], wire: Wire, /, **others: Any) -> _T:
     Args:
         others: the fields that do not follow from one of the object's by name.
     """
-    values = dict(others)
-    for name, attribute, convert in _mapping(of, type(wire), tuple(others)):  # type: ignore[arg-type]
-        if (value := getattr(wire, attribute)) is not None:
-            values[name] = value if convert is None else convert(value)
-    return of(**values)
+    for name, attribute, convert in _mapping(of, type(wire)):  # type: ignore[arg-type]
+        if name not in others and (value := getattr(wire, attribute)) is not None:
+            others[name] = value if convert is None else convert(value)
+    return of(**others)
 
 
 @lru_cache(maxsize=128)  # pairs of classes
-def _mapping(
-    of: type, model: type[Wire], others: tuple[str, ...]
-) -> tuple[tuple[str, str, Callable[[Any], Any] | None], ...]:
+def _mapping(of: type, model: type[Wire]) -> tuple[tuple[str, str, Callable[[Any], Any] | None], ...]:
     """For each field that is mapped: its name, the attribute of the model, and what converts the value."""
     mapped = []
     for name, hint in get_type_hints(of).items():
         bare = name.removesuffix("_s")
         names = (name, bare, f"{bare}_seconds", f"seconds_{bare}", _RENAMED.get((of, name)))
         attribute = next((each for each in names if each in model.model_fields), None)
-        if attribute is not None and name not in others:
+        if attribute is not None:
             mapped.append((name, attribute, _converter(hint)))
     return tuple(mapped)
 

@@ -45,8 +45,11 @@ class ExactlyOne(CelRule, frozen=True):
     def given(self, wire: Wire) -> list[str]:
         """The fields that are given, by their names in JSON."""
         attributes = attributes_of(type(wire))
-        values = [(field, getattr(wire, attributes[field])) for field in self.fields]
-        return [field for field, value in values if value is not None and (field != self.true or value)]
+        return [
+            field
+            for field in self.fields
+            if (value := getattr(wire, attributes[field])) is not None and (value or field != self.true)
+        ]
 
     def __str__(self) -> str:
         return f"{', '.join(self.fields[:-1])} and {self.fields[-1]}"

@@ -60,7 +60,15 @@ def record(folder: Path, every: int) -> None:
     """Makes this process record; called by each one as it starts."""
     chance = random.Random(os.getpid())  # noqa: S311 - a sample
     met: set[bytes] = set()
-    out = gzip.open(folder / f"{os.getpid()}-{chance.getrandbits(32):08x}.jsonl.gz", "ab", compresslevel=3)  # noqa: SIM115
+    out: gzip.GzipFile
+
+    def open_file() -> None:  # of each process its own, of a fork too: two that write to one file spoil it
+        nonlocal out
+        name = f"{os.getpid()}-{chance.getrandbits(32):08x}.jsonl.gz"
+        out = gzip.open(folder / name, "ab", compresslevel=3)  # noqa: SIM115
+
+    open_file()
+    os.register_at_fork(after_in_child=open_file)
 
     def recording(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)

@@ -10,9 +10,9 @@ import random
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import structlog
-from msgspec import Struct
 
 from rollouts.controller.analysis.sources import JOBS_OFF, MeasuredRun, MeasurementSource, failed
 from rollouts.controller.workqueue.queue import WorkQueue
@@ -31,15 +31,8 @@ MEASUREMENT_DEADLINE_S = 330.0
 log = structlog.get_logger()
 
 
-class Taken(Struct, frozen=True):
-    """A result that is not recorded yet.
-
-    Args:
-        number: of the measurement, which tells it apart from one that was recorded before.
-    """
-
-    number: int
-    measurement: Measurement
+Taken: TypeAlias = tuple[int, Measurement]
+"""A result that is not recorded yet; its number tells it apart from one that was recorded before."""
 
 
 @dataclass(eq=False, slots=True)
@@ -154,7 +147,7 @@ class Measuring:
         of_run = self._runs.get(order.run.uid)
         if of_run is not None and of_run.orders.get(order.due.metric) is order:
             del of_run.orders[order.due.metric]
-            of_run.taken[order.due.metric] = Taken(order.due.number, measurement)
+            of_run.taken[order.due.metric] = (order.due.number, measurement)
             self.on_taken(order.key)
 
     async def _measured(self, order: _Order) -> Measurement:

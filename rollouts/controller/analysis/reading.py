@@ -89,9 +89,9 @@ def not_recorded(taken: Mapping[str, Taken], status: RunStatus) -> dict[str, Mea
     """The results that the status has not counted. A write whose answer was lost may have recorded one."""
     results = {result.name: result for result in status.results}
     return {
-        name: result.measurement
-        for name, result in taken.items()
-        if result.number == next_number(results.get(name) or MetricResult(name=name))
+        name: measurement
+        for name, (number, measurement) in taken.items()
+        if number == next_number(results.get(name) or MetricResult(name=name))
     }
 
 

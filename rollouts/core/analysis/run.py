@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
+from typing import TypeAlias
 
 from msgspec import Struct
 
@@ -51,11 +52,8 @@ class Due(Struct, frozen=True, kw_only=True):
     carried: tuple[tuple[str, str], ...] = ()
 
 
-class Assessment(Struct, frozen=True):
-    """A phase, and why it is that one; "" where the phase says it all."""
-
-    phase: AnalysisPhase
-    why: str = ""
+_Verdict: TypeAlias = tuple[AnalysisPhase, str]
+"""A phase, and why it is that one; "" where the phase says it all."""
 
 
 class RunDecision(Struct, frozen=True, kw_only=True):
@@ -105,8 +103,8 @@ def decide_run(
         )
     running = replace(status, results=results, started_at_s=started_at_s, phase=AnalysisPhase.RUNNING)
     if all(result.phase.over for result in results):
-        verdict = _run_verdict(results, terminate)
-        over = replace(running, phase=verdict.phase, message=verdict.why, completed_at_s=now_s)
+        phase, why = _run_verdict(results, terminate)
+        over = replace(running, phase=phase, message=why, completed_at_s=now_s)
         return RunDecision(due=(), status=over, wake_at_s=None)
     due, wake_at_s = _next(rules, running, asked, ending=ending, now_s=now_s)
     return RunDecision(due=due, status=running, wake_at_s=wake_at_s)
@@ -194,61 +192,61 @@ def _measured(
     return tuple(results)
 
 
-def _judged(result: MetricResult, verdict: Assessment) -> MetricResult:
-    if result.phase is verdict.phase:
+def _judged(result: MetricResult, verdict: _Verdict) -> MetricResult:
+    phase, why = verdict
+    if result.phase is phase:
         return result
-    message = verdict.why
-    if verdict.phase.bad and result.last is not None and result.last.message:
-        message = f"{verdict.why}: {result.last.message}"
-    return replace(result, phase=verdict.phase, message=message)
+    if phase.bad and result.last is not None and result.last.message:
+        why = f"{why}: {result.last.message}"
+    return replace(result, phase=phase, message=why)
 
 
-def _metric_verdict(rules: MetricRules, result: MetricResult) -> Assessment:
+def _metric_verdict(rules: MetricRules, result: MetricResult) -> _Verdict:
     """The phase of a metric after what was measured so far. Of several limits that were passed the order is Argo Rollouts'."""
     if result.phase.over:
-        return Assessment(result.phase, result.message)
+        return result.phase, result.message
     if not result.measurements:
-        return Assessment(AnalysisPhase.PENDING)
+        return AnalysisPhase.PENDING, ""
     if result.in_flight is not None:
-        return Assessment(AnalysisPhase.RUNNING, result.message)
+        return AnalysisPhase.RUNNING, result.message
     errors, error_limit = result.consecutive_error, rules.consecutive_error_limit
     if errors > error_limit:
-        return Assessment(AnalysisPhase.ERROR, f"consecutiveErrors ({errors}) > consecutiveErrorLimit ({error_limit})")
+        return AnalysisPhase.ERROR, f"consecutiveErrors ({errors}) > consecutiveErrorLimit ({error_limit})"
     if result.inconclusive > rules.inconclusive_limit:
         why = f"inconclusive ({result.inconclusive}) > inconclusiveLimit ({rules.inconclusive_limit})"
-        return Assessment(AnalysisPhase.INCONCLUSIVE, why)
+        return AnalysisPhase.INCONCLUSIVE, why
     if 0 <= rules.failure_limit < result.failed:
-        return Assessment(AnalysisPhase.FAILED, f"failed ({result.failed}) > failureLimit ({rules.failure_limit})")
+        return AnalysisPhase.FAILED, f"failed ({result.failed}) > failureLimit ({rules.failure_limit})"
     successes, limit = result.consecutive_success, rules.consecutive_success_limit
     if 0 < limit <= successes:
-        return Assessment(AnalysisPhase.SUCCESSFUL)
+        return AnalysisPhase.SUCCESSFUL, ""
     count = rules.effective_count
     if count is None or result.count < count:
-        return Assessment(AnalysisPhase.RUNNING, result.message)
+        return AnalysisPhase.RUNNING, result.message
     if limit > 0:
         phase = AnalysisPhase.FAILED if rules.failure_limit < 0 else AnalysisPhase.INCONCLUSIVE
-        return Assessment(phase, f"consecutiveSuccess ({successes}) < consecutiveSuccessLimit ({limit})")
+        return phase, f"consecutiveSuccess ({successes}) < consecutiveSuccessLimit ({limit})"
     return _with_evidence(result)
 
 
-def _with_evidence(result: MetricResult) -> Assessment:
+def _with_evidence(result: MetricResult) -> _Verdict:
     """Successful if anything was; else the worst of what was measured, Inconclusive when that is nothing."""
     none = "no successful measurement"
     if result.successful:
-        return Assessment(AnalysisPhase.SUCCESSFUL)
+        return AnalysisPhase.SUCCESSFUL, ""
     if result.failed:
-        return Assessment(AnalysisPhase.FAILED, f"{none}: failed ({result.failed})")
+        return AnalysisPhase.FAILED, f"{none}: failed ({result.failed})"
     if result.error:
-        return Assessment(AnalysisPhase.ERROR, f"{none}: errors ({result.error})")
+        return AnalysisPhase.ERROR, f"{none}: errors ({result.error})"
     if result.inconclusive:
-        return Assessment(AnalysisPhase.INCONCLUSIVE, f"{none}: inconclusive ({result.inconclusive})")
-    return Assessment(AnalysisPhase.INCONCLUSIVE, "no measurement with evidence")
+        return AnalysisPhase.INCONCLUSIVE, f"{none}: inconclusive ({result.inconclusive})"
+    return AnalysisPhase.INCONCLUSIVE, "no measurement with evidence"
 
 
-def _run_verdict(results: tuple[MetricResult, ...], terminate: str) -> Assessment:
+def _run_verdict(results: tuple[MetricResult, ...], terminate: str) -> _Verdict:
     """The worst of the metrics that count, the first of equals; a run of dry-run metrics alone is Successful."""
     if not results:
-        return Assessment(AnalysisPhase.ERROR, "no metrics specified")
+        return AnalysisPhase.ERROR, "no metrics specified"
     worst: MetricResult | None = None
     for result in results:
         if not result.dry_run and (worst is None or result.phase.worse_than(worst.phase)):
@@ -257,7 +255,7 @@ def _run_verdict(results: tuple[MetricResult, ...], terminate: str) -> Assessmen
     said = [terminate] if terminate else []
     if worst is not None and phase.bad:
         said.append(f'Metric "{worst.name}" assessed {phase} due to {worst.message}')
-    return Assessment(phase, "; ".join(said))
+    return phase, "; ".join(said)
 
 
 def _next(

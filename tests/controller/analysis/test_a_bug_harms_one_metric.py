@@ -76,7 +76,7 @@ async def taken(
     with pytest.raises(asyncio.CancelledError):
         await running
     found = measuring.taken("uid").get("m")
-    return None if found is None else found.measurement, woken
+    return None if found is None else found[1], woken
 
 
 async def test_a_crash_in_a_source_tells_no_text_of_it() -> None:

@@ -111,9 +111,7 @@ def draw_run(run: RunLine, *, now_s: float, ascii_only: bool = False) -> Rendera
     marks = marks_for(ascii_only=ascii_only)
     head = Text(plain(run.name), "bold")
     head.append(f"  {plain(run.namespace)}", "not bold dim")
-    facts = Table.grid(padding=(0, 2))
-    facts.add_column(style="bold", no_wrap=True)
-    facts.add_column(overflow="fold")
+    facts = facts_grid()
     facts.add_row("  Run", Parts(run_head(run, now_s=now_s, marks=marks)))
     if run.rollout:
         revision = f", revision {plain(run.revision)}" if run.revision else ""
@@ -122,31 +120,19 @@ def draw_run(run: RunLine, *, now_s: float, ascii_only: bool = False) -> Rendera
         facts.add_row("  Message", Text(plain(run.message), PHASE_STYLE[run.phase]))
     parts: list[RenderableType] = [head, facts]
     if run.metrics:
-        parts.append(Padding(_metrics_table(run.metrics, marks=marks), (0, 0, 0, 2)))
+        table = _table("METRIC", "VERDICT", "VALUE", "CONDITION", "MEASURED", "TREND", "WHY")
+        for metric in run.metrics:
+            value, condition, counts, why = (
+                Text(plain(text) or "-") for text in (metric.value, metric.condition, metric.counts, metric.message)
+            )
+            trend = sparkline(metric.measurements, marks=marks)
+            table.add_row(Text(_name(metric)), _verdict(metric.phase, marks), value, condition, counts, trend, why)
+        parts.append(Padding(table, (0, 0, 0, 2)))
     for metric in run.metrics:
         if metric.measurements:
-            parts.append(Text(f"  {plain(metric.name)}", "bold"))
-            parts.append(Padding(_measurements_table(metric, now_s=now_s, marks=marks), (0, 0, 0, 2)))
+            table = _measurements_table(metric, now_s=now_s, marks=marks)
+            parts += [Text(f"  {plain(metric.name)}", "bold"), Padding(table, (0, 0, 0, 2))]
     return Group(*parts)
-
-
-def _table(*headers: str) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for header in headers:
-        table.add_column(header, overflow="fold")
-    return table
-
-
-def _metrics_table(metrics: tuple[MetricLine, ...], *, marks: TerminalMarks) -> Table:
-    table = _table("METRIC", "VERDICT", "VALUE", "CONDITION", "MEASURED", "TREND", "WHY")
-    for metric in metrics:
-        value, condition, counts, why = (
-            Text(plain(text) or "-") for text in (metric.value, metric.condition, metric.counts, metric.message)
-        )
-        verdict = Text(f"{_mark(metric.phase, marks)} {metric.phase}", PHASE_STYLE[metric.phase])
-        trend = sparkline(metric.measurements, marks=marks)
-        table.add_row(Text(_name(metric)), verdict, value, condition, counts, trend, why)
-    return table
 
 
 def _measurements_table(metric: MetricLine, *, now_s: float, marks: TerminalMarks) -> Table:
@@ -154,12 +140,27 @@ def _measurements_table(metric: MetricLine, *, now_s: float, marks: TerminalMark
     for measurement in reversed(metric.measurements):
         table.add_row(
             short(now_s - measurement.at_s),
-            Text(f"{_mark(measurement.phase, marks)} {measurement.phase}", PHASE_STYLE[measurement.phase]),
+            _verdict(measurement.phase, marks),
             Text(plain(measurement.value) or "-"),
             str(measurement.samples or "-"),
             f"{measurement.took_s:.2f}s" if measurement.took_s is not None else "-",
             Text(plain(measurement.message) or "-"),
         )
+    return table
+
+
+def facts_grid() -> Table:
+    """A table of labels and values without a border."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column(overflow="fold")
+    return grid
+
+
+def _table(*headers: str) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for header in headers:
+        table.add_column(header, overflow="fold")
     return table
 
 
@@ -182,15 +183,14 @@ def _name(metric: MetricLine) -> str:
     return f"{plain(metric.name)} (dry run)" if metric.dry_run else plain(metric.name)
 
 
+def _verdict(phase: AnalysisPhase, marks: TerminalMarks) -> Text:
+    return Text(f"{_mark(phase, marks)} {phase}", PHASE_STYLE[phase])
+
+
 def _mark(phase: AnalysisPhase, marks: TerminalMarks) -> str:
-    match phase:
-        case AnalysisPhase.PENDING:
-            return marks.todo
-        case AnalysisPhase.RUNNING:
-            return marks.now
-        case AnalysisPhase.SUCCESSFUL:
-            return marks.done
-        case AnalysisPhase.INCONCLUSIVE:
-            return marks.unclear
-        case AnalysisPhase.ERROR | AnalysisPhase.FAILED:
-            return marks.bad
+    return {
+        AnalysisPhase.PENDING: marks.todo,
+        AnalysisPhase.RUNNING: marks.now,
+        AnalysisPhase.SUCCESSFUL: marks.done,
+        AnalysisPhase.INCONCLUSIVE: marks.unclear,
+    }.get(phase, marks.bad)

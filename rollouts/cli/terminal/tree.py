@@ -17,7 +17,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from rollouts.cli.terminal.parts import Parts
-from rollouts.cli.terminal.runs import RUNS_SHOWN, add_runs
+from rollouts.cli.terminal.runs import RUNS_SHOWN, add_runs, facts_grid
 from rollouts.cli.terminal.text import ASCII_MARKS, TerminalMarks, marks_for, plain
 from rollouts.cli.view.config import use_text
 from rollouts.cli.view.counts import count_of
@@ -62,9 +62,7 @@ def draw(view: RolloutView, *, now_s: float, ascii_only: bool = False) -> Render
         f"  {view.strategy}  " if view.strategy else "  ",
         (view.phase or "Unknown", PHASE_STYLE.get(view.phase, "bold")),
     )
-    facts = Table.grid(padding=(0, 2))
-    facts.add_column(style="bold", no_wrap=True)
-    facts.add_column(overflow="fold")
+    facts = facts_grid()
     for label, value in _facts(view, now_s=now_s, marks=marks):
         facts.add_row(f"  {label}", value)
     parts: list[RenderableType] = [Parts(head), facts, _revisions(view, now_s=now_s, marks=marks)]
@@ -197,22 +195,13 @@ def weight_bar(
     )
 
 
-def way_lines(ways: Iterable[WayOut], *, marks: TerminalMarks) -> list[Text]:
-    """The commands that end a wait: `→ kubectl rollouts promote cart -n shop`."""
-    return [
-        Text(f"{marks.arrow} kubectl rollouts {plain(way.command)}", "bold")
-        + Text(f"   {plain(way.purpose)}" if way.purpose else "", "not bold dim")
-        for way in ways
-    ]
-
-
 def _facts(view: RolloutView, *, now_s: float, marks: TerminalMarks) -> Iterator[tuple[str, RenderableType]]:
     if view.problems:
         yield "Spec", Text("\n".join(f"{marks.bad} {plain(problem)}" for problem in view.problems), "red")
     elif view.waiting is not None and not view.stale:
         wait = view.waiting
         gist = Text(plain(f"{wait.gist or wait.message} ({wait.reason}){_how_long(wait, now_s=now_s)}"))
-        yield "Waiting", Group(gist, *map(Parts, way_lines(wait.ways, marks=marks)))
+        yield "Waiting", Group(gist, *(Parts(_way(way, marks=marks)) for way in wait.ways))
     elif why := waits_for(view, now_s=now_s):
         yield ("Waiting" if view.stale else "Message"), Text(plain(why))
     if view.weight_percent is not None:
@@ -234,22 +223,25 @@ def _facts(view: RolloutView, *, now_s: float, marks: TerminalMarks) -> Iterator
     yield "Pods", Text(counts)
 
 
+def _way(way: WayOut, *, marks: TerminalMarks) -> Text:
+    text = Text(f"{marks.arrow} kubectl rollouts {plain(way.command)}", "bold")
+    return text + Text(f"   {plain(way.purpose)}" if way.purpose else "", "not bold dim")
+
+
 def _steps(view: RolloutView, *, marks: TerminalMarks) -> Text:
     """The steps with their marks; without ticks where they were not carried out."""
     text = Text()
     if view.at_rest or view.steps_skipped:
         words = Text("  ".join(plain(step) for step in view.steps), "dim")
         return words if view.at_rest else Text("skipped: ", "yellow") + words
-    for index, step in enumerate(view.steps):
-        if index:
-            text.append("  ")
-        word = plain(step)
+    for index, step in enumerate(map(plain, view.steps)):
+        text.append("  " if index else "")
         if index < view.step_index:
-            text.append(f"{marks.done} {word}", "green")
+            text.append(f"{marks.done} {step}", "green")
         elif index == view.step_index:
-            text.append(f"{marks.now} {word}", "bold yellow")
+            text.append(f"{marks.now} {step}", "bold yellow")
         else:
-            text.append(f"{marks.todo} {word}", "dim")
+            text.append(f"{marks.todo} {step}", "dim")
     return text
 
 

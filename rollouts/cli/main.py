@@ -17,8 +17,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from rollouts.cli import completion, updates
-from rollouts.cli.analysis import analyze
+from rollouts.cli import completion
 from rollouts.cli.commands import (
     analysis,
     config,
@@ -32,6 +31,7 @@ from rollouts.cli.commands import (
     rbac,
     set_image,
     status,
+    verbs,
     version,
 )
 from rollouts.cli.exits import EXIT_HELP, Exit
@@ -79,18 +79,18 @@ app.command("status")(status.status)
 app.command("history")(get.history)
 app.command("drain-report")(drain_report.drain_report)
 app.command("lint")(lint_output.lint)
-app.command("promote")(updates.promote)
-app.command("abort")(updates.abort)
-app.command("retry")(updates.retry)
-app.command("pause")(updates.pause)
-app.command("resume")(updates.resume)
-app.command("rollback")(updates.rollback)
-app.command("undo")(updates.undo)
-app.command("restart")(updates.restart)
+app.command("promote")(verbs.promote)
+app.command("abort")(verbs.abort)
+app.command("retry")(verbs.retry)
+app.command("pause")(verbs.pause)
+app.command("resume")(verbs.resume)
+app.command("rollback")(verbs.rollback)
+app.command("undo")(verbs.undo)
+app.command("restart")(verbs.restart)
 app.command("create")(create.create)
 app.command("delete")(delete.delete)
 app.add_typer(set_image.app, name="set")
-app.command("analyze")(analyze)
+app.command("analyze")(analysis.analyze)
 app.add_typer(analysis.app, name="analysis")
 app.add_typer(config.app, name="config")
 app.command("migrate")(migrate.migrate)

@@ -19,7 +19,7 @@ PLACES = {
     r"\bpool_manager\b|ClientSession\(|\b_session\.request\(": {"cluster/connection.py"},
     r"create_client\(|botocore\.session\.get_session\(": {"probes/alb_asker.py"},
     r"\burl_problem\(|\bmay_be_asked\(": {
-        *("metrics/addresses.py", "metrics/declared.py", "probes/exchange.py", "cli/analysis.py"),
+        *("metrics/addresses.py", "metrics/declared.py", "probes/exchange.py", "cli/commands/analysis.py"),
     },
     r"\breplicas\([^)]*rules=": {"probes/exchange.py", "probes/metric_asker.py"},
 }

@@ -1,4 +1,4 @@
-"""The commands by annotation: promote, abort, retry, pause, resume, rollback, restart.
+"""The commands that change Rollouts by annotation: promote, abort, retry, pause, resume, rollback, undo, restart.
 
 `verb_plans.py` says what each of them writes.
 `carry_out` writes it as annotations, guarded by the resourceVersion that was read, and waits until the controller has recorded
@@ -10,21 +10,37 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Callable, Iterable
+from typing import Annotated
 
+import typer
 from rich.console import Console
 
 from rollouts.api import verbs as patches
 from rollouts.cli.commands.get import changes
-from rollouts.cli.commands.verb_plans import CommandWrite, Nothing, PlannedWrite, annotations_of
+from rollouts.cli.commands.verb_plans import (
+    CommandWrite,
+    Nothing,
+    PlannedWrite,
+    annotations_of,
+    plan_abort,
+    plan_pause,
+    plan_promote,
+    plan_restart,
+    plan_resume,
+    plan_retry,
+)
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.listing import print_line
-from rollouts.cli.terminal.options import fail
+from rollouts.cli.terminal.options import CommandRun, NameArgument, fail, on_cluster
+from rollouts.cli.terminal.prompt import YesOption, confirmation
 from rollouts.cli.terminal.text import plain
 from rollouts.cli.view.follow import Collection, following, list_all, named
 from rollouts.cli.view.missing import the_rollout
 from rollouts.cli.view.objects import RolloutObjects, controlled_by, status_of
-from rollouts.cli.view.session import Session
+from rollouts.cli.view.session import Options, Session, open_session
+from rollouts.core.model.analysis import AnalysisKind
 from rollouts.core.model.status import Command
 from rollouts.errors import ApiConflict
 from rollouts.manifests.ownership import NAME, PREFIX, name_label
@@ -35,6 +51,137 @@ RECORDED_WITHIN_S = 10.0  # a running controller records a command within millis
 RECORDED = "recorded"
 ATTEMPTS = 5  # the controller may write status between our look and our write
 FIELD_MANAGER = "kubectl-rollouts"  # who gave a command, in its record and its Event
+
+
+WaitOption = Annotated[
+    bool, typer.Option("--wait/--no-wait", help="Wait up to 10 s until a controller has recorded the command.")
+]
+
+
+@on_cluster
+def promote(
+    options: Options,
+    name: NameArgument,
+    full: Annotated[bool, typer.Option("--full", help="Pass every step and every analysis that is left.")] = False,
+    step: Annotated[
+        int | None,
+        typer.Option(help="Pass this step, counted from 0 as in currentStepIndex; default: the current one."),
+    ] = None,
+    gate: Annotated[
+        AnalysisKind | None,
+        typer.Option(help="Pass the verdict of this analysis, and nothing else; `step` is that of the current step."),
+    ] = None,
+    skip_analysis: Annotated[
+        bool,
+        typer.Option(
+            "--skip-analysis",
+            help="Pass the analysis that measures now, without a verdict. Says what is lost and asks, on a terminal.",
+        ),
+    ] = False,
+    yes: YesOption = False,
+    wait: WaitOption = True,
+) -> CommandRun:
+    """Let the current revision pass the gate where it waits: a verdict that holds it, else the current step.
+
+    A promotion past a verdict names the analysis, so it never passes a pause, nor the verdict of another analysis.
+    """
+    if sum((full, step is not None, gate is not None, skip_analysis)) > 1:
+        raise typer.BadParameter("--full, --step, --gate and --skip-analysis cannot be combined")
+    confirm = confirmation("the promotion without a verdict", yes=yes) if skip_analysis else None
+
+    def plan(seen: RolloutObjects) -> CommandWrite | Nothing:
+        return plan_promote(seen, full=full, step=step, gate=gate, skip_analysis=skip_analysis)
+
+    return _verb(options, name, plan, wait=wait, confirm=confirm)
+
+
+@on_cluster
+def abort(
+    options: Options,
+    name: NameArgument,
+    yes: YesOption = False,
+    wait: WaitOption = True,
+) -> CommandRun:
+    """Abort the current revision: the stable revision gets all traffic. Says what is lost and asks, on a terminal."""
+    confirm = confirmation("the abort", yes=yes)
+    return _verb(options, name, plan_abort, wait=wait, confirm=confirm)
+
+
+@on_cluster
+def retry(options: Options, name: NameArgument, wait: WaitOption = True) -> CommandRun:
+    """Try the aborted revision again from its first step."""
+    return _verb(options, name, plan_retry, wait=wait)
+
+
+@on_cluster
+def pause(options: Options, name: NameArgument, wait: WaitOption = True) -> CommandRun:
+    """Pause the steps; scaling goes on."""
+    return _verb(options, name, plan_pause, wait=wait)
+
+
+@on_cluster
+def resume(options: Options, name: NameArgument, wait: WaitOption = True) -> CommandRun:
+    """End a pause that `pause` began. To pass a step that waits for promotion, use `promote`."""
+    return _verb(options, name, plan_resume, wait=wait)
+
+
+@on_cluster
+def rollback(
+    options: Options,
+    name: NameArgument,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            "--to", metavar="REVISION", help="A revision or its number (see history); default: the previous one."
+        ),
+    ] = None,
+    wait: WaitOption = True,
+) -> CommandRun:
+    """Go back to an earlier revision that is kept, without changing the spec; holds until the template changes."""
+    return _undo(options, name, to=to, full=False, wait=wait)
+
+
+@on_cluster
+def undo(
+    options: Options,
+    name: NameArgument,
+    to_revision: Annotated[
+        str | None,
+        typer.Option(metavar="REVISION", help="A revision or its number (see history); default: the previous one."),
+    ] = None,
+    full: Annotated[bool, typer.Option("--full", help="Pass every step and every analysis on the way back.")] = False,
+    wait: WaitOption = True,
+) -> CommandRun:
+    """Go back to an earlier revision that is kept, and say what that takes: how many steps, how long, where it stops.
+
+    The spec stays as it is; the rollback holds until the template changes. It is the same as `rollback`.
+    """
+    return _undo(options, name, to=to_revision, full=full, wait=wait)
+
+
+@on_cluster
+def restart(options: Options, name: NameArgument, wait: WaitOption = True) -> CommandRun:
+    """Replace the pods that exist now, a few at a time."""
+    now_s = time.time()
+    return _verb(options, name, lambda seen: plan_restart(seen, now_s=now_s), wait=wait)
+
+
+def _undo(options: Options, name: str, *, to: str | None, full: bool, wait: bool) -> CommandRun:
+    from rollouts.cli.plan import undo as undo_command  # noqa: PLC0415 - the controller's policy is for it only
+
+    return undo_command.undo(options, name, to=to, full=full, wait=wait, console=Console())
+
+
+async def _verb(
+    options: Options,
+    name: str,
+    plan: PlannedWrite,
+    *,
+    wait: bool,
+    confirm: Callable[[str], bool] | None = None,
+) -> Exit:
+    async with open_session(options) as session:
+        return await carry_out(session, name, plan, wait=wait, console=Console(), confirm=confirm)
 
 
 async def carry_out(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -60,12 +60,12 @@ async def list_config(
     async with open_session(options) as session:
         (revisions,) = (await _revisions(session, name)).values()
     if as_json:
-        _print_json(console, [revision_as_json(revision) for revision in revisions])
-        return Exit.OK
-    if not any(revision.uses for revision in revisions):
+        document = [revision_as_json(revision) for revision in revisions]
+        console.out(json.dumps(document, indent=2), highlight=False)
+    elif any(revision.uses for revision in revisions):
+        print_drawn(console, config_table(revisions))
+    else:
         print_line(console, f"no revision of {name} has versioned configuration")
-        return Exit.OK
-    print_drawn(console, config_table(revisions))
     return Exit.OK
 
 
@@ -98,7 +98,7 @@ async def diff_config(
         old, new = pair
         changes = [await _change(session, *uses) for uses in changed_sources(old.uses, new.uses)]
     if as_json:
-        _print_json(console, changes_as_json(changes, old, new))
+        console.out(json.dumps(changes_as_json(changes, old, new), indent=2), highlight=False)
         return Exit.BAD if changes else Exit.OK
     marks = marks_for(ascii_only=console.options.ascii_only)
     if not changes:
@@ -204,7 +204,3 @@ async def _content(session: Session, use: ConfigUse) -> ConfigValues | str:
     if use.copy:
         return f"{use.kind} {use.copy} is gone, so the content is not known any more"
     return f"{use.kind} {use.source} has changed since, and the revision has no copy of it"
-
-
-def _print_json(console: Console, value: Any) -> None:
-    console.out(json.dumps(value, indent=2), highlight=False)

@@ -81,13 +81,8 @@ _EVERYWHERE: tuple[tuple[str, str, str], ...] = (
 
 _OF_CONFIGURATION = (("", "configmaps", "get list watch create patch delete"),)
 """What it needs besides, unless it is told `--config-versioning=off`."""
-
-_OF_THE_CLUSTER: tuple[tuple[str, str, str], ...] = (
-    ("rollouts.dev", "clusteranalysistemplates", "get list watch"),
-    ("rollouts.dev", "trafficproviders", "get list watch"),
-    ("rollouts.dev", "metricproviders", "get list watch"),
-)
-"""What a controller of all namespaces needs besides."""
+_OF_THE_CLUSTER = ("clusteranalysistemplates", "trafficproviders", "metricproviders")
+"""What a controller of all namespaces reads besides."""
 
 
 class Installed(Struct, frozen=True):
@@ -133,9 +128,7 @@ class Installed(Struct, frozen=True):
     def flags(self, name: str) -> list[str]:
         """The values of a flag of the controller, `--NAME=VALUE`, in their order."""
         containers = self.deployment["spec"]["template"]["spec"]["containers"]
-        words = [
-            word for container in containers for word in (*container.get("command", ()), *container.get("args", ()))
-        ]
+        words = (word for part in containers for word in (*part.get("command", ()), *part.get("args", ())))
         return [word.partition("=")[2] for word in words if word.startswith(f"--{name}=")]
 
     @property
@@ -266,9 +259,8 @@ def secret_rights(manifests: Sequence[Manifest]) -> list[Right]:
         versioned, named = config_secrets_named(manifests, ()), secrets_named(manifests, ())
     except ValueError:
         return []  # a Secret whose name is none: the object's own status says so
-    reads = {
-        (role.namespace, name) for by_role in (versioned, named) for role, names in by_role.items() for name in names
-    }
+    by_role = (*versioned.items(), *named.items())
+    reads = {(role.namespace, name) for role, names in by_role for name in names}
     return [
         *(Right("", "secrets", "get", namespace, name) for namespace, name in sorted(reads)),
         *(Right("", "secrets", "create", namespace) for namespace in sorted({role.namespace for role in versioned})),
@@ -278,8 +270,9 @@ def secret_rights(manifests: Sequence[Manifest]) -> list[Right]:
 def needed(controller: Installed) -> list[Right]:
     """The rights that a controller cannot do without, with its flags."""
     namespaces = controller.flags("namespace") or [""]
-    copies = () if "off" in controller.flags("config-versioning") else _OF_CONFIGURATION
-    rules = [*_EVERYWHERE, *copies, *(() if namespaces != [""] else _OF_THE_CLUSTER)]
+    rules = [*_EVERYWHERE, *(() if "off" in controller.flags("config-versioning") else _OF_CONFIGURATION)]
+    if namespaces == [""]:
+        rules += [("rollouts.dev", plural, "get list watch") for plural in _OF_THE_CLUSTER]
     for router in controller.flags("router"):
         resources = {(kind.group, kind.plural) for versions in kinds_of(registry().get(router)) for kind in versions}
         rules += [(group, plural, "get list watch patch") for group, plural in sorted(resources)]
@@ -290,7 +283,7 @@ def needed(controller: Installed) -> list[Right]:
         for verb in verbs.split()
     ]
     if controller.elects:
-        rights += [Right("coordination.k8s.io", "leases", "create", controller.namespace)]
+        rights.append(Right("coordination.k8s.io", "leases", "create", controller.namespace))
     return rights
 
 
@@ -333,15 +326,10 @@ async def _controllers(reader: _Reader, namespace: str | None, *, secrets: Seque
         lease_name = next(iter(bare.flags("lease-name")), DEFAULT_LEASE_NAME)
         managed = bare.flags("namespace")
         mine = [right for right in secrets if not managed or right.namespace in managed]
-        found.append(
-            Installed(
-                deployment,
-                pods=await reader.all(POD, metadata["namespace"], labelSelector=selector),
-                lease=await reader.one(LEASE, lease_namespace, lease_name),
-                missing=await _missing(reader.session, bare, needed(bare)),
-                missing_secrets=await _missing(reader.session, bare, mine) or (),
-            )
-        )
+        pods = await reader.all(POD, metadata["namespace"], labelSelector=selector)
+        lease = await reader.one(LEASE, lease_namespace, lease_name)
+        missing = await _missing(reader.session, bare, needed(bare))
+        found.append(Installed(deployment, pods, lease, missing, await _missing(reader.session, bare, mine) or ()))
     return found
 
 

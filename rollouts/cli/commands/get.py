@@ -202,8 +202,7 @@ async def _watch_one(session: Session, key: Key, *, console: Console) -> None:
             return view_of(objects) if objects is not None else None
 
         def picture(view: RolloutView, now_s: float) -> RenderableType:
-            ascii_only = console.options.ascii_only
-            return fitting(view, console, lines=console.height - 1, now_s=now_s, ascii_only=ascii_only)
+            return fitting(view, console, lines=console.height - 1, now_s=now_s, ascii_only=console.options.ascii_only)
 
         await show(session, followed, console=console, seen=seen, picture=picture, text=lines_of)
         console.print(f"{key.namespace}/{key.name} was deleted", highlight=False, markup=False)
@@ -303,10 +302,8 @@ def print_manifests(found: Manifest | Sequence[Manifest], output: Output, consol
     """Prints one object, or several as one List, as kubectl does: without managedFields, which few people want to see."""
 
     def shown(thing: Manifest) -> Manifest:
-        return {
-            **thing,
-            "metadata": {name: part for name, part in thing["metadata"].items() if name != "managedFields"},
-        }
+        metadata = {name: part for name, part in thing["metadata"].items() if name != "managedFields"}
+        return {**thing, "metadata": metadata}
 
     if isinstance(found, dict):
         document = shown(found)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from msgspec import Struct
@@ -129,13 +129,13 @@ def lint(
 def summary(reports: Iterable[LintReport]) -> str:
     """One line about all files."""
     reports = tuple(reports)
-    what = [count_of(sum(report.checked for report in reports), "Rollout")]
-    if providers_checked := sum(report.providers for report in reports):
-        what.append(count_of(providers_checked, "TrafficProvider"))
-    if servers := sum(report.servers for report in reports):
-        what.append(count_of(servers, "MetricProvider"))
-    if templates := sum(report.templates for report in reports):
-        what.append(count_of(templates, "analysis template"))
+    counts = {
+        "Rollout": sum(report.checked for report in reports),
+        "TrafficProvider": sum(report.providers for report in reports),
+        "MetricProvider": sum(report.servers for report in reports),
+        "analysis template": sum(report.templates for report in reports),
+    }
+    what = [count_of(count, noun) for noun, count in counts.items() if count or noun == "Rollout"]
     problems, advice = sum(len(report.problems) for report in reports), sum(len(report.advice) for report in reports)
     advised = f", {advice} piece{'' if advice == 1 else 's'} of advice" if advice else ""
     return f"{' and '.join(what)} checked, {problems or 'no'} problem{'' if problems == 1 else 's'}{advised}"
@@ -208,49 +208,46 @@ def as_text(output: LintOutput, reports: Iterable[LintReport], *, version: str) 
             ]
             return json.dumps(findings, indent=2)
         case LintOutput.GITHUB:
-            # Source: https://docs.github.com/actions/reference/workflow-commands-for-github-actions, "Setting an error message".
-            lines = []
-            for source, remark in found:
-                command = {ERROR: "error", Severity.NOTE: "notice"}.get(remark.severity, "warning")
-                title = f"{remark.subject}: {remark.rule}" if remark.rule else remark.subject
-                properties = f"file={_escaped(source)},line={remark.line},title={_escaped(title)}"
-                message = remark.message.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-                lines.append(f"::{command} {properties}::{message}")
-            return "\n".join(lines)
+            return "\n".join(_github_command(source, remark) for source, remark in found)
         case LintOutput.SARIF:
-            return json.dumps(_as_sarif(found, version), indent=2)
+            # Source: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html.
+            levels = {ERROR: "error", Severity.UNSAFE: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
+            results = [
+                {
+                    "ruleId": remark.rule or ERROR,
+                    "level": levels.get(remark.severity, "warning"),
+                    "message": {"text": f"{remark.subject}: {remark.message}"},
+                    "locations": [
+                        {
+                            "physicalLocation": {
+                                "artifactLocation": {"uri": source},
+                                "region": {"startLine": remark.line},
+                            }
+                        }
+                    ],
+                }
+                for source, remark in found
+            ]
+            rules = [{"id": rule} for rule in sorted({remark.rule or ERROR for _, remark in found})]
+            driver = {"name": "rollouts lint", "version": version, "rules": rules}
+            document = {
+                "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+                "version": "2.1.0",
+                "runs": [{"tool": {"driver": driver}, "results": results}],
+            }
+            return json.dumps(document, indent=2)
+
+
+def _github_command(source: str, remark: Remark) -> str:
+    """Source: https://docs.github.com/actions/reference/workflow-commands-for-github-actions, "Setting an error message"."""
+    command = {ERROR: "error", Severity.NOTE: "notice"}.get(remark.severity, "warning")
+    title = f"{remark.subject}: {remark.rule}" if remark.rule else remark.subject
+    properties = f"file={_escaped(source)},line={remark.line},title={_escaped(title)}"
+    message = remark.message.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return f"::{command} {properties}::{message}"
 
 
 def _escaped(value: str) -> str:
     for character, code in (("%", "%25"), ("\r", "%0D"), ("\n", "%0A"), (":", "%3A"), (",", "%2C")):
         value = value.replace(character, code)
     return value
-
-
-def _as_sarif(found: list[tuple[str, Remark]], version: str) -> dict[str, Any]:
-    """Source: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html."""
-    rules = sorted({remark.rule or ERROR for _, remark in found})
-    levels = {ERROR: "error", Severity.UNSAFE: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
-    results = []
-    for source, remark in found:
-        place = {"artifactLocation": {"uri": source}, "region": {"startLine": remark.line}}
-        results.append(
-            {
-                "ruleId": remark.rule or ERROR,
-                "level": levels.get(remark.severity, "warning"),
-                "message": {"text": f"{remark.subject}: {remark.message}"},
-                "locations": [{"physicalLocation": place}],
-            }
-        )
-    return {
-        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
-        "version": "2.1.0",
-        "runs": [
-            {
-                "tool": {
-                    "driver": {"name": "rollouts lint", "version": version, "rules": [{"id": rule} for rule in rules]}
-                },
-                "results": results,
-            }
-        ],
-    }

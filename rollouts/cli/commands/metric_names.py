@@ -11,7 +11,8 @@ import contextlib
 import difflib
 import math
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,22 +34,17 @@ async def metric_names(url: str, *, deadline_s: float, ca_file: Path | None = No
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[frozenset[str]] = loop.create_future()
 
-    def settle(names: frozenset[str] | None, error: RolloutsError | None) -> None:
-        if answer.done():
-            return
-        if names is not None:
-            answer.set_result(names)
-        elif error is not None:
-            answer.set_exception(error)
+    def settle(set_answer: Callable[[], None]) -> None:
+        if not answer.done():
+            set_answer()
 
     def ask() -> None:
-        names, error = None, None
         try:
-            names = _read_names(url, deadline_s, ca_file)
-        except RolloutsError as why:
-            error = why
+            set_answer = partial(answer.set_result, _read_names(url, deadline_s, ca_file))
+        except RolloutsError as error:
+            set_answer = partial(answer.set_exception, error)
         with contextlib.suppress(RuntimeError):  # nobody waits any more, and the loop is closed
-            loop.call_soon_threadsafe(settle, names, error)
+            loop.call_soon_threadsafe(settle, set_answer)
 
     threading.Thread(target=ask, name="metric-names", daemon=True).start()
     try:

@@ -11,6 +11,7 @@ action for it: the app gets no signal until the grace period is over and it is k
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 import shlex
@@ -277,39 +278,33 @@ def _signals(container: _Container) -> Iterator[Finding]:
 
 
 def _probes_elsewhere(serving: tuple[_Container, ...]) -> Iterator[Finding]:
-    for container in serving:
-        for probe in _PROBES:
-            for kind in ("httpGet", "tcpSocket", "grpc"):
-                asked = mapping(container.part(probe).get(kind))
-                yield from _probe_elsewhere(container, f"{probe}.{kind}", asked, serving)
-
-
-def _probe_elsewhere(
-    container: _Container, path: str, asked: Mapping[str, Any], serving: tuple[_Container, ...]
-) -> Iterator[Finding]:
-    port, field = asked.get("port"), "name" if isinstance(asked.get("port"), str) else "containerPort"
-    if port is None or asked.get("host") or any(own.get(field) == port for own in container.ports):
-        return
-    owners = (other for other in serving if any(theirs.get(field) == port for theirs in other.ports))
-    other = next(owners, None)
-    if other is None:
-        return
-    by_name = field == "name"
-    what = (
-        f"the port {port!r} belongs to container {other.name}, and a name is looked up in the probe's own container only, so the "
-        "probe never succeeds"
-        if by_name
-        else f"port {port} belongs to container {other.name}, so the probe checks {other.name} and not {container.name}; when "
-        f"{other.name} ends first, the pod gets no more requests although {container.name} still works"
-    )
-    yield Finding(
-        Rule.PROBE_THROUGH_SIDECAR,
-        Severity.UNSAFE if by_name else Severity.WARNING,
-        f"{container.path}.{path}.port",
-        what,
-        f"probe {container.name} on a port of its own, and make {other.name} a native sidecar (an init container with "
-        "restartPolicy: Always), which ends last",
-    )
+    for container, probe, kind in itertools.product(serving, _PROBES, ("httpGet", "tcpSocket", "grpc")):
+        asked = mapping(container.part(probe).get(kind))
+        port = asked.get("port")
+        field = "name" if isinstance(port, str) else "containerPort"
+        owners = [owner for owner in serving for listed in owner.ports if listed.get(field) == port]
+        if port is None or asked.get("host") or not owners or container in owners:
+            continue
+        other = owners[0]
+        severity = Severity.WARNING
+        what = (
+            f"port {port} belongs to container {other.name}, so the probe checks {other.name} and not {container.name}; when "
+            f"{other.name} ends first, the pod gets no more requests although {container.name} still works"
+        )
+        if field == "name":
+            severity = Severity.UNSAFE
+            what = (
+                f"the port {port!r} belongs to container {other.name}, and a name is looked up in the probe's own container "
+                "only, so the probe never succeeds"
+            )
+        yield Finding(
+            Rule.PROBE_THROUGH_SIDECAR,
+            severity,
+            f"{container.path}.{probe}.{kind}.port",
+            what,
+            f"probe {container.name} on a port of its own, and make {other.name} a native sidecar (an init container with "
+            "restartPolicy: Always), which ends last",
+        )
 
 
 def _host_ports(pod: Mapping[str, Any], serving: tuple[_Container, ...], *, surges: bool) -> Iterator[Finding]:

@@ -60,21 +60,20 @@ class Departure(Struct, frozen=True):
 
 def begin_cutovers(ctx: PassContext, departures: Iterable[Departure]) -> tuple[StatusChange, ...]:
     """Records each Service that leaves a revision, unless this update has recorded it already."""
-    before = after = ctx.status.cutovers
-    for departure in departures if ctx.spec.drain.mode is not DrainMode.OFF else ():
-        after = _with_departure(ctx, after, departure)
-    return () if after == before else (record_cutovers(after),)
-
-
-def _with_departure(ctx: PassContext, before: tuple[Cutover, ...], departure: Departure) -> tuple[Cutover, ...]:
-    service, leaving, to = departure.service, departure.leaving, departure.to
+    after = ctx.status.cutovers
     began_s = ctx.status.started_at_s or 0.0
-    now = [old for old in before if old.confirmed_at_s is None or old.confirmed_at_s >= began_s]
-    recorded = [(old.service, old.from_revision, old.to_revision) for old in now]
-    if leaving in ("", to) or not to or (service, leaving, to) in recorded:
-        return before
-    others = [old for old in before if (old.service, old.from_revision) != (service, leaving) and _is_open(ctx, old)]
-    return (*others, _as_of_now(ctx, Cutover(service=service, from_revision=leaving, to_revision=to)))
+    for departure in departures if ctx.spec.drain.mode is not DrainMode.OFF else ():
+        service, leaving, to = departure.service, departure.leaving, departure.to
+        recorded = [
+            (old.service, old.from_revision, old.to_revision)
+            for old in after
+            if old.confirmed_at_s is None or old.confirmed_at_s >= began_s
+        ]
+        if leaving in ("", to) or not to or (service, leaving, to) in recorded:
+            continue
+        others = [old for old in after if (old.service, old.from_revision) != (service, leaving) and _is_open(ctx, old)]
+        after = (*others, _as_of_now(ctx, Cutover(service=service, from_revision=leaving, to_revision=to)))
+    return () if after == ctx.status.cutovers else (record_cutovers(after),)
 
 
 def settle_cutovers(ctx: PassContext) -> tuple[StatusChange, ...]:

@@ -75,17 +75,34 @@ class Routing(Contribution, frozen=True, kw_only=True):
 def route_traffic(
     ctx: PassContext, strategy: Canary, *, asked: Split, stable: ServiceSwitch, canary: ServiceSwitch
 ) -> Routing:
-    """Decides on all routes for this pass."""
+    """Brings every route to the split that is safe now, and finds out whether the data plane follows."""
     if not ctx.routed:
         return Routing(changes=() if ctx.status.traffic is None else (record_traffic(None),), arrived=True)
     want = _wanted(ctx, strategy, asked, stable=stable)
     ready = _once_ready(ctx, want, canary=canary)
     split = _within_capacity(ctx, strategy, ready)
-    outcome = _reconcile(ctx, split)
     at_end = ctx.status.step_index >= len(strategy.steps)
     complete = split == want == ready and (not at_end or exchanges_roles(ctx, strategy) or want == ALL_TO_STABLE)
-    changes = (*outcome.changes, *record_elsewhere(ctx))
-    return replace(outcome, changes=changes, arrived=outcome.arrived and complete)
+    outcomes = [_reconcile_route(ctx, route, split) for route in ctx.seen.routes.values() if route.named]
+    whole, said, recorded = joined(outcomes), bool(outcomes), True
+    for outcome in outcomes:
+        said = said and outcome.said
+        recorded = recorded and outcome.recorded
+    live = said and whole.wait is None
+    changes = record_elsewhere(ctx)
+    if not (said and recorded):
+        traffic = _recorded(ctx, split, outcomes, said=said, live=live)
+        if traffic != ctx.status.traffic:
+            changes = (record_traffic(traffic), *changes)
+    return Routing(
+        changes=changes,
+        split=split,
+        intents=whole.intents,
+        notices=whole.notices,
+        wait=whole.wait,
+        arrived=live and complete,
+        wake_at_s=whole.wake_at_s,
+    )
 
 
 def exchanges_roles(ctx: PassContext, strategy: Canary) -> bool:
@@ -204,28 +221,6 @@ def _within_capacity(ctx: PassContext, strategy: Canary, split: Split) -> Split:
         if split.share < share < told_share and told_share - share < small:
             share = told_share
     return sticking(replace(split, share=share), split.sticky)
-
-
-def _reconcile(ctx: PassContext, split: Split) -> Routing:
-    """Brings every route to `split` and finds out whether the data plane follows; `arrived` when all routes are live."""
-    outcomes = [_reconcile_route(ctx, route, split) for route in ctx.seen.routes.values() if route.named]
-    whole, said, recorded = joined(outcomes), bool(outcomes), True
-    for outcome in outcomes:
-        said = said and outcome.said
-        recorded = recorded and outcome.recorded
-    live = said and whole.wait is None
-    traffic = ctx.status.traffic
-    if not (said and recorded):
-        traffic = _recorded(ctx, split, outcomes, said=said, live=live)
-    return Routing(
-        changes=() if traffic == ctx.status.traffic else (record_traffic(traffic),),
-        split=split,
-        intents=whole.intents,
-        notices=whole.notices,
-        wait=whole.wait,
-        arrived=live,
-        wake_at_s=whole.wake_at_s,
-    )
 
 
 def _recorded(ctx: PassContext, split: Split, outcomes: list[RouteVerification], *, said: bool, live: bool) -> Traffic:

@@ -21,7 +21,7 @@ from rollouts.core.model.traffic import Split
 from rollouts.core.routing.routes import exchanges_roles
 from rollouts.core.routing.services import selected_revision
 from rollouts.core.scale.replicas import Size, canary_pass, routed_canary_replicas, routed_stable_replicas, target_pair
-from rollouts.core.scale.sizing import kept_size
+from rollouts.core.scale.sizing import aborted_size, kept_size
 
 
 class Sizes(Struct, frozen=True, kw_only=True):
@@ -118,7 +118,9 @@ def _routed_sizes(ctx: PassContext, strategy: Canary, demand: Demand) -> Sizes:
     older = tuple([kept_size(ctx, replica_set, limit=limit) for replica_set in ctx.older])
     if ctx.stable is None:
         return Sizes(new=replicas, stable=0, older=older, wanted_new=replicas, wanted_stable=0)
-    wanted_new = _aborted_canary(ctx, strategy) if ctx.aborted else demand.canary_replicas
+    wanted_new = demand.canary_replicas
+    if ctx.aborted:
+        wanted_new = 0 if ctx.new is None else aborted_size(ctx, ctx.new, delay_s=strategy.abort_scale_down_delay_s)
     stable = wanted_stable = _wanted_stable(ctx, strategy, ctx.stable, demand)
     new_is_there = ctx.new is not None and ctx.new_available >= wanted_new
     blocked = ctx.paused or demand.lacking or not (ctx.aborted or new_is_there)
@@ -156,15 +158,6 @@ def _wanted_stable(ctx: PassContext, strategy: Canary, stable: ReplicaSet, deman
         recorded_weight_percent=left_percent,
         dynamic=routing.dynamic_stable_scale,
     )
-
-
-def _aborted_canary(ctx: PassContext, strategy: Canary) -> int:
-    """Pods that an aborted revision keeps: all until stable is complete, then all for its delay; a delay of 0 never ends."""
-    if ctx.new is None:
-        return 0
-    if ctx.stable_available < ctx.spec.replicas or strategy.abort_scale_down_delay_s == 0:
-        return ctx.new.spec_replicas
-    return kept_size(ctx, ctx.new, limit=None)
 
 
 def _for_traffic(ctx: PassContext, strategy: Canary, canary_traffic: EffectiveWeight) -> int:

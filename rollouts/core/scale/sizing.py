@@ -132,6 +132,12 @@ def kept_size(ctx: PassContext, replica_set: ReplicaSet, *, limit: int | None) -
     return 0
 
 
+def aborted_size(ctx: PassContext, new: ReplicaSet, *, delay_s: float) -> int:
+    """Pods that an aborted revision keeps: all until stable is complete, then all for its delay; a delay of 0 never ends."""
+    stays = delay_s == 0 or ctx.stable_available < ctx.spec.replicas
+    return new.spec_replicas if stays else kept_size(ctx, new, limit=None)
+
+
 def fallbacks(ctx: PassContext) -> tuple[ReplicaSet, ...]:
     """Old revisions with available pods that wait for their scale-down, while the serving revision has too few available pods.
 

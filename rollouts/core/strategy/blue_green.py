@@ -22,7 +22,7 @@ from rollouts.core.model.status import RolloutStatus
 from rollouts.core.routing.routes import Routing
 from rollouts.core.routing.services import NEEDS_A_PERSON, ServiceSwitch, no_worse, selected_revision, switch_to
 from rollouts.core.scale.canary_sizes import Sizes, no_pods
-from rollouts.core.scale.sizing import drained_s, keep_pods_until, kept_size
+from rollouts.core.scale.sizing import aborted_size, drained_s, keep_pods_until, kept_size
 from rollouts.core.strategy.autoscaling import gate_wait
 from rollouts.core.strategy.guards import POST_PROMOTION, PRE_PROMOTION, guarding, is_judged
 from rollouts.core.strategy.skeleton import Moves, promoted
@@ -205,9 +205,7 @@ def _wanted_new(ctx: PassContext, strategy: BlueGreen) -> int:
     if ctx.aborted:
         if new is None or ctx.stable is None:
             return replicas
-        if strategy.abort_scale_down_delay_s == 0 or ctx.stable_available < replicas:
-            return new.spec_replicas
-        return kept_size(ctx, new, limit=None)
+        return aborted_size(ctx, new, delay_s=strategy.abort_scale_down_delay_s)
     if _fast(ctx) or strategy.preview_replica_count is None:
         return replicas
     active = ctx.services_seen.get(strategy.active_service)

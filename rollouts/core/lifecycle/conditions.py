@@ -155,7 +155,11 @@ def _conditions(
     ctx: PassContext, status: RolloutStatus, phase: Phase, wait: Wait | None, *, generation: int
 ) -> tuple[Condition, ...]:
     facts = _phase_facts(ctx, status, phase, wait)
-    facts += [_available(ctx, status), *_drain_facts(ctx, status), *_traffic_facts(ctx)]
+    needed = pods_text(ctx.promised)
+    available = ("Available", True, Reason.AVAILABLE, f"at least {needed} available")
+    if status.available_replicas < ctx.promised:
+        available = ("Available", False, Reason.UNAVAILABLE, f"fewer than {needed} available")
+    facts += [available, *_drain_facts(ctx, status), *_traffic_facts(ctx)]
     if isinstance(ctx.spec.strategy, BlueGreen) and (preview := preview_fact(ctx, status)) is not None:
         facts.append(preview)
     if strangers := not_adopted(ctx.seen):
@@ -220,13 +224,6 @@ def _rolled_back(ctx: PassContext) -> str:
     forward = f"to go forward again, change the template or run: {ctx.command('rollback')} --to {revision}"
     verb = "rolled back" if _finished(ctx.status) else "rolling back"
     return f"{verb} from revision {revision} to {ctx.status.current_revision}; {forward}"
-
-
-def _available(ctx: PassContext, status: RolloutStatus) -> Fact:
-    needed = pods_text(ctx.promised)
-    if status.available_replicas >= ctx.promised:
-        return "Available", True, Reason.AVAILABLE, f"at least {needed} available"
-    return "Available", False, Reason.UNAVAILABLE, f"fewer than {needed} available"
 
 
 def _drain_facts(ctx: PassContext, status: RolloutStatus) -> list[Fact]:

@@ -7,6 +7,7 @@ Source: https://prometheus.io/docs/prometheus/latest/querying/basics/
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from rollouts.core.placeholders import PLACE, STRING, UNCLOSED_STRING, Refuse, ValueOf, checked, filled_parts
 
@@ -75,13 +76,13 @@ def metrics_named_in(query: str) -> tuple[str, ...]:
         kind, text = tokens[at]
         after = tokens[at + 1][1].lower() if at + 1 < len(tokens) else ""
         if text == "{":
-            end = _end(tokens, at, "}")
+            end = index_of(tokens, at, "}")
             found += _matched_names(tokens[at + 1 : end])
             at = end
         elif text == "[":
-            at = _end(tokens, at, "]")
+            at = index_of(tokens, at, "]")
         elif text.lower() in LABEL_LISTS and kind == "word":
-            at = _end(tokens, at, ")") if after == "(" else at
+            at = index_of(tokens, at, ")") if after == "(" else at
         elif kind == "word" and text.lower() not in OPERATORS and after not in ("(", "by", "without"):
             found.append(text)
         at += 1
@@ -90,22 +91,27 @@ def metrics_named_in(query: str) -> tuple[str, ...]:
 
 def _matched_names(matchers: list[Token]) -> list[str]:
     """The metric's name among the matchers of a selector: `__name__="up"`, or `"up"` alone, as Prometheus 3 allows it."""
-    parts: list[list[Token]] = [[]]
-    for token in matchers:
-        if token == ("sign", ","):
-            parts.append([])
-        else:
-            parts[-1].append(token)
     names = []
-    for part in parts:
+    for part in split_at_commas(matchers):
         match part:
             case [("text", name)] | [("word" | "text", "__name__" | '"__name__"'), ("sign", "="), ("text", name)]:
                 names.append(name[1:-1])
     return names
 
 
-def _end(tokens: list[Token], start: int, closing: str) -> int:
-    """Index of the next `closing`, or of the end."""
+def split_at_commas(matchers: Iterable[Token]) -> list[list[Token]]:
+    """The matchers of a selector, each as its tokens; [] for one that is left out."""
+    parts: list[list[Token]] = [[]]
+    for token in matchers:
+        if token == ("sign", ","):
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return parts
+
+
+def index_of(tokens: list[Token], start: int, closing: str) -> int:
+    """Index of the next `closing`, or of the end. A bracket in a string is no token of its own, so it is not found."""
     return next((at for at in range(start, len(tokens)) if tokens[at] == ("sign", closing)), len(tokens))
 
 

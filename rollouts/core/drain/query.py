@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from rollouts.core.placeholders import UNCLOSED, filled, is_unclosed, named_in
-from rollouts.core.promql import LABEL_LISTS, OPERATORS, Token, tokens_of
+from rollouts.core.promql import LABEL_LISTS, OPERATORS, Token, index_of, split_at_commas, tokens_of
 
 PLACES = ("namespace", "rollout", "revision", "service")
 
@@ -65,12 +65,12 @@ def beyond_namespace(query: str, namespace: str) -> str:
         kind, text = tokens[at]
         after = tokens[at + 1][1] if at + 1 < len(tokens) else ""
         if text in _CLOSES:
-            end = _end(tokens, at, _CLOSES[text])
+            end = index_of(tokens, at, _CLOSES[text])
             if problem := _beyond_inside(text, tokens[at + 1 : end], namespace, closed=end < len(tokens)):
                 return problem
             at = end
         elif kind == "word" and text.lower() in LABEL_LISTS:
-            at = _end(tokens, at + 1, ")") if after == "(" else at
+            at = index_of(tokens, at + 1, ")") if after == "(" else at
         elif kind == "word" and text.lower() not in OPERATORS and after.lower() not in _AFTER_NAMES:
             return f"{text} without a selector"
         at += 1
@@ -88,31 +88,19 @@ def _beyond_inside(bracket: str, inside: list[Token], namespace: str, *, closed:
     return "" if all(_DURATION.fullmatch(each) for _, each in inside) else f"the range [{text}]"
 
 
-def _end(tokens: Sequence[Token], start: int, closing: str) -> int:
-    """Index of the next `closing`, or of the end. A bracket in a string is no token of its own, so it is not found."""
-    return next((at for at in range(start, len(tokens)) if tokens[at][1] == closing), len(tokens))
-
-
 def _is_of(matchers: Sequence[Token], namespace: str) -> bool:
     """Whether one of the matchers limits the selector to this namespace, and only commas stand between the matchers.
 
     Some dialects of PromQL have `or` between matchers, and then a single matcher limits nothing.
     """
     found = False
-    part: list[Token] = []
-    for token in (*matchers, ("sign", ",")):
-        if token != ("sign", ","):
-            part.append(token)
-            continue
-        match [*part]:
-            case []:
-                pass
-            case [("text", _)]:  # the name of the metric, as Prometheus 3 allows it
+    for part in split_at_commas(matchers):
+        match part:
+            case [] | [("text", _)]:  # the name of the metric, as Prometheus 3 allows it
                 pass
             case [("word" | "text", label), ("sign", match), ("text", value)] if match in _MATCHES:
                 is_namespace = _NAMESPACE.fullmatch(label.strip("\"'`")) is not None
                 found = found or (is_namespace and match == "=" and value[1:-1] == namespace)
             case _:
                 return False
-        part = []
     return found

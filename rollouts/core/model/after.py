@@ -16,7 +16,6 @@ from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
     AdoptConfigCopy,
     AdoptReplicaSet,
-    AnalysisRunIntent,
     Ask,
     ConfigCopyIntent,
     CopyOwner,
@@ -42,6 +41,7 @@ from rollouts.core.model.intents import (
 )
 from rollouts.core.model.revision import replica_set_name
 from rollouts.core.model.rollout import Rollout
+from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.snapshot import Pod, ReplicaSet, ServiceSeen, Snapshot
 from rollouts.core.model.status import Verb
 from rollouts.core.model.traffic import Route, RouteName, RouteSeen
@@ -61,19 +61,23 @@ def after(seen: Snapshot, intent: Intent) -> Snapshot:
             return replace(seen, replica_sets=tuple(sets))
         case DeleteReplicaSet(uid=uid):
             return replace(seen, replica_sets=tuple([each for each in seen.replica_sets if each.uid != uid]))
-        case SwitchService() | ReleaseService():
-            return _with_service(seen, intent)
+        case SwitchService(name=name, revision=revision):
+            return _with_service(seen, name, revision=revision, managed_by=seen.rollout.name)
+        case ReleaseService(name=name):
+            return _with_service(seen, name, revision="", managed_by="")
         case SetTraffic() | MakeRoute() | ReleaseRoute():
             return replace(seen, routes=_routes_after(seen, intent))
         case PatchPod() | EvictPod():
-            if seen.pods is None:
-                return seen
-            pods = [_pod_after(pod, intent) if pod.uid == intent.uid else pod for pod in seen.pods.pods]
-            return replace(seen, pods=replace(seen.pods, pods=tuple(pods)))
+            return _with_pod(seen, intent)
         case RemoveAnnotation():
             return replace(seen, rollout=_rollout_after(seen.rollout, intent))
-        case CreateAnalysisRun() | TerminateAnalysisRun() | DeleteAnalysisRun():
-            return replace(seen, runs=_runs_after(seen, intent))
+        case CreateAnalysisRun():
+            return _with_run(seen, intent)
+        case TerminateAnalysisRun(uid=uid):
+            runs = [replace(run, terminate=True) if run.uid == uid else run for run in seen.runs]
+            return replace(seen, runs=tuple(runs))
+        case DeleteAnalysisRun(uid=uid):
+            return replace(seen, runs=tuple([run for run in seen.runs if run.uid != uid]))
         case CreateConfigCopy() | DeleteConfigCopy() | AdoptConfigCopy() | ReleaseConfigCopy():
             return replace(seen, copies=_copies_after(seen, intent))
         case Ask():
@@ -114,19 +118,13 @@ def _patched(found: ReplicaSet, intent: PatchReplicaSet) -> ReplicaSet:
     return _written(found, replace(patched, observed=found.observed and same_spec))
 
 
-def _with_service(seen: Snapshot, intent: SwitchService | ReleaseService) -> Snapshot:
+def _with_service(seen: Snapshot, name: ServiceRef, *, revision: str, managed_by: str) -> Snapshot:
     """With a new selector and our marks, or without both; the EndpointSlices are the old ones."""
-    service = seen.services.get(intent.name)
+    service = seen.services.get(name)
     if not isinstance(service, ServiceSeen):
         return seen
-    match intent:
-        case SwitchService(revision=revision):
-            now = replace(service, revision=revision, managed_by=seen.rollout.name, watched=True)
-        case ReleaseService():
-            now = replace(service, revision="", managed_by="", watched=False)
-        case never:
-            assert_never(never)
-    return replace(seen, services={**seen.services, intent.name: _written(service, now)})
+    now = replace(service, revision=revision, managed_by=managed_by, watched=bool(managed_by))
+    return replace(seen, services={**seen.services, name: _written(service, now)})
 
 
 def _routes_after(seen: Snapshot, intent: RouteIntent) -> Mapping[RouteName, Route]:
@@ -140,14 +138,19 @@ def _routes_after(seen: Snapshot, intent: RouteIntent) -> Mapping[RouteName, Rou
         case SetTraffic(split=split):
             if not isinstance(found, RouteSeen):
                 return seen.routes
-            return {
-                **seen.routes,
-                name: _written(found, replace(found, split=split, managed_by=manager, rewrite_because="")),
-            }
+            now = replace(found, split=split, managed_by=manager, rewrite_because="")
+            return {**seen.routes, name: _written(found, now)}
         case ReleaseRoute():  # neither named by the spec nor managed any longer: a Snapshot does not show it
             return {other: route for other, route in seen.routes.items() if other != name}
         case never:
             assert_never(never)
+
+
+def _with_pod(seen: Snapshot, intent: PatchPod | EvictPod) -> Snapshot:
+    if seen.pods is None:
+        return seen
+    pods = [_pod_after(pod, intent) if pod.uid == intent.uid else pod for pod in seen.pods.pods]
+    return replace(seen, pods=replace(seen.pods, pods=tuple(pods)))
 
 
 def _pod_after(pod: Pod, intent: PatchPod | EvictPod) -> Pod:
@@ -170,27 +173,20 @@ def _rollout_after(rollout: Rollout, intent: RemoveAnnotation) -> Rollout:
     return _written(rollout, replace(rollout, annotations=left, restart_asked_at_s=asked_at_s))
 
 
-def _runs_after(seen: Snapshot, intent: AnalysisRunIntent) -> tuple[RunSeen, ...]:
-    """A run that exists already stays as it is."""
-    runs = seen.runs
-    match intent:
-        case CreateAnalysisRun(name=name):
-            if any(run.name == name for run in runs):
-                return runs
-            made = RunSeen(
-                name=name,
-                uid=f"uid-of-{name}",
-                resource_version="1",
-                gate=intent.gate,
-                revision=intent.revision,
-                created_at_s=seen.now_s,
-                spec_hash=intent.draft.spec_hash,
-            )
-            return (*runs, made)
-        case TerminateAnalysisRun(uid=uid):
-            return tuple([replace(run, terminate=True) if run.uid == uid else run for run in runs])
-        case DeleteAnalysisRun(uid=uid):
-            return tuple([run for run in runs if run.uid != uid])
+def _with_run(seen: Snapshot, intent: CreateAnalysisRun) -> Snapshot:
+    """With the new run; one that exists already stays as it is."""
+    if any(run.name == intent.name for run in seen.runs):
+        return seen
+    made = RunSeen(
+        name=intent.name,
+        uid=f"uid-of-{intent.name}",
+        resource_version="1",
+        gate=intent.gate,
+        revision=intent.revision,
+        created_at_s=seen.now_s,
+        spec_hash=intent.draft.spec_hash,
+    )
+    return replace(seen, runs=(*seen.runs, made))
 
 
 def _copies_after(seen: Snapshot, intent: ConfigCopyIntent) -> tuple[CopySeen, ...]:

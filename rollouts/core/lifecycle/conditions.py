@@ -21,7 +21,7 @@ from rollouts.core.lifecycle.config_copies import AT_REST, with_hold
 from rollouts.core.lifecycle.housekeeping import not_adopted
 from rollouts.core.lifecycle.lost_copies import forged_copies, gone_copies
 from rollouts.core.lifecycle.preview import preview_fact
-from rollouts.core.lifecycle.progress import counted, needs_a_person, overdue, progressed_at_s, stalled, waiting_for
+from rollouts.core.lifecycle.progress import counted, needs_a_person, overdue, progressed_at_s, stalls_at_s, waiting_for
 from rollouts.core.model.autoscaling import (
     AutoscalerRecord,
     AutoscalingGate,
@@ -144,7 +144,9 @@ def _phase(ctx: PassContext, status: RolloutStatus, waiting: WaitingFor | None, 
         return Phase.ABORTED
     if waiting is not None and waiting.reason in PAUSES:
         return Phase.PAUSED
-    if overdue(ctx, waiting, progressed_at_s=progressed_at_s) or stalled(ctx, waiting):
+    stalls_s = stalls_at_s(waiting)
+    stalled = stalls_s is not None and ctx.now_s >= stalls_s
+    if stalled or overdue(ctx, waiting, progressed_at_s=progressed_at_s):
         return Phase.DEGRADED
     if _finished(status) and (waiting is None or waiting.reason in AT_REST):
         return Phase.ROLLED_BACK if ctx.rolled_back else Phase.HEALTHY
@@ -369,17 +371,17 @@ def _record(
 
 def _says_more(kept: AutoscalingRecord, now: AutoscalingRecord) -> bool:
     """Whether people would read something else in the new figures, or the old ones have become too old."""
-    if now.at_s - kept.at_s >= RENEWED_AFTER_S or now.autoscalers != kept.autoscalers or len(now.use) != len(kept.use):
+    if now.at_s - kept.at_s >= RENEWED_AFTER_S or now.autoscalers != kept.autoscalers:
         return True
-    for old, new in zip(kept.use, now.use, strict=True):
-        was, percent = old.utilization_percent, new.utilization_percent
-        if (old.revision, old.measured, old.pods) != (new.revision, new.measured, new.pods):
-            return True
-        if (was is None) is not (percent is None):
-            return True
-        if was is not None and percent is not None and abs(percent - was) >= CHANGE_PERCENT:
-            return True
-    return False
+    before, after = (
+        [(use.revision, use.measured, use.pods, use.utilization_percent is None) for use in record.use]
+        for record in (kept, now)
+    )
+    changes = (
+        abs((new.utilization_percent or 0) - (old.utilization_percent or 0))
+        for old, new in zip(kept.use, now.use, strict=False)
+    )
+    return before != after or any(change >= CHANGE_PERCENT for change in changes)
 
 
 def _container(gate: AutoscalingGate) -> str:

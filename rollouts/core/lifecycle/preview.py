@@ -37,12 +37,6 @@ def preview_fact(ctx: PassContext, status: RolloutStatus) -> tuple[str, bool, Re
     return PREVIEW_READY, holds, reason, message
 
 
-def is_previewed(ctx: PassContext, status: RolloutStatus) -> bool:
-    """Whether tests of the preview meet the current revision, and no other."""
-    fact = preview_fact(ctx, status)
-    return fact is not None and fact[1]
-
-
 def preview_hint(ctx: PassContext) -> str:
     """The end of a wait for the preview's pods: that its Service leads to none yet, and what tests wait for; "" otherwise."""
     preview = _preview(ctx)

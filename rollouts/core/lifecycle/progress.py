@@ -132,12 +132,6 @@ def overdue(ctx: PassContext, waiting: WaitingFor | None, *, progressed_at_s: fl
     return ctx.now_s >= max(progressed_at_s + ctx.spec.progress_deadline_s, waiting.deadline_s or 0.0)
 
 
-def stalled(ctx: PassContext, waiting: WaitingFor | None) -> bool:
-    """Whether the wait has needed a person for longer than STALLED_AFTER_S."""
-    at_s = stalls_at_s(waiting)
-    return at_s is not None and ctx.now_s >= at_s
-
-
 def stalls_at_s(waiting: WaitingFor | None) -> float | None:
     """From when on a wait counts as stalled; None for one that needs no person."""
     return waiting.since_s + STALLED_AFTER_S if waiting is not None and needs_a_person(waiting.reason) else None

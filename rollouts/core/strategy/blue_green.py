@@ -12,7 +12,7 @@ from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait, pods_wait
 from rollouts.core.drain.cutover import Departure
 from rollouts.core.lifecycle.analyses import Guard, guarded
-from rollouts.core.lifecycle.preview import is_previewed, preview_hint
+from rollouts.core.lifecycle.preview import preview_fact, preview_hint
 from rollouts.core.lifecycle.update import promotion
 from rollouts.core.model.changes import StatusChange, record_gate, record_selected, record_traffic, set_canary_weight
 from rollouts.core.model.frozen import replace
@@ -225,7 +225,8 @@ def _gate_wait(ctx: PassContext, strategy: BlueGreen, verdict: Wait | None) -> W
     if strategy.auto_promotion_enabled:
         message = f"revision {revision} takes over {strategy.auto_promotion_s:g} s after its preview became available"
         return Wait(Reason.AUTO_PROMOTION, f"{message}{analysis}", _gate_end_s(ctx, strategy))
-    previewed = ", which is previewed" if is_previewed(ctx, ctx.status) else ""
+    fact = preview_fact(ctx, ctx.status)
+    previewed = ", which is previewed" if fact is not None and fact[1] else ""
     message = f"waiting for promotion of revision {revision}{previewed}: {ctx.command('promote')}"
     return Wait(Reason.PROMOTION_NEEDED, f"{message}{analysis}")
 

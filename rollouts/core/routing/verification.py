@@ -43,10 +43,8 @@ class RouteVerification(Contribution, frozen=True, kw_only=True):
 
 def verify(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerification:
     """Whether the data plane does what the route says, which is `split`: `wait` is None when it does."""
-    traffic, since_s = (
-        ctx.status.traffic,
-        ctx.now_s,
-    )  # when all routes were first seen to say it; now when that is not on record
+    traffic = ctx.status.traffic
+    since_s = ctx.now_s  # when all routes were first seen to say it; now when that is not on record
     if traffic is not None and says(traffic, split):
         if traffic.verified_by is not None:
             recorded = traffic.seen_at_s is not None

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import math
 
-from msgspec import Struct
-
 from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import AT_AUTOSCALING_GATE, Wait, pods_text
@@ -44,21 +42,6 @@ TOLERANCE = 0.1
 """An HPA does not scale for a smaller difference (`--horizontal-pod-autoscaler-tolerance`)."""
 
 
-class _Look(Struct, frozen=True, kw_only=True):
-    """What one answer is judged by.
-
-    Args:
-        since_s: when the pods and the traffic of the step were there.
-        added: pods that the next step will need beyond the present ones, by what the new revision uses.
-    """
-
-    ctx: PassContext
-    gate: AutoscalingGate
-    seen: AutoscalingSeen
-    since_s: float
-    added: int = 0
-
-
 def gate_wait(ctx: PassContext, *, since_s: float) -> Wait | None:
     """What the gate waits for; None when it lets the update go on, or does not count now.
 
@@ -74,17 +57,17 @@ def gate_wait(ctx: PassContext, *, since_s: float) -> Wait | None:
         return Wait(
             Reason.AUTOSCALING_UNKNOWN, "waiting for what the autoscaler and the containers show since this step"
         )
-    look = _Look(ctx=ctx, gate=gate, seen=seen, since_s=since_s, added=_added_by_next_step(ctx, gate, seen))
-    if (wait := _container_wait(look)) is not None or (not gate.settled and gate.min_headroom_percent is None):
+    wait = _container_wait(ctx, gate, seen, since_s=since_s)
+    if wait is not None or (not gate.settled and gate.min_headroom_percent is None):
         return wait
     if seen.autoscalers is None:
         why = seen.message or "the API server gave no answer"
-        return _unknown(look, f"it is not known whether the autoscaler has settled: {why}")
+        return _unknown(ctx, f"it is not known whether the autoscaler has settled: {why}")
     if not seen.autoscalers:
         name = ctx.seen.rollout.name
         missing = f"no HorizontalPodAutoscaler has Rollout {name} as its scaleTargetRef, and spec.autoscaling needs one"
         return Wait(Reason.AUTOSCALER_NOT_FOUND, f"{missing}: create it, or ask for less; {_ways_out(ctx)}")
-    waits = (_autoscaler_wait(look, autoscaler) for autoscaler in seen.autoscalers)
+    waits = (_autoscaler_wait(ctx, gate, seen, autoscaler, since_s=since_s) for autoscaler in seen.autoscalers)
     return next((wait for wait in waits if wait is not None), None)
 
 
@@ -114,36 +97,36 @@ def autoscaling_question(ctx: PassContext, wait: Wait | None) -> Contribution:
 # --- the container
 
 
-def _container_wait(look: _Look) -> Wait | None:
-    limit, new = look.gate.container, look.ctx.new
+def _container_wait(ctx: PassContext, gate: AutoscalingGate, seen: AutoscalingSeen, *, since_s: float) -> Wait | None:
+    limit, new = gate.container, ctx.new
     if limit is None or new is None or new.spec_replicas == 0:
         return None
     what = f"container {limit.container} of revision {new.revision}"
-    if look.seen.use is None:
-        return _unknown(look, f"the use of {what} is not known: {look.seen.message or 'metrics.k8s.io gave no answer'}")
-    use = look.seen.use.get(new.revision)
-    lacking = _lacking(look, limit, use)
+    if seen.use is None:
+        return _unknown(ctx, f"the use of {what} is not known: {seen.message or 'metrics.k8s.io gave no answer'}")
+    use = seen.use.get(new.revision)
+    lacking = _lacking(ctx, limit, use, since_s=since_s)
     if use is None or lacking or use.utilization_percent is None:
-        return _unknown(look, f"{what} {lacking}")
+        return _unknown(ctx, f"{what} {lacking}")
     if use.utilization_percent <= limit.max_utilization_percent:
         return None
     used = f"uses {math.ceil(use.utilization_percent)} % of its {limit.resource} request"
-    message = f"{what} {used} (limit {limit.max_utilization_percent} %); {_ways_out(look.ctx)}"
+    message = f"{what} {used} (limit {limit.max_utilization_percent} %); {_ways_out(ctx)}"
     return Wait(Reason.CONTAINER_OVER_LIMIT, message)
 
 
-def _lacking(look: _Look, limit: ContainerLimit, use: ContainerUse | None) -> str:
+def _lacking(ctx: PassContext, limit: ContainerLimit, use: ContainerUse | None, *, since_s: float) -> str:
     """Why the use of a container is no evidence; "" when it is."""
     if use is None or use.pods == 0:
         return "has no ready pod that could be measured"
-    pods = max(use.pods, look.ctx.new_available)
+    pods = max(use.pods, ctx.new_available)
     if use.measured < pods or use.used is None:
         return f"was measured in {use.measured} of {pods_text(pods)}{f': {use.message}' if use.message else ''}"
     if use.requested is None or not 0 < use.requested < math.inf:
         return f"has no {limit.resource} request in each of its pods, which its use could be compared with"
     if not 0 <= use.used < math.inf:
         return f"has no {limit.resource} use that can be right: {use.used:g}"
-    if use.oldest_at_s is None or use.oldest_at_s - use.window_s < look.since_s:
+    if use.oldest_at_s is None or use.oldest_at_s - use.window_s < since_s:
         return "was not measured in each of its pods since this step"
     return ""
 
@@ -151,29 +134,31 @@ def _lacking(look: _Look, limit: ContainerLimit, use: ContainerUse | None) -> st
 # --- the autoscalers
 
 
-def _autoscaler_wait(look: _Look, autoscaler: AutoscalerSeen) -> Wait | None:
+def _autoscaler_wait(
+    ctx: PassContext, gate: AutoscalingGate, seen: AutoscalingSeen, autoscaler: AutoscalerSeen, *, since_s: float
+) -> Wait | None:
     """The wait until an autoscaler reports on the present load, and scales nothing, and is not too near its maximum."""
-    name, most, percent = f"autoscaler {autoscaler.name}", autoscaler.max_replicas, look.gate.min_headroom_percent
+    name, most, percent = f"autoscaler {autoscaler.name}", autoscaler.max_replicas, gate.min_headroom_percent
     if lacking := lacking_word(autoscaler):
-        return _unknown(look, f"{name} {lacking}")
-    if look.seen.at_s < look.since_s + LOOK_S:
+        return _unknown(ctx, f"{name} {lacking}")
+    if seen.at_s < since_s + LOOK_S:
         message = f"{name} is given {LOOK_S:g} s to see what this step has changed"
-        return Wait(Reason.AUTOSCALER_NOT_SETTLED, message, look.since_s + LOOK_S)
-    if look.gate.settled:
-        still = unsettled(autoscaler, now_s=look.ctx.now_s, replicas=look.ctx.spec.replicas)
+        return Wait(Reason.AUTOSCALER_NOT_SETTLED, message, since_s + LOOK_S)
+    if gate.settled:
+        still = unsettled(autoscaler, now_s=ctx.now_s, replicas=ctx.spec.replicas)
         if still is not None:
-            message = f"waiting for {name} to settle: {still.why}; {_ways_out(look.ctx)}"
+            message = f"waiting for {name} to settle: {still.why}; {_ways_out(ctx)}"
             return Wait(Reason.AUTOSCALER_NOT_SETTLED, message, still.until_s)
     if autoscaler.scaling_limited.status and autoscaler.scaling_limited.reason == "TooManyReplicas":
         beyond = f"{name} wants more than its maximum of {pods_text(most)}: raise maxReplicas"
-        return Wait(Reason.NO_HEADROOM, f"{beyond}; {_ways_out(look.ctx)}")
-    pods = max(autoscaler.desired or 0, look.ctx.spec.replicas)
-    if percent is None or most - pods >= ceil_percent(most, percent) + look.added:
+        return Wait(Reason.NO_HEADROOM, f"{beyond}; {_ways_out(ctx)}")
+    pods, added = max(autoscaler.desired or 0, ctx.spec.replicas), _added_by_next_step(ctx, gate, seen)
+    if percent is None or most - pods >= ceil_percent(most, percent) + added:
         return None
     room = f"{name} is at {pods} of {pods_text(most)}: headroom {headroom_percent(pods=pods, most=most)} %"
-    more = f" and about {pods_text(look.added)} for what the new revision uses" if look.added else ""
+    more = f" and about {pods_text(added)} for what the new revision uses" if added else ""
     remedy = "raise maxReplicas, or lower minHeadroomPercent"
-    return Wait(Reason.NO_HEADROOM, f"{room}, the next step needs {percent} %{more}: {remedy}; {_ways_out(look.ctx)}")
+    return Wait(Reason.NO_HEADROOM, f"{room}, the next step needs {percent} %{more}: {remedy}; {_ways_out(ctx)}")
 
 
 def _added_by_next_step(ctx: PassContext, gate: AutoscalingGate, seen: AutoscalingSeen) -> int:
@@ -209,8 +194,8 @@ def _measured(use: ContainerUse | None) -> float:
 # --- words
 
 
-def _unknown(look: _Look, message: str) -> Wait:
-    return Wait(Reason.AUTOSCALING_UNKNOWN, f"{message}; {_ways_out(look.ctx)}")
+def _unknown(ctx: PassContext, message: str) -> Wait:
+    return Wait(Reason.AUTOSCALING_UNKNOWN, f"{message}; {_ways_out(ctx)}")
 
 
 def _ways_out(ctx: PassContext) -> str:

@@ -7,6 +7,7 @@ measures, and what, nobody knows beforehand), and autoscalers are content with w
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -285,10 +286,15 @@ class _Forecast:
         next_s = max(next_s, self.seen.now_s)
         if waiting is not None:
             self._waited(Waited(waiting.reason, waiting.message, next_s - self.seen.now_s))
-        self.seen = replace(self.seen, now_s=next_s)
-        for start in [start for start in self.starting if start[0] <= next_s]:
-            self.starting.remove(start)
-            self._become_available(start[1], start[2])
+        ready = Counter[str]()
+        for at_s, name, count in self.starting:
+            ready[name] += count if at_s <= next_s else 0
+        self.starting = [start for start in self.starting if start[0] > next_s]
+        sets = [
+            _caught_up(replace(replica_set, available=replica_set.available + ready[replica_set.name]))
+            for replica_set in self.seen.replica_sets
+        ]
+        self.seen = replace(self.seen, now_s=next_s, replica_sets=tuple(sets))
         return True
 
     def _person_acts(self) -> bool:
@@ -384,16 +390,6 @@ class _Forecast:
         if count > 0:
             ready_at_s = self.seen.now_s + self.startup_s + self.seen.rollout.spec.min_ready_s
             self.starting.append((ready_at_s, name, count))
-
-    def _become_available(self, name: str, count: int) -> None:
-        def grown(replica_set: ReplicaSet) -> ReplicaSet:
-            available = min(replica_set.available + count, replica_set.spec_replicas)
-            return replace(replica_set, ready=available, available=available)
-
-        sets = tuple(
-            grown(replica_set) if replica_set.name == name else replica_set for replica_set in self.seen.replica_sets
-        )
-        self.seen = replace(self.seen, replica_sets=sets)
 
 
 def _largest(growths: tuple[GrownSizes, ...]) -> tuple[GrownSizes, ...]:

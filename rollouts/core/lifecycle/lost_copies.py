@@ -81,13 +81,6 @@ def gone_copies(ctx: PassContext) -> str:
     return "; ".join(filter(None, messages))
 
 
-def gone_for(ctx: PassContext, replica_set: ReplicaSet) -> str:
-    """Which copies of a ReplicaSet are gone and cannot be made again, and what helps; "" for none."""
-    lost = lost_uses((replica_set,), ctx.seen.copies, ctx.seen.copy_looks)
-    gone = [(holder, use) for holder, use in lost if _why_not(ctx, use)]
-    return _gone_message(ctx, gone, f"pods of revision {replica_set.revision} do not begin without it")
-
-
 def copy_questions(ctx: PassContext) -> Contribution:
     """Asks whether copies of Secrets are there, and for the contents of sources of which a copy is gone."""
     asks: list[Intent] = []
@@ -133,7 +126,9 @@ def _held(ctx: PassContext, replica_set: ReplicaSet) -> Contribution | None:
     Pods with an optional reference to one that is gone would begin, and serve, without their configuration.
     """
     revision = replica_set.revision
-    if gone := gone_for(ctx, replica_set):
+    lost = lost_uses((replica_set,), ctx.seen.copies, ctx.seen.copy_looks)
+    unmade = [(holder, use) for holder, use in lost if _why_not(ctx, use)]
+    if gone := _gone_message(ctx, unmade, f"pods of revision {revision} do not begin without it"):
         if not ctx.aborted and revision != ctx.status.current_revision and replica_set is ctx.stable:
             delete = f"kubectl delete replicaset {replica_set.name} -n {ctx.seen.rollout.namespace}"
             gone += f", or go on without it: {delete}"

@@ -166,13 +166,19 @@ def keep_pods_until(status: RolloutStatus, *, revision: str, at_s: float) -> tup
     return (record_scale_downs((*status.scale_downs, ScaleDown(revision, at_s))),)
 
 
-def drained_s(ctx: PassContext, revision: str, *, no_sooner_than_s: float) -> float:
-    """When a revision that lost its traffic may lose its pods: its delay and its drain run at the same time.
+def keep_pods_of_stable(ctx: PassContext, *, delay_s: float) -> tuple[StatusChange, ...]:
+    """Lets the revision that was stable keep its pods after a promotion: its delay and its drain run at the same time.
 
     A drain that probes may end early sets no deadline; it keeps the pods by itself.
+
+    Args:
+        ctx: the pass before the promotion, with the cutover from the revision.
     """
+    revision, at_s = ctx.status.stable_revision, ctx.now_s + delay_s
     cutover = draining(ctx, revision) if not ctx.spec.drain.probes else None
-    return max(no_sooner_than_s, cutover.until_s or 0.0) if cutover is not None else no_sooner_than_s
+    if cutover is not None:
+        at_s = max(at_s, cutover.until_s or 0.0)
+    return keep_pods_until(ctx.status, revision=revision, at_s=at_s)
 
 
 def settle_scale_downs(ctx: PassContext) -> tuple[StatusChange, ...]:

@@ -22,7 +22,7 @@ from rollouts.core.model.status import RolloutStatus
 from rollouts.core.routing.routes import Routing
 from rollouts.core.routing.services import NEEDS_A_PERSON, ServiceSwitch, no_worse, selected_revision, switch_to
 from rollouts.core.scale.canary_sizes import Sizes, no_pods
-from rollouts.core.scale.sizing import aborted_size, drained_s, keep_pods_until, kept_size
+from rollouts.core.scale.sizing import aborted_size, keep_pods_of_stable, kept_size
 from rollouts.core.strategy.autoscaling import gate_wait
 from rollouts.core.strategy.guards import POST_PROMOTION, PRE_PROMOTION, guarding, is_judged
 from rollouts.core.strategy.skeleton import Moves, promoted
@@ -150,9 +150,7 @@ class BlueGreenRules(Struct, frozen=True):
         promote = promotion(ctx.seen, status)
         kept: tuple[StatusChange, ...] = ()
         if ctx.stable is not None:
-            old, after = status.stable_revision, ctx.recording((promote,))
-            at_s = drained_s(ctx, old, no_sooner_than_s=ctx.now_s + self.strategy.scale_down_delay_s)
-            kept = keep_pods_until(after.status, revision=old, at_s=at_s)
+            kept = keep_pods_of_stable(ctx, delay_s=self.strategy.scale_down_delay_s)
         return promoted(ctx, (*plan.changes, promote, *kept))
 
 

@@ -49,7 +49,7 @@ from rollouts.core.routing.services import (
 )
 from rollouts.core.scale.canary_sizes import Demand, Sizes, canary_sizes, most_canary_replicas
 from rollouts.core.scale.replicas import at_desired, least_met
-from rollouts.core.scale.sizing import drained_s, keep_pods_until, next_scale_down_s
+from rollouts.core.scale.sizing import keep_pods_of_stable, next_scale_down_s
 from rollouts.core.strategy.canary_steps import StepGoal, asked_weight, pause_at, pause_end_s
 from rollouts.core.strategy.canary_waits import autoscaling_wait, canary_wait, evidence_wait, pause_wait
 from rollouts.core.strategy.guards import BACKGROUND, guarding_gates, is_judged
@@ -336,13 +336,10 @@ def _promotion(ctx: PassContext, strategy: Canary, plan: Contribution) -> Contri
     promote: tuple[StatusChange, ...] = (promotion(ctx.seen, ctx.status),)
     if exchanges_roles(ctx, strategy):
         promote = (*promote, exchange_roles)
-    after = ctx.recording(promote)
     drains: tuple[StatusChange, ...] = ()
     if routing is not None and strategy.stable_service:
-        drains = begin_cutovers(after, (Departure(strategy.stable_service, old, after.status.current_revision),))
+        drains = begin_cutovers(ctx, (Departure(strategy.stable_service, old, ctx.status.current_revision),))
     kept: tuple[StatusChange, ...] = ()
     if routing is not None and not routing.dynamic_stable_scale:
-        delayed_s = ctx.now_s + strategy.scale_down_delay_s
-        at_s = drained_s(after.recording(drains), old, no_sooner_than_s=delayed_s)
-        kept = keep_pods_until(after.status, revision=old, at_s=at_s)
+        kept = keep_pods_of_stable(ctx.recording(drains), delay_s=strategy.scale_down_delay_s)
     return promoted(ctx, (*plan.changes, *promote, *drains, *kept, set_canary_weight(100)))

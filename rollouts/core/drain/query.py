@@ -27,9 +27,7 @@ def query_problem(query: str) -> str:
         return f"has the unknown placeholder {{{{{unknown[0]}}}}}: use {known}"
     if "revision" not in named:
         return "needs {{revision}}: without it the query counts the requests of other revisions too"
-    if is_unclosed(query):
-        return UNCLOSED
-    return ""
+    return UNCLOSED if is_unclosed(query) else ""
 
 
 def filled_query(query: str, values: Mapping[str, str]) -> str | None:

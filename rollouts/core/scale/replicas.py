@@ -123,14 +123,12 @@ def canary_pass(
     floor, ceiling = floor - held, ceiling - held
     # Stable gives up pods while the canary grows, else the canary does.
     if target.canary >= canary.spec:
-        to = target.stable
         stable_size, canary_size = _drained(
-            kept, canary, grown=(grown.stable, grown.canary), target=to, floor=floor, ceiling=ceiling
+            kept, canary, grown=(grown.stable, grown.canary), target=target.stable, floor=floor, ceiling=ceiling
         )
     else:
-        to = target.canary
         canary_size, stable_size = _drained(
-            canary, kept, grown=(grown.canary, grown.stable), target=to, floor=floor, ceiling=ceiling
+            canary, kept, grown=(grown.canary, grown.stable), target=target.canary, floor=floor, ceiling=ceiling
         )
     return CanaryPass(canary_size, stable_size, tuple(after))
 

@@ -95,10 +95,8 @@ def gate_index(status: RolloutStatus, strategy: Canary) -> int | None:
 
 def next_gate_index(status: RolloutStatus, strategy: Canary) -> int | None:
     """Index of the current or the next step at which the revision may be promoted; None when no pause is left."""
-    for index in range(status.step_index, len(strategy.steps)):
-        if pause_at(strategy, index) is not None:
-            return index
-    return None
+    ahead = range(status.step_index, len(strategy.steps))
+    return next((index for index in ahead if pause_at(strategy, index) is not None), None)
 
 
 def pause_at(strategy: Canary, index: int) -> AnyPause | None:

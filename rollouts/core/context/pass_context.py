@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from rollouts.core.config.copies import uses_too_late
 from rollouts.core.context.drain_numbers import drain_numbers
-from rollouts.core.context.effective_weight import EffectiveWeight, effective_weight, written_percent
+from rollouts.core.context.effective_weight import EffectiveWeight, effective_weight
 from rollouts.core.model.analysis import AnalysisRecord, Passable
 from rollouts.core.model.changes import StatusChange, apply
 from rollouts.core.model.drain import DrainNumbers
@@ -20,7 +20,6 @@ from rollouts.core.model.rollout import RolloutSpec, named_services
 from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.snapshot import CreationRefused, ReplicaSet, ServiceSeen, Snapshot
 from rollouts.core.model.status import RolloutStatus, Verb
-from rollouts.core.model.steps import WeightPercent
 from rollouts.core.model.traffic import Route
 
 
@@ -159,11 +158,6 @@ class PassContext(Struct, frozen=True, kw_only=True, dict=True):  # dict: facts 
     def effective_weight(self) -> EffectiveWeight:
         """The range of traffic that the canary Service may get now. Findings of this pass count from the next pass on."""
         return effective_weight(self.seen)
-
-    @cached_property
-    def written_percent(self) -> WeightPercent:
-        """The largest share that was written for the canary Service, live or not, without what is only possible."""
-        return written_percent(self.seen)
 
     @cached_property
     def paused(self) -> bool:

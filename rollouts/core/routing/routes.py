@@ -13,6 +13,7 @@ from fractions import Fraction
 from msgspec.structs import astuple
 
 from rollouts.core.context.contribution import Contribution, joined
+from rollouts.core.context.effective_weight import written_percent
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait
 from rollouts.core.model.changes import StatusChange, record_routes_elsewhere, record_traffic
@@ -204,7 +205,7 @@ def _within_capacity(ctx: PassContext, strategy: Canary, split: Split) -> Split:
     replicas = ctx.spec.replicas
     if replicas == 0 or split.share * 100 >= ctx.effective_weight.most_percent:
         return split
-    now_share = Fraction(ctx.written_percent) / 100
+    now_share = Fraction(written_percent(ctx.seen)) / 100
     if split.share >= now_share:
         return split
     service = ctx.services_seen.get(strategy.stable_service or "")

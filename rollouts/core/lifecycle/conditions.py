@@ -331,9 +331,7 @@ def _record(
     autoscalers, use = [], []
     settled = {known.name: known.settled_since_s for known in before.autoscalers} if before is not None else {}
     for autoscaler in seen.autoscalers or ():
-        name, most, desired = autoscaler.name, autoscaler.max_replicas, autoscaler.desired
-        if lacking_word(autoscaler):
-            desired = None
+        name, most, judged = autoscaler.name, autoscaler.max_replicas, not lacking_word(autoscaler)
         headroom = headroom_percent(pods=max(autoscaler.desired or 0, ctx.spec.replicas), most=most)
         since_s = None
         if is_settled(autoscaler, now_s=seen.at_s, replicas=ctx.spec.replicas):
@@ -343,9 +341,9 @@ def _record(
             AutoscalerRecord(
                 name=name,
                 owner=autoscaler.owner,
-                desired=desired,
+                desired=autoscaler.desired if judged else None,
                 max_replicas=most,
-                headroom_percent=headroom if desired is not None else None,
+                headroom_percent=headroom if judged else None,
                 settled_since_s=since_s,
             )
         )

@@ -8,7 +8,7 @@ https://fluxcd.io/flux/components/kustomize/kustomizations/ (`spec.ignore`, sinc
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
@@ -76,8 +76,16 @@ def ignored_in(rollouts: Iterable[Manifest], providers: Mapping[str, Provider]) 
         if not is_a(manifest, ROLLOUT):
             continue
         namespace = (manifest.get("metadata") or {}).get("namespace") or ""
-        for thing in _ignored_of(parse_spec(manifest["spec"]), providers, namespace):
-            found.setdefault((thing.kind, thing.namespace, thing.name), thing)
+        spec = parse_spec(manifest["spec"])
+        for name in named_services(spec.strategy):
+            if isinstance(name, str):
+                selector = (f'.spec.selector["{REVISION}"]',), ("/spec/selector",)
+                found.setdefault((SERVICE, namespace, name), Ignored(SERVICE, namespace, name, *selector))
+        for place in places_of(spec, providers, namespace=namespace):
+            target, (jq, pointers) = place.target, _route_fields(place, spec, namespace)
+            if jq and place.own is None:  # what the Rollout brings along is not in Git
+                key = target.kinds[0], target.namespace, target.name
+                found.setdefault(key, Ignored(*key, jq, pointers))
     return tuple(found.values())
 
 
@@ -105,18 +113,6 @@ def gitops_text(ignored: tuple[Ignored, ...], tools: Iterable[Tool]) -> str:
                 into = "Flux: or into the HelmRelease that holds them, if it looks for drift."
                 documents.append((into, {"spec": drift}))
     return "---\n".join(f"# {comment}\n{yaml_text(document)}" for comment, document in documents)
-
-
-def _ignored_of(spec: RolloutSpec, providers: Mapping[str, Provider], namespace: str) -> Iterator[Ignored]:
-    for name in named_services(spec.strategy):
-        if isinstance(name, str):
-            yield Ignored(SERVICE, namespace, name, (f'.spec.selector["{REVISION}"]',), ("/spec/selector",))
-    for place in places_of(spec, providers, namespace=namespace):
-        if place.own is not None:  # the Rollout brings it along, so Git does not contain it
-            continue
-        jq, pointers = _route_fields(place, spec, namespace)
-        if jq:
-            yield Ignored(place.target.kinds[0], place.target.namespace, place.target.name, jq, pointers)
 
 
 def _route_fields(place: Place, spec: RolloutSpec, namespace: str) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -195,10 +195,8 @@ class _Linter:
         report, manifest = self.report, checked.manifest
         kind = _LINTED.get(str(manifest.get("kind")))
         if kind is not None and is_a(manifest, kind):
-            problems = (
-                (path, f"{text}{mend(kind.kind, path, text)}") for path, text in self._problems_of(checked, kind)
-            )
-            report.problems += checked.problems(problems)
+            problems = self._problems_of(checked, kind)
+            report.problems += checked.problems((path, text + mend(kind.kind, path, text)) for path, text in problems)
             return
         self.others.append(checked)
         if is_a(manifest, SERVICE):
@@ -240,9 +238,8 @@ class _Linter:
         problems = _spec_problems(
             manifest, lambda spec: places_of(parse_spec(spec), self.known.providers, namespace=namespace)
         )
-        refused = (
-            list(pod_problems(spec["template"], "spec.template")) if isinstance(spec.get("template"), dict) else []
-        )
+        has_template = isinstance(spec.get("template"), dict)
+        refused = list(pod_problems(spec["template"], "spec.template")) if has_template else []
         if not problems and not refused:
             rollout = _Rollout(checked.node, manifest, parse_spec(manifest["spec"]))
             self.rollouts.append(rollout)
@@ -283,12 +280,11 @@ class _Linter:
             self.report.advice += self._advice(rollout)
         remarks: dict[tuple[int, str], Remark] = {}
         for service, rollout in self._with_rollouts(self.services):
-            if (relation := relation_of(service.manifest, rollout.spec)) is not None:
-                findings = service_findings(service.manifest, relation=relation)
-                # A Service without a selector is reported as a problem.
-                findings = tuple(finding for finding in findings if finding.rule is not Rule.NO_SELECTOR)
-                for remark in service.findings(findings):
-                    remarks.setdefault((remark.line, remark.message), remark)
+            relation = relation_of(service.manifest, rollout.spec)
+            findings = service_findings(service.manifest, relation=relation) if relation is not None else ()
+            # A Service without a selector is reported as a problem.
+            for remark in service.findings(finding for finding in findings if finding.rule is not Rule.NO_SELECTOR):
+                remarks.setdefault((remark.line, remark.message), remark)
         self.report.advice += remarks.values()
 
     def _advice(self, rollout: _Rollout) -> Iterator[Remark]:

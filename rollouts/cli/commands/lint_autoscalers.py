@@ -12,7 +12,7 @@ from rollouts.cli.kubernetes.schema import Problem
 from rollouts.core.model.rollout import Canary, Strategy
 from rollouts.objects import AUTOSCALER, ROLLOUT, Manifest, mapping
 
-KEDA_GROUP, SCALED_OBJECT = "keda.sh", "ScaledObject"
+_SCALERS = ((AUTOSCALER.group, AUTOSCALER.kind), ("keda.sh", "ScaledObject"))
 """Source: https://keda.sh/docs/latest/reference/scaledobject-spec/."""
 INSTEAD = "write AverageValue there, or dynamicStableScale: true (docs/autoscaling.md)"
 
@@ -35,15 +35,13 @@ def autoscalers_of(manifests: Iterable[Manifest]) -> FileAutoscalers:
     for manifest in manifests:
         spec, metadata = mapping(manifest.get("spec")), mapping(manifest.get("metadata"))
         target = mapping(spec.get("scaleTargetRef"))
-        scales = _group_kind(manifest) in ((AUTOSCALER.group, AUTOSCALER.kind), (KEDA_GROUP, SCALED_OBJECT))
-        if scales and _group_kind(target) == (ROLLOUT.group, ROLLOUT.kind):
+        group_kinds = [
+            (str(thing.get("apiVersion")).partition("/")[0], thing.get("kind")) for thing in (manifest, target)
+        ]
+        if group_kinds[0] in _SCALERS and group_kinds[1] == (ROLLOUT.group, ROLLOUT.kind):
             shown, rollout = f"{manifest['kind']} {metadata.get('name')}", str(target.get("name"))
             autoscalers.append(FileAutoscaler(shown, metadata.get("namespace"), rollout, value_metrics(spec)))
     return tuple(autoscalers)
-
-
-def _group_kind(thing: Mapping[str, Any]) -> tuple[str, Any]:
-    return str(thing.get("apiVersion")).partition("/")[0], thing.get("kind")
 
 
 def replicas_remarks(rollout: Manifest, autoscalers: FileAutoscalers) -> Iterator[Problem]:

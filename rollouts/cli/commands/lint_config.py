@@ -97,12 +97,10 @@ def _copied_from(
     if asked.found is not None:
         labels = mapping(mapping(asked.found.get("metadata")).get("labels"))
         return "its source" if labels.get(CONFIG_COPY) == CONFIG_COPY_VALUE else None
-    match = _COPY.fullmatch(name)
-    if match is None:
+    if (match := _COPY.fullmatch(name)) is None:
         return None
-    source = match[1]
-    known = (kind, source) in named or (_namespace(document), kind, source) in configs
-    return f"{kind} {source}" if known else None
+    known = (kind, match[1]) in named or (_namespace(document), kind, match[1]) in configs
+    return f"{kind} {match[1]}" if known else None
 
 
 def _sub_paths(document: Manifest, spec: RolloutSpec, every: Iterable[_Asked]) -> Iterator[Finding]:

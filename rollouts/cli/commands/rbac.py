@@ -142,23 +142,15 @@ def config_secrets_named(manifests: Sequence[Manifest], namespaces: Sequence[str
 def roles(secrets: SecretsNamed, account: Account, *, makes_copies: bool = False) -> list[Manifest]:
     """Roles and RoleBindings for Secrets; with copies, the controller may create Secrets, too."""
     made: list[Manifest] = []
+    head, about = {"apiVersion": f"{_RBAC}/v1"}, {"apiGroups": [SECRET.group], "resources": [SECRET.plural]}
+    subjects = [{"kind": "ServiceAccount", "name": account.name, "namespace": account.namespace}]
     for role, names in secrets.items():
         metadata = {"name": role.name, "namespace": role.namespace}
-        about = {"apiGroups": [SECRET.group], "resources": [SECRET.plural]}
         rules: list[Manifest] = [{**about, "resourceNames": list(names), "verbs": ["get"]}]
-        if makes_copies:
-            rules.append({**about, "verbs": ["create"]})
-        head = {"apiVersion": f"{_RBAC}/v1"}
-        made += [
-            {**head, "kind": "Role", "metadata": metadata, "rules": rules},
-            {
-                **head,
-                "kind": "RoleBinding",
-                "metadata": metadata,
-                "roleRef": {"apiGroup": _RBAC, "kind": "Role", "name": role.name},
-                "subjects": [{"kind": "ServiceAccount", "name": account.name, "namespace": account.namespace}],
-            },
-        ]
+        rules += [{**about, "verbs": ["create"]}] if makes_copies else []
+        made.append({**head, "kind": "Role", "metadata": metadata, "rules": rules})
+        role_ref = {"apiGroup": _RBAC, "kind": "Role", "name": role.name}
+        made.append({**head, "kind": "RoleBinding", "metadata": metadata, "roleRef": role_ref, "subjects": subjects})
     return made
 
 

@@ -89,13 +89,14 @@ class Analysed(Struct, frozen=True):
         """BAD where a run would end badly, or go on without a success."""
         if self.rehearsal.ends:
             return Exit.BAD if self.rehearsal.status.phase.bad else Exit.OK
-        return Exit.OK if all(map(self._may_succeed, self.spec.metrics)) else Exit.BAD
-
-    def _may_succeed(self, metric: Metric) -> bool:
-        """Whether a run that goes on with such measurements could have a success of the metric, or needs none."""
-        seen = self.measurements[metric.rules.name]
-        undecided = isinstance(metric.source, Comparison) and seen.phase is AnalysisPhase.PENDING and seen.samples > 0
-        return metric.rules.dry_run or undecided or seen.phase is AnalysisPhase.SUCCESSFUL
+        for metric in self.spec.metrics:
+            seen = self.measurements[metric.rules.name]
+            compares = (
+                isinstance(metric.source, Comparison) and seen.phase is AnalysisPhase.PENDING and seen.samples > 0
+            )
+            if not (metric.rules.dry_run or compares or seen.phase is AnalysisPhase.SUCCESSFUL):
+                return Exit.BAD
+        return Exit.OK
 
 
 def run_spec_of(

@@ -38,8 +38,12 @@ def diagnoses(seen: ClusterSeen, *, version: str) -> list[Diagnosis]:
         *rollout_needs.routes(seen),
         *rollout_needs.metrics(seen),
         *_prometheus(seen),
-        *_providers(seen),
     ]
+    for provider in seen.providers:
+        for condition in conditions_of(provider, "Ready", "Accepted"):
+            name = f"{provider.get('kind') or 'provider'} {provider['metadata']['name']}"
+            fix = f"change it: {condition.get('reason', '')}, see docs/reasons.md"
+            found.append(Diagnosis("providers", Level.FAULT, f"{name}: {condition.get('message', '')}", fix))
     if seen.refused:
         says = f"not looked at, because you may not {', '.join(seen.refused)}"
         found.append(Diagnosis("your rights", Level.NOTE, says, "ask again as an administrator"))
@@ -57,10 +61,9 @@ def _crds(seen: ClusterSeen) -> Iterator[Diagnosis]:
         if crd is None:
             continue
         if crd["metadata"].get("deletionTimestamp"):
-            fix = (
-                f"find what has a finalizer: kubectl get {name} -A -o yaml | grep -A2 finalizers; then install it again"
-            )
-            yield Diagnosis("CRDs", Level.FAULT, f"{name} is being deleted, and every object of it", fix)
+            find = f"find what has a finalizer: kubectl get {name} -A -o yaml | grep -A2 finalizers"
+            says = f"{name} is being deleted, and every object of it"
+            yield Diagnosis("CRDs", Level.FAULT, says, f"{find}; then install it again")
             continue
         if bad := conditions_of(crd, "Established", "NamesAccepted"):
             fix = "another CRD has its names: kubectl get crds, and delete the other one or this one"
@@ -100,8 +103,7 @@ def _fields(crd: Manifest) -> set[str]:
 def _controllers(seen: ClusterSeen) -> Iterator[Diagnosis]:
     if not seen.controllers and "list deployments" not in seen.refused:
         fix = "helm install rollouts ./helm/rollouts --namespace rollouts-system --create-namespace"
-        alive = [other_lease for other_lease in seen.other_leases if _age_s(other_lease, seen.now_s) <= LEASE_OLD_S]
-        if alive:
+        if alive := [lease for lease in seen.other_leases if _age_s(lease, seen.now_s) <= LEASE_OLD_S]:
             holder = alive[0]["spec"].get("holderIdentity", "")
             says = f"no Deployment of the chart, but {holder} holds the Lease in {alive[0]['metadata']['namespace']}"
             yield Diagnosis("controller", Level.NOTE, says)
@@ -189,9 +191,8 @@ def _versions(seen: ClusterSeen, version: str) -> Iterator[Diagnosis]:
 def _rights(seen: ClusterSeen) -> Iterator[Diagnosis]:
     for controller in seen.controllers:
         if controller.missing is None:
-            says = (
-                f"whether {controller.where} has its rights was not looked at: you may not create subjectaccessreviews"
-            )
+            why = "you may not create subjectaccessreviews"
+            says = f"whether {controller.where} has its rights was not looked at: {why}"
             yield Diagnosis("rights", Level.NOTE, says)
         elif controller.missing:
             some = ", ".join(map(str, controller.missing[:5])) + (", …" if len(controller.missing) > 5 else "")
@@ -275,14 +276,6 @@ def _prometheus(seen: ClusterSeen) -> Iterator[Diagnosis]:
             yield Diagnosis("Prometheus", Level.FAULT, f"{target.url}: the Service has no ready endpoint", fix)
         else:
             yield Diagnosis("Prometheus", Level.OK, f"{target.url}: {target.ready} ready")
-
-
-def _providers(seen: ClusterSeen) -> Iterator[Diagnosis]:
-    for provider in seen.providers:
-        for condition in conditions_of(provider, "Ready", "Accepted"):
-            name = f"{provider.get('kind') or 'provider'} {provider['metadata']['name']}"
-            fix = f"change it: {condition.get('reason', '')}, see docs/reasons.md"
-            yield Diagnosis("providers", Level.FAULT, f"{name}: {condition.get('message', '')}", fix)
 
 
 def _age_s(lease: Manifest, now_s: float) -> float:

@@ -8,6 +8,8 @@ cutovers. Numbers that depend on the cluster have their lowest value, so nothing
 
 from __future__ import annotations
 
+import difflib
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,6 +21,7 @@ from typing import Any
 import yaml
 from msgspec import Struct
 
+from rollouts.api.schema import crd_manifests
 from rollouts.api.spec.parse import parse_spec
 from rollouts.cli.commands.lint_analysis import (
     FileTemplates,
@@ -29,10 +32,16 @@ from rollouts.cli.commands.lint_analysis import (
     template_problems,
     templates_of,
 )
-from rollouts.cli.commands.lint_autoscalers import FileAutoscalers, autoscalers_of, replicas_remarks, value_remarks
+from rollouts.cli.commands.lint_autoscalers import (
+    FileAutoscalers,
+    autoscaler_problems,
+    autoscalers_of,
+    replicas_remarks,
+    value_remarks,
+)
 from rollouts.cli.commands.lint_config import FileConfigs, config_findings, config_problems, configs_of
-from rollouts.cli.commands.lint_fields import autoscaler_problems, falling_weights, hash_label_remarks, mend, stranger
 from rollouts.cli.commands.lint_output import LintReport, Remark
+from rollouts.cli.kubernetes.hash_labels import hash_uses
 from rollouts.cli.kubernetes.objects import job_problems, metadata_problems, object_problems
 from rollouts.cli.kubernetes.parts import entries, is_a
 from rollouts.cli.kubernetes.pods import template_problems as pod_problems
@@ -49,6 +58,7 @@ from rollouts.core.advice.service_findings import Relation, relation_of, service
 from rollouts.core.advice.shared_selectors import Workload, share_pods, shared_text, workload_of
 from rollouts.core.context.drain_numbers import drain_numbers
 from rollouts.core.model.drain import ProxyFacts, ProxyMode
+from rollouts.core.model.revision import REVISION_LABEL
 from rollouts.core.model.rollout import Canary, RolloutSpec, named_services
 from rollouts.core.model.service_ref import SubsetName
 from rollouts.core.model.status import RolloutStatus
@@ -77,6 +87,10 @@ _LINTED = {
     kind.kind: kind
     for kind in (ROLLOUT, TRAFFIC_PROVIDER, METRIC_PROVIDER, ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE)
 }
+_UNKNOWN, _NO_OBJECT = "unknown field", "must be an object"  # how the messages of api/problems.py begin
+_LISTED = 20  # names; a longer list helps nobody
+_PART = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
+_OTHERS = ("argoproj.io", "rollouts.kruise.io")  # groups with a kind Rollout, and with analyses, of other products
 _ANY_FOLDER = Path("/")  # which one credentials are in, a flag of the controller says
 
 
@@ -196,13 +210,13 @@ class _Linter:
         kind = _LINTED.get(str(manifest.get("kind")))
         if kind is not None and is_a(manifest, kind):
             problems = self._problems_of(checked, kind)
-            report.problems += checked.problems((path, text + mend(kind.kind, path, text)) for path, text in problems)
+            report.problems += checked.problems((path, text + _mend(kind.kind, path, text)) for path, text in problems)
             return
         self.others.append(checked)
         if is_a(manifest, SERVICE):
             self.services.append(checked)
         report.problems += checked.problems(object_problems(manifest))
-        if (why := stranger(manifest, _LINTED)) is not None:
+        if (why := _stranger(manifest)) is not None:
             report.problems.append(checked.remark("apiVersion", why))
         else:
             report.skipped.append(checked.remark("", f"skipped, because it is not a {ROLLOUT.api_version} object"))
@@ -297,8 +311,8 @@ class _Linter:
         beside = [service.manifest for service in self.services if service.namespace == rollout.namespace]
         shared = any(relation_of(service, spec) is Relation.SHARED for service in beside)
         yield from rollout.findings(weight_findings(spec, severity=Severity.NOTE if shared else Severity.WARNING))
-        yield from rollout.warnings("FallingWeights", falling_weights(manifest))
-        yield from rollout.warnings("HashLabel", hash_label_remarks(manifest))
+        yield from rollout.warnings("FallingWeights", _falling_weights(manifest))
+        yield from rollout.warnings("HashLabel", _hash_label_remarks(manifest))
         yield from rollout.warnings("ReplicasOfAutoscaler", replicas_remarks(manifest, known.autoscalers))
         yield from rollout.warnings("ValueOfAutoscaler", value_remarks(manifest, spec.strategy, known.autoscalers))
         if (mine := workload_of(manifest)) is not None:
@@ -391,3 +405,77 @@ def providers(manifests: Iterable[Manifest] = ()) -> Mapping[str, Provider]:
 @cache
 def _fixed() -> Mapping[str, Provider]:
     return registry(installed())
+
+
+def _mend(kind: str, path: str, message: str) -> str:
+    """What the schema adds to a message about a field: `; did you mean setWeight?`, `; its fields are duration`."""
+    parts = [part or int(index) for part, index in _PART.findall(path)]
+    if message == _UNKNOWN:
+        *parents, name = parts
+        known = _fields(kind, parents)
+        near = difflib.get_close_matches(str(name), known, n=1)
+        near += [field for field in known if field.lower() == str(name).lower()]
+        return f"; did you mean {near[0]}?" if near else _listed("the fields are", known)
+    return _listed("its fields are", _fields(kind, parts)) if message.startswith(_NO_OBJECT) else ""
+
+
+def _listed(words: str, names: list[str]) -> str:
+    return f"; {words} {', '.join(names)}" if 0 < len(names) <= _LISTED else ""
+
+
+def _stranger(document: Manifest) -> str | None:
+    """Why an object cannot be one of ours although it looks like one; None for an object of somebody else's."""
+    api_version, kind = str(document.get("apiVersion")), str(document.get("kind"))
+    group = api_version.partition("/")[0]
+    if kind in _schemas() and api_version == ROLLOUT.api_version:
+        return None  # one that people do not write into files
+    if kind in _LINTED and group in _OTHERS:
+        return f"{api_version} {kind} is another product's: change apiVersion to {_LINTED[kind].api_version} to use it here"
+    if group.removesuffix(".") != ROLLOUT.group and kind not in _LINTED:
+        return None
+    if kind in _LINTED:
+        near = difflib.get_close_matches(group, [ROLLOUT.group], n=1, cutoff=0.7)
+        return f"apiVersion must be {_LINTED[kind].api_version}, not {api_version}" if near else None
+    near = difflib.get_close_matches(kind, _LINTED, n=1)
+    known = near[0] if near else ", ".join(_LINTED)
+    return f"there is no kind {kind} in {api_version}; {'did you mean' if near else 'the kinds are'} {known}{'?' if near else ''}"
+
+
+def _falling_weights(document: Manifest) -> Iterator[Problem]:
+    """The steps of a canary whose weight is lower than that of the step before."""
+    strategy = document["spec"].get("strategy") or {}
+    last: float = 0
+    for index, step in enumerate((strategy.get("canary") or {}).get("steps") or ()):
+        weight = step.get("setWeight")
+        if weight is not None:
+            if weight < last:
+                path = f"spec.strategy.canary.steps[{index}].setWeight"
+                yield path, f"falls from {last} to {weight}: are the steps in order?"
+            last = weight
+
+
+def _hash_label_remarks(document: Manifest) -> Iterator[Problem]:
+    """The places of a Rollout's template that name the label by which another controller tells its revisions apart."""
+    for use in hash_uses(document["spec"]["template"], "spec.template"):
+        where = "so it tells no revisions apart, and pods of an update may find no node"
+        if "fieldRef" in use.path:
+            where = "so the value is empty"
+        elif use.has_value:
+            where = "so it matches none of them"
+        what = f"no pod of a Rollout has the label {use.label}, {where}"
+        yield use.path, f"{what}; write {use.renamed(REVISION_LABEL)}"
+
+
+@cache
+def _schemas() -> Mapping[str, Any]:
+    return {
+        crd["spec"]["names"]["kind"]: crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"] for crd in crd_manifests()
+    }
+
+
+def _fields(kind: str, parents: list[str | int]) -> list[str]:
+    """The names that the schema has at a path."""
+    schema: Any = _schemas().get(kind, {})
+    for part in parents:
+        schema = schema.get("items", {}) if isinstance(part, int) else schema.get("properties", {}).get(part, {})
+    return list(schema.get("properties", {}))

@@ -44,6 +44,19 @@ def autoscalers_of(manifests: Iterable[Manifest]) -> FileAutoscalers:
     return tuple(autoscalers)
 
 
+def autoscaler_problems(autoscaler: Manifest, rollouts: Mapping[str, Manifest]) -> Iterator[Problem]:
+    """What keeps an autoscaler from scaling the Rollout of its namespace that it is about."""
+    target = mapping(mapping(autoscaler.get("spec")).get("scaleTargetRef"))
+    name, wanted = target.get("name"), ROLLOUT.api_version
+    if name not in rollouts:
+        return
+    if target.get("kind") != ROLLOUT.kind:
+        fix = f"write kind: Rollout, apiVersion: {wanted}"
+        yield "spec.scaleTargetRef.kind", f"scales {target.get('kind')} {name}, not the Rollout of that name; {fix}"
+    elif target.get("apiVersion") != wanted:
+        yield "spec.scaleTargetRef.apiVersion", f"must be {wanted}, not {target.get('apiVersion')}"
+
+
 def replicas_remarks(rollout: Manifest, autoscalers: FileAutoscalers) -> Iterator[Problem]:
     """What to say when a Rollout's file sets the number of pods that an autoscaler sets too."""
     if "replicas" in mapping(rollout.get("spec")):

@@ -100,12 +100,10 @@ def key_in(manifest: Manifest | None) -> bytes:
 def hash_of(kind: ConfigKind, manifest: Manifest, *, key: bytes = b"") -> str:
     """The hash of its content, as a ReplicaSet's note has it; that of a Secret needs the key, see `key_in`."""
     data, binary = _texts(manifest.get("data")), _texts(manifest.get("binaryData"))
-    if kind is ConfigKind.SECRET:
-        plain = {
-            key: base64.b64encode(text.encode()).decode() for key, text in _texts(manifest.get("stringData")).items()
-        }
-        return content_hash(None, data | plain, key=key)
-    return content_hash(data, binary)
+    if kind is not ConfigKind.SECRET:
+        return content_hash(data, binary)
+    plain = _texts(manifest.get("stringData"))
+    return content_hash(None, data | {key: base64.b64encode(plain[key].encode()).decode() for key in plain}, key=key)
 
 
 def key_changes(kind: ConfigKind, before: ConfigValues | None, after: ConfigValues | None) -> tuple[KeyChange, ...]:

@@ -62,15 +62,13 @@ def diff(
 async def _diff_revisions(options: Options, name: str, words: tuple[str, str]) -> Exit:
     async with open_session(options) as session:
         seen = await look(session, name)
-    replica_sets = []
-    for word in words:
-        if (replica_set := _revision(seen, word)) is None:
-            kept = ", ".join(f"#{number_of(kept)} {revision_of(kept)}" for kept in seen.replica_sets)
-            fail(f"{name}: revision {word} is not kept; the kept revisions: {kept or 'none'}")
-            return Exit.USAGE
-        replica_sets.append(replica_set)
-    before, after = replica_sets
-    titles = (f"#{number_of(before)} {revision_of(before)}", f"#{number_of(after)} {revision_of(after)}")
+    before, after = (_revision(seen, word) for word in words)
+    if before is None or after is None:
+        kept = ", ".join(map(_title, seen.replica_sets))
+        missing = words[0] if before is None else words[1]
+        fail(f"{name}: revision {missing} is not kept; the kept revisions: {kept or 'none'}")
+        return Exit.USAGE
+    titles = _title(before), _title(after)
     return _print(_difference(_template(before), _template(after), titles), f"{titles[0]} and {titles[1]}")
 
 
@@ -135,6 +133,10 @@ def _revision(seen: RolloutObjects, word: str) -> Manifest | None:
         if word in names or (number.isdecimal() and int(number) == number_of(replica_set)):
             return replica_set
     return None
+
+
+def _title(replica_set: Manifest) -> str:
+    return f"#{number_of(replica_set)} {revision_of(replica_set)}"
 
 
 def _template(replica_set: Manifest) -> Mapping[str, Any]:

@@ -32,10 +32,9 @@ def secrets(seen: ClusterSeen) -> Iterator[Diagnosis]:
         for namespace in dict.fromkeys(right.namespace for right in controller.missing_secrets):
             mine = [right for right in controller.missing_secrets if right.namespace == namespace]
             some = ", ".join(map(str, mine[:3])) + (", …" if len(mine) > 3 else "")
-            fix = (
-                f"kubectl get rollouts,analysistemplates -n {namespace} -o yaml | "
-                f"rollouts rbac -f - --service-account {controller.namespace}/{controller.account} | kubectl apply -f -"
-            )
+            read = f"kubectl get rollouts,analysistemplates -n {namespace} -o yaml"
+            roles = f"rollouts rbac -f - --service-account {controller.namespace}/{controller.account}"
+            fix = f"{read} | {roles} | kubectl apply -f -"
             yield Diagnosis("rights to Secrets", Level.FAULT, f"{controller.where} may not {some}", fix)
 
 
@@ -69,11 +68,8 @@ def _apis(seen: ClusterSeen, available: set[str]) -> Iterator[Diagnosis]:
 
 def _inactive(seen: ClusterSeen) -> Iterator[Diagnosis]:
     """An autoscaler that knows no number keeps the size that it has; a Rollout that waits for it does not go on."""
-    waiting = {
-        _name(rollout)
-        for rollout in seen.rollouts
-        if {"settled", "minHeadroomPercent"} & set(rollout.get("spec", {}).get("autoscaling") or ())
-    }
+    gates = {_name(rollout): rollout.get("spec", {}).get("autoscaling") or {} for rollout in seen.rollouts}
+    waiting = {name for name, gate in gates.items() if "settled" in gate or "minHeadroomPercent" in gate}
     for autoscaler in seen.autoscalers:
         for condition in conditions_of(autoscaler, "ScalingActive"):
             if condition.get("reason") == _SWITCHED_OFF:
@@ -105,11 +101,8 @@ def routes(seen: ClusterSeen) -> Iterator[Diagnosis]:
         for field in route_fields_of(rollout):
             crd, kind = seen.route_crds.get(field), KINDS[field][0]
             known = {route.version for route in KINDS[field]}
-            versions = {
-                version["name"]: version
-                for version in (crd or {}).get("spec", {}).get("versions") or ()
-                if version.get("served")
-            }
+            declared = (crd or {}).get("spec", {}).get("versions") or ()
+            versions = {version["name"]: version for version in declared if version.get("served")}
             if not known & set(versions):
                 says = f"Rollout {_name(rollout)} needs {kind.kind}, which {_bundle(seen.route_crds)} does not have"
                 yield Diagnosis("Gateway API", Level.FAULT, says, _GATEWAY_CRDS)

@@ -266,8 +266,8 @@ def roles_of(revision: str, status: RolloutStatus) -> tuple[str, ...]:
     if not revision:
         return ()
     if status.active_revision:
-        named = (("active", status.active_revision), ("preview", status.preview_revision))
-        roles = [role for role, whose in named if revision == whose]
+        named = {"active": status.active_revision, "preview": status.preview_revision}
+        roles = [role for role, whose in named.items() if revision == whose]
         if revision == status.stable_revision and "active" not in roles:
             roles.append("stable")
         if revision == status.current_revision != status.stable_revision and not roles:
@@ -288,10 +288,9 @@ def _bad_conditions(status: RolloutStatus) -> tuple[ConditionLine, ...]:
     for condition in status.conditions:
         if condition.type in left_out or condition.status != (condition.type in _GOOD_WHEN_FALSE):
             continue
-        same = lines.get((condition.reason, condition.message))
-        type_ = f"{same.type}, {condition.type}" if same is not None else condition.type
-        line = ConditionLine(type_, condition.reason, condition.message, condition.since_s)
-        lines[condition.reason, condition.message] = line
+        key = condition.reason, condition.message
+        types = f"{lines[key].type}, {condition.type}" if key in lines else condition.type
+        lines[key] = ConditionLine(types, *key, condition.since_s)
     return tuple(lines.values())
 
 
@@ -304,10 +303,8 @@ def _live_percent(seen: RolloutObjects, status: RolloutStatus) -> WeightPercent 
         return status.traffic.observed_percent
     pods, updated = status.available_replicas, status.updated_available_replicas
     if seen.replica_sets:
-        counts = {
-            revision_of(replica_set): mapping(replica_set.get("status")).get("availableReplicas", 0)
-            for replica_set in seen.replica_sets
-        }
+        statuses = {revision_of(replica_set): mapping(replica_set.get("status")) for replica_set in seen.replica_sets}
+        counts = {revision: found.get("availableReplicas", 0) for revision, found in statuses.items()}
         pods, updated = sum(counts.values()), counts.get(status.current_revision, 0)
     return round(100 * min(updated, pods) / pods) if pods else None
 

@@ -148,15 +148,11 @@ def rollout_of(run: Manifest) -> str:
 
 def run_text(run: RunLine) -> str:
     """One run in one line, for output that is not a terminal; its measurements are told by their counts."""
-    text = f"{run.namespace}/{run.name} ({run.about}) {run.phase}"
-    if run.ending:
-        text += ", told to end"
-    if run.phase.over:
-        return f"{text}: {run.message}" if run.message else text
-    told = [
-        f"{metric.name} {metric.value or 'not measured'} ({metric.counts})" for metric in run.metrics if metric.counts
-    ]
-    return f"{text}: {'; '.join(told)}" if told else text
+    counted = (metric for metric in run.metrics if metric.counts)
+    metrics = (f"{metric.name} {metric.value or 'not measured'} ({metric.counts})" for metric in counted)
+    text = f"{run.namespace}/{run.name} ({run.about}) {run.phase}{', told to end' if run.ending else ''}"
+    more = run.message if run.phase.over else "; ".join(metrics)
+    return f"{text}: {more}" if more else text
 
 
 def _metric_line(metric: Mapping[str, Any], results: Mapping[str, MetricResult], spec: Mapping[str, Any]) -> MetricLine:
@@ -168,9 +164,11 @@ def _metric_line(metric: Mapping[str, Any], results: Mapping[str, MetricResult],
         counts.append(count_of(result.error, "error"))
     planned = str(metric.get("count"))
     wanted = ""  # how many there are to be, while they are not there yet; a comparison's measurement says that itself
-    begun = (result.count or result.error) and not result.phase.over
+    begun = (
+        (result.count or result.error) and not result.phase.over and "compare" not in mapping(metric.get("provider"))
+    )
     if begun and planned.isascii() and planned.isdigit() and int(planned):
-        wanted = "" if "compare" in mapping(metric.get("provider")) else f" of {int(planned)}"
+        wanted = f" of {int(planned)}"
     return MetricLine(
         name=name,
         phase=result.phase,
@@ -220,12 +218,9 @@ def condition_text(metric: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
         pods = metric["provider"]["kubernetes"]
         restarts, ready = pods.get("maxRestarts", RESTARTS_MAX), pods.get("minReadyPercent", READY_PERCENT_MIN)
         return filled(f"restarts <= {restarts}, ready >= {ready} %", values.get)
-    said = []
-    for field, before in (("successCondition", ""), ("failureCondition", "not: ")):
-        condition = metric.get(field)
-        if isinstance(condition, str) and condition.strip():
-            said.append(before + filled(condition.strip(), values.get))
-    return ", ".join(said)
+    conditions = ((metric.get("successCondition"), ""), (metric.get("failureCondition"), "not: "))
+    texts = ((text.strip(), before) for text, before in conditions if isinstance(text, str) and text.strip())
+    return ", ".join(before + filled(text, values.get) for text, before in texts)
 
 
 def _is_of_pods(metric: Mapping[str, Any]) -> bool:

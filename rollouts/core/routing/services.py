@@ -191,10 +191,13 @@ def selected_revision(ctx: PassContext, name: ServiceRef | None) -> str:
     return service.revision if service is not None else ""
 
 
-def no_worse(ctx: PassContext, name: ServiceRef, target: ReplicaSet | None, *, enough: int) -> int:
-    """Pods that `target` needs so that Service `name` serves no worse than with the revision it selects now; at most `enough`."""
-    service = ctx.services_seen.get(name)
+def no_worse(ctx: PassContext, name: ServiceRef, target: ReplicaSet | None) -> int:
+    """Pods that `target` needs so that Service `name` serves no worse than with the revision it selects now.
+
+    One at least, and never more than must be available.
+    """
+    service, least = ctx.services_seen.get(name), min(1, ctx.spec.replicas)
     if service is None or target is None or service.revision == target.revision:
-        return 0
+        return least
     pods = [other.staying_available for other in ctx.seen.replica_sets if other.revision == service.revision]
-    return min(enough, sum(pods))
+    return max(least, min(ctx.promised, sum(pods)))

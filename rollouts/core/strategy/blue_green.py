@@ -68,9 +68,7 @@ class BlueGreenRules(Struct, frozen=True):
             switched = selected_revision(ctx, active) == ctx.new.revision
             switching = ctx.status.gate_passed and (switched or (_available(ctx, replicas) and not ctx.paused))
         serving = ctx.new if switching else ctx.stable
-        at_least = max(min(1, replicas), no_worse(ctx, active, serving, enough=ctx.promised))
-        if switching and ctx.stable is not None:
-            at_least = replicas
+        at_least = replicas if switching and ctx.stable is not None else no_worse(ctx, active, serving)
         active_switch = switch_to(ctx, active, serving, at_least=at_least)
         if preview is None:
             return (active_switch,)

@@ -78,7 +78,7 @@ class CanaryRules(Struct, frozen=True, kw_only=True):
         if not stable_name:
             return (canary,) if canary is not None else ()
         target = ctx.stable or ctx.new
-        at_least = max(min(1, ctx.spec.replicas), no_worse(ctx, stable_name, target, enough=ctx.promised))
+        at_least = no_worse(ctx, stable_name, target)
         if ctx.stable is not None and _cuts_over(ctx, self):
             target, at_least = ctx.new, most_canary_replicas(ctx)
         stable = switch_to(ctx, stable_name, target, at_least=at_least)

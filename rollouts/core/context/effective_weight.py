@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import assert_never
-
 from msgspec import Struct
 
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.steps import WeightPercent
-from rollouts.core.model.traffic import Route, RouteAbsent, RouteSeen, RouteUnasked, Split
+from rollouts.core.model.traffic import RouteAbsent, RouteSeen, RouteUnasked, Split
 
 
 class EffectiveWeight(Struct, frozen=True):
@@ -47,26 +45,19 @@ def effective_weight(seen: Snapshot) -> EffectiveWeight:
         percents += (0, 100)
     for released in seen.status.given_back:
         percents += (0, released.percent)
-    for route in routes:
-        percents += _may_bring(route)
-    least, most = min(percents, default=0), max(percents, default=0)
     managed = traffic is not None and bool(traffic.desired_routes or traffic.observed_routes)
-    splits = [route.split for route in routes if isinstance(route, RouteSeen)]
-    reaches = managed or most > 0 or bool(seen.status.given_back)
-    reaches = reaches or any(split is not None and split.reaches_canary for split in splits)
-    return EffectiveWeight(least, most, reaches_canary=reaches)
-
-
-def _may_bring(route: Route) -> tuple[WeightPercent, ...]:
-    match route:
-        case RouteSeen(split=Split() as split, named=named):
-            return (split.share * 100,) if named else (0, split.share * 100)
-        case RouteUnasked():
-            return (0, 100)
-        case RouteSeen() | RouteAbsent():
-            return ()
-        case never:
-            assert_never(never)
+    reaches = managed or bool(seen.status.given_back)
+    for route in routes:
+        match route:
+            case RouteSeen(split=Split() as split, named=named):
+                percents += (split.share * 100,) if named else (0, split.share * 100)
+                reaches |= split.reaches_canary
+            case RouteUnasked():
+                percents += (0, 100)
+            case RouteSeen() | RouteAbsent():
+                pass
+    least, most = min(percents, default=0), max(percents, default=0)
+    return EffectiveWeight(least, most, reaches_canary=reaches or most > 0)
 
 
 def written_percent(seen: Snapshot) -> WeightPercent:

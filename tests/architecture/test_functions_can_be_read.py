@@ -13,11 +13,10 @@ from tests.architecture.tracked import ROOT, tracked
 COMPLEXITY_MAX = 15
 """Cognitive complexity, which counts nested conditions more than cases beside each other. Source: SonarSource's paper of 2017."""
 STILL_ABOVE = {
-    "api": 10, "bounded": 1, "cli": 28, "cluster": 4, "controller": 4, "core": 6, "manifests": 2, "metrics": 7, "probes": 6,
-    "sim": 17, "traffic": 4,
+    "api": 10, "bounded": 1, "cli": 22, "cluster": 4, "core": 2, "metrics": 6, "probes": 6, "sim": 14, "traffic": 4,
 }  # fmt: skip
 """Functions above it, by room. No room gets more of them."""
-USED_ONCE_MAX = 14.6
+USED_ONCE_MAX = 11.2
 """Private functions of modules that are used once, in 1,000 lines of code. It only goes down: a name is for what needs one."""
 
 

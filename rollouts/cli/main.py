@@ -37,7 +37,16 @@ from rollouts.cli.commands import (
 from rollouts.cli.exits import EXIT_HELP, Exit
 from rollouts.cli.migrate import command as migrate
 from rollouts.cli.terminal.listing import print_line
-from rollouts.cli.terminal.options import CommandRun, FilesOption, Output, Tool, finish, on_cluster, read_file
+from rollouts.cli.terminal.options import (
+    CommandRun,
+    FilesOption,
+    NameArgument,
+    Output,
+    Tool,
+    finish,
+    on_cluster,
+    read_file,
+)
 from rollouts.cli.view.session import Options
 from rollouts.core.model.drain import ProxyMode
 from rollouts.objects import Manifest
@@ -84,8 +93,50 @@ app.command("abort")(verbs.abort)
 app.command("retry")(verbs.retry)
 app.command("pause")(verbs.pause)
 app.command("resume")(verbs.resume)
-app.command("rollback")(verbs.rollback)
-app.command("undo")(verbs.undo)
+
+
+@app.command("rollback")
+@on_cluster
+def rollback(
+    options: Options,
+    name: NameArgument,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            "--to", metavar="REVISION", help="A revision or its number (see history); default: the previous one."
+        ),
+    ] = None,
+    wait: verbs.WaitOption = True,
+) -> CommandRun:
+    """Go back to an earlier revision that is kept, without changing the spec; holds until the template changes."""
+    return _undo(options, name, to=to, full=False, wait=wait)
+
+
+@app.command("undo")
+@on_cluster
+def undo(
+    options: Options,
+    name: NameArgument,
+    to_revision: Annotated[
+        str | None,
+        typer.Option(metavar="REVISION", help="A revision or its number (see history); default: the previous one."),
+    ] = None,
+    full: Annotated[bool, typer.Option("--full", help="Pass every step and every analysis on the way back.")] = False,
+    wait: verbs.WaitOption = True,
+) -> CommandRun:
+    """Go back to an earlier revision that is kept, and say what that takes: how many steps, how long, where it stops.
+
+    The spec stays as it is; the rollback holds until the template changes. It is the same as `rollback`.
+    """
+    return _undo(options, name, to=to_revision, full=full, wait=wait)
+
+
+def _undo(options: Options, name: str, *, to: str | None, full: bool, wait: bool) -> CommandRun:
+    from rollouts.cli.plan import undo as undo_command  # noqa: PLC0415 - the controller's policy is for it only
+
+    return undo_command.undo(options, name, to=to, full=full, wait=wait, console=Console())
+
+
 app.command("restart")(verbs.restart)
 app.command("create")(create.create)
 app.command("delete")(delete.delete)

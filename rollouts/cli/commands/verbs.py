@@ -1,4 +1,4 @@
-"""The commands that change Rollouts by annotation: promote, abort, retry, pause, resume, rollback, undo, restart.
+"""The commands that change Rollouts by annotation: promote, abort, retry, pause, resume, restart.
 
 `verb_plans.py` says what each of them writes.
 `carry_out` writes it as annotations, guarded by the resourceVersion that was read, and waits until the controller has recorded
@@ -126,50 +126,10 @@ def resume(options: Options, name: NameArgument, wait: WaitOption = True) -> Com
 
 
 @on_cluster
-def rollback(
-    options: Options,
-    name: NameArgument,
-    to: Annotated[
-        str | None,
-        typer.Option(
-            "--to", metavar="REVISION", help="A revision or its number (see history); default: the previous one."
-        ),
-    ] = None,
-    wait: WaitOption = True,
-) -> CommandRun:
-    """Go back to an earlier revision that is kept, without changing the spec; holds until the template changes."""
-    return _undo(options, name, to=to, full=False, wait=wait)
-
-
-@on_cluster
-def undo(
-    options: Options,
-    name: NameArgument,
-    to_revision: Annotated[
-        str | None,
-        typer.Option(metavar="REVISION", help="A revision or its number (see history); default: the previous one."),
-    ] = None,
-    full: Annotated[bool, typer.Option("--full", help="Pass every step and every analysis on the way back.")] = False,
-    wait: WaitOption = True,
-) -> CommandRun:
-    """Go back to an earlier revision that is kept, and say what that takes: how many steps, how long, where it stops.
-
-    The spec stays as it is; the rollback holds until the template changes. It is the same as `rollback`.
-    """
-    return _undo(options, name, to=to_revision, full=full, wait=wait)
-
-
-@on_cluster
 def restart(options: Options, name: NameArgument, wait: WaitOption = True) -> CommandRun:
     """Replace the pods that exist now, a few at a time."""
     now_s = time.time()
     return _verb(options, name, lambda seen: plan_restart(seen, now_s=now_s), wait=wait)
-
-
-def _undo(options: Options, name: str, *, to: str | None, full: bool, wait: bool) -> CommandRun:
-    from rollouts.cli.plan import undo as undo_command  # noqa: PLC0415 - the controller's policy is for it only
-
-    return undo_command.undo(options, name, to=to, full=full, wait=wait, console=Console())
 
 
 async def _verb(

@@ -22,7 +22,7 @@ export PYTHONDONTWRITEBYTECODE :=
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-annotate
 # More workers than cores: half of them begin with tests that wait for most of their time (tests/conftest.py).
-PYTEST_ARGS ?= -n 5 --dist worksteal --durations 12
+PYTEST_ARGS ?= -n 4 --dist worksteal --durations 12
 # More processes than cores want to run all the time. Nothing that wakes up takes a core from what runs (SCHED_BATCH, sched(7)): a
 # quarter of the switches, and 4 % less CPU for the same tests.
 LONG_TURNS := $(shell chrt --batch 0 true 2>/dev/null && echo chrt --batch 0)
@@ -71,7 +71,8 @@ unit: $(VENV)/dev.stamp ## the quick tests: pure and simulated, no cluster; PYTH
 
 test: $(VENV)/dev.stamp ## all tests that this machine can run, and why the others are skipped
 	@$(MAKE) lab || echo "make: no real control plane; its tests will be skipped with the reason" >&2
-	@$(LONG_TURNS) $(BIN)/python -m pytest $(PYTEST_ARGS)
+	@ROLLOUTS_WORLDS=$${ROLLOUTS_WORLDS:-300} ROLLOUTS_LAWS=$${ROLLOUTS_LAWS:-20} ROLLOUTS_MORE_WORLDS=$${ROLLOUTS_MORE_WORLDS:-200} \
+	  $(LONG_TURNS) $(BIN)/python -m pytest $(PYTEST_ARGS)
 
 coverage: $(VENV)/dev.stamp ## lines and branches of five rooms that their tests reach; fails below the floors in the Makefile
 	@rm -rf build/coverage && mkdir -p build/coverage

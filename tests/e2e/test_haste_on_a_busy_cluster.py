@@ -29,7 +29,7 @@ from tests.lab.loopback import meanwhile
 
 pytestmark = pytest.mark.controlplane
 
-MOVES = int(os.environ.get("ROLLOUTS_HASTY_MOVES", "200"))
+MOVES = int(os.environ.get("ROLLOUTS_HASTY_MOVES", "120"))
 REPLICAS = 5
 BUSY_SETS, BUSY_PODS = 2, 2
 LATE = "--concurrent-replicaset-syncs=1 --kube-api-qps=55 --kube-api-burst=15"

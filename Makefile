@@ -71,7 +71,7 @@ unit: $(VENV)/dev.stamp ## the quick tests: pure and simulated, no cluster; PYTH
 
 test: $(VENV)/dev.stamp ## all tests that this machine can run, and why the others are skipped
 	@$(MAKE) lab || echo "make: no real control plane; its tests will be skipped with the reason" >&2
-	@ROLLOUTS_WORLDS=$${ROLLOUTS_WORLDS:-300} ROLLOUTS_LAWS=$${ROLLOUTS_LAWS:-20} ROLLOUTS_MORE_WORLDS=$${ROLLOUTS_MORE_WORLDS:-200} \
+	@ROLLOUTS_WORLDS=$${ROLLOUTS_WORLDS:-150} ROLLOUTS_LAWS=$${ROLLOUTS_LAWS:-10} ROLLOUTS_MORE_WORLDS=$${ROLLOUTS_MORE_WORLDS:-100} \
 	  $(LONG_TURNS) $(BIN)/python -m pytest $(PYTEST_ARGS)
 
 coverage: $(VENV)/dev.stamp ## lines and branches of five rooms that their tests reach; fails below the floors in the Makefile

@@ -68,6 +68,9 @@ NAVIGATION: dict[str, dict[str, str]] = {
     "Develop": {
         "Architecture": "ARCHITECTURE.md",
         "Contributing": "CONTRIBUTING.md",
+        "Where a change goes": "docs/changes.md",
+        "Rooms inside the rooms": "docs/rooms.md",
+        "How it is tested": "docs/testing.md",
         "Decisions": "docs/decisions/README.md",
     },
 }

@@ -7,7 +7,7 @@ Source: https://prometheus.io/docs/prometheus/latest/querying/basics/
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from rollouts.core.placeholders import PLACE, STRING, UNCLOSED_STRING, Refuse, ValueOf, checked, filled_parts
 
@@ -41,6 +41,7 @@ _BARE = re.compile(
 _BARE_LENGTH_MAX = 256
 _TEXT = re.compile(STRING, re.VERBOSE)
 
+_CLOSES = {"{": "}", "[": "]"}
 _IN_SELECTORS = frozenset({"{", "}", ",", "=", "!=", "=~", "!~"})
 
 Token = tuple[str, str]
@@ -71,22 +72,32 @@ def metrics_named_in(query: str) -> tuple[str, ...]:
     if tokens is None or PLACE.search(_TEXT.sub("", query)):
         return ()
     found: list[str] = []
+    for text, inside, after in parts_of(tokens):
+        if text == "{":
+            found += _matched_names(inside)
+        elif text != "[" and after not in ("(", "by", "without"):
+            found.append(text)
+    return tuple(dict.fromkeys(found))
+
+
+def parts_of(tokens: list[Token]) -> Iterator[tuple[str, list[Token], str]]:
+    """The selectors, the ranges and the names of metrics and functions, in their order.
+
+    Each as its bracket or name, what stands inside of the brackets, and what ends or follows it; "" for nothing.
+    """
     at = 0
     while at < len(tokens):
         kind, text = tokens[at]
         after = tokens[at + 1][1].lower() if at + 1 < len(tokens) else ""
-        if text == "{":
-            end = index_of(tokens, at, "}")
-            found += _matched_names(tokens[at + 1 : end])
+        if text in _CLOSES:
+            end = _index_of(tokens, at, _CLOSES[text])
+            yield text, tokens[at + 1 : end], _CLOSES[text] if end < len(tokens) else ""
             at = end
-        elif text == "[":
-            at = index_of(tokens, at, "]")
-        elif text.lower() in LABEL_LISTS and kind == "word":
-            at = index_of(tokens, at, ")") if after == "(" else at
-        elif kind == "word" and text.lower() not in OPERATORS and after not in ("(", "by", "without"):
-            found.append(text)
+        elif kind == "word" and text.lower() in LABEL_LISTS:
+            at = _index_of(tokens, at, ")") if after == "(" else at
+        elif kind == "word" and text.lower() not in OPERATORS:
+            yield text, [], after
         at += 1
-    return tuple(dict.fromkeys(found))
 
 
 def _matched_names(matchers: list[Token]) -> list[str]:
@@ -110,7 +121,7 @@ def split_at_commas(matchers: Iterable[Token]) -> list[list[Token]]:
     return parts
 
 
-def index_of(tokens: list[Token], start: int, closing: str) -> int:
+def _index_of(tokens: list[Token], start: int, closing: str) -> int:
     """Index of the next `closing`, or of the end. A bracket in a string is no token of its own, so it is not found."""
     return next((at for at in range(start, len(tokens)) if tokens[at] == ("sign", closing)), len(tokens))
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from rollouts.core.placeholders import UNCLOSED, filled, is_unclosed, named_in
-from rollouts.core.promql import LABEL_LISTS, OPERATORS, Token, index_of, split_at_commas, tokens_of
+from rollouts.core.promql import Token, parts_of, split_at_commas, tokens_of
 
 PLACES = ("namespace", "rollout", "revision", "service")
 
@@ -58,32 +58,17 @@ def beyond_namespace(query: str, namespace: str) -> str:
     tokens = tokens_of(query)
     if tokens is None:
         return "a part of it that cannot be read"
-    at = 0
-    while at < len(tokens):
-        kind, text = tokens[at]
-        after = tokens[at + 1][1] if at + 1 < len(tokens) else ""
-        if text in _CLOSES:
-            end = index_of(tokens, at, _CLOSES[text])
-            if problem := _beyond_inside(text, tokens[at + 1 : end], namespace, closed=end < len(tokens)):
-                return problem
-            at = end
-        elif kind == "word" and text.lower() in LABEL_LISTS:
-            at = index_of(tokens, at + 1, ")") if after == "(" else at
-        elif kind == "word" and text.lower() not in OPERATORS and after.lower() not in _AFTER_NAMES:
+    for text, inside, after in parts_of(tokens):
+        words = [word for _, word in inside]
+        if text == "{":
+            if not after or not _is_of(inside, namespace):
+                return f"the selector {{{' '.join(words)}}}"
+        elif text == "[":
+            if not all(map(_DURATION.fullmatch, words)):
+                return f"the range [{' '.join(words)}]"
+        elif after not in _AFTER_NAMES:
             return f"{text} without a selector"
-        at += 1
     return ""
-
-
-_CLOSES = {"{": "}", "[": "]"}
-
-
-def _beyond_inside(bracket: str, inside: list[Token], namespace: str, *, closed: bool) -> str:
-    """The selector or range, described, if it may read other namespaces; else ""."""
-    text = " ".join(each for _, each in inside)
-    if bracket == "{":
-        return "" if closed and _is_of(inside, namespace) else f"the selector {{{text}}}"
-    return "" if all(_DURATION.fullmatch(each) for _, each in inside) else f"the range [{text}]"
 
 
 def _is_of(matchers: Sequence[Token], namespace: str) -> bool:

@@ -18,8 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from msgspec import Struct
-
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait, earliest
 from rollouts.core.model.changes import StatusChange, record_cutovers
@@ -50,20 +48,12 @@ REVISIONS_ASKED = 2
 _EARLY_S = 0.1  # timers and clocks are not exact: two polls this much closer than POLL_S are still two
 
 
-class Departure(Struct, frozen=True):
-    """A Service goes from revision `leaving` to revision `to`; "" for an unknown one."""
-
-    service: ServiceRef
-    leaving: str
-    to: str
-
-
-def begin_cutovers(ctx: PassContext, departures: Iterable[Departure]) -> tuple[StatusChange, ...]:
-    """Records each Service that leaves a revision, unless this update has recorded it already."""
+def begin_cutovers(ctx: PassContext, departures: Iterable[Cutover]) -> tuple[StatusChange, ...]:
+    """Records each Service that leaves a revision, unless this update has recorded it already, or a revision is "" (unknown)."""
     after = ctx.status.cutovers
     began_s = ctx.status.started_at_s or 0.0
     for departure in departures if ctx.spec.drain.mode is not DrainMode.OFF else ():
-        service, leaving, to = departure.service, departure.leaving, departure.to
+        service, leaving, to = departure.service, departure.from_revision, departure.to_revision
         recorded = [
             (old.service, old.from_revision, old.to_revision)
             for old in after
@@ -72,7 +62,7 @@ def begin_cutovers(ctx: PassContext, departures: Iterable[Departure]) -> tuple[S
         if leaving in ("", to) or not to or (service, leaving, to) in recorded:
             continue
         others = [old for old in after if (old.service, old.from_revision) != (service, leaving) and _is_open(ctx, old)]
-        after = (*others, _as_of_now(ctx, Cutover(service=service, from_revision=leaving, to_revision=to)))
+        after = (*others, _as_of_now(ctx, departure))
     return () if after == ctx.status.cutovers else (record_cutovers(after),)
 
 

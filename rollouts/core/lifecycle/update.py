@@ -5,6 +5,7 @@ from __future__ import annotations
 from rollouts.core.config.target import changed_sources
 from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.drain_numbers import drain_numbers
+from rollouts.core.context.pass_context import PassContext
 from rollouts.core.drain.pre_stop import injection
 from rollouts.core.model.changes import (
     StatusChange,
@@ -19,7 +20,7 @@ from rollouts.core.model.intents import Notice
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen
 from rollouts.core.model.snapshot import ReplicaSet, ServiceSeen, Snapshot
-from rollouts.core.model.status import WAS_STABLE, HistoryEntry, Outcome, RolloutStatus
+from rollouts.core.model.status import HistoryEntry, Outcome, RolloutStatus, previous_revision
 
 
 def start_update(seen: Snapshot, *, target: str) -> Contribution:
@@ -38,15 +39,24 @@ def start_update(seen: Snapshot, *, target: str) -> Contribution:
     return Contribution(changes=(*recovered, restart_steps(spec.strategy_hash, seen.now_s)))
 
 
-def promotion(seen: Snapshot, status: RolloutStatus) -> StatusChange:
-    """The current revision becomes the stable one, and its update goes into the history."""
+def promoted(ctx: PassContext, plan: Contribution, *, after: tuple[StatusChange, ...]) -> Contribution:
+    """The promotion: the current revision becomes the stable one, and its update goes into the history.
+
+    It is recorded alone, before anything follows from it.
+
+    Args:
+        after: what is recorded with it, after the changes of the plan and the promotion itself.
+    """
+    status, spec = ctx.status, ctx.spec
     again = any(
         entry.revision == status.current_revision and entry.outcome is Outcome.PROMOTED for entry in status.history
     )
     outcome = Outcome.ROLLED_BACK if again else Outcome.PROMOTED
-    ended = _entry(status, now_s=seen.now_s, outcome=outcome)
-    spec = seen.rollout.spec
-    return promote(spec.strategy.step_count, seen.now_s, ended, spec.history_limit)
+    ended = _entry(status, now_s=ctx.now_s, outcome=outcome)
+    promotion = promote(spec.strategy.step_count, ctx.now_s, ended, spec.history_limit)
+    message = f"revision {status.revision_number} ({status.current_revision}) is stable"
+    notice = Notice(Reason.ROLLOUT_COMPLETED, message)
+    return Contribution(changes=(*plan.changes, promotion, *after), notices=(notice,))
 
 
 def _recovery(seen: Snapshot, *, target: str) -> tuple[StatusChange, ...]:
@@ -61,9 +71,7 @@ def _recovery(seen: Snapshot, *, target: str) -> tuple[StatusChange, ...]:
         stable = _serving_revision(seen, serving, target=target)
         return (recover_revisions(stable, stable, seen.now_s),) if stable else ()
     # The stable one was unreadable or removed by hand, if there is a history.
-    revisions = {replica_set.revision for replica_set in serving}
-    promoted_before = (entry.revision for entry in reversed(status.history) if entry.outcome in WAS_STABLE)
-    stable = next((revision for revision in promoted_before if revision in revisions), "")
+    stable = previous_revision(status, template="", kept={replica_set.revision for replica_set in serving})
     return (recover_revisions(stable, status.current_revision, seen.now_s),) if stable else ()
 
 

@@ -83,7 +83,7 @@ def route_traffic(
     ready = _once_ready(ctx, want, canary=canary)
     split = _within_capacity(ctx, strategy, ready)
     at_end = ctx.status.step_index >= len(strategy.steps)
-    complete = split == want == ready and (not at_end or exchanges_roles(ctx, strategy) or want == ALL_TO_STABLE)
+    complete = split == want == ready and (not at_end or exchanges_roles(ctx) or want == ALL_TO_STABLE)
     outcomes = [_reconcile_route(ctx, route, split) for route in ctx.seen.routes.values() if route.named]
     whole, said, recorded = joined(outcomes), bool(outcomes), True
     for outcome in outcomes:
@@ -106,9 +106,9 @@ def route_traffic(
     )
 
 
-def exchanges_roles(ctx: PassContext, strategy: Canary) -> bool:
+def exchanges_roles(ctx: PassContext) -> bool:
     """Whether the update ends with all traffic on the canary Service: with `pingPong`, unless it is the first or has no pods."""
-    return strategy.ping_pong and ctx.stable is not None and ctx.spec.replicas > 0
+    return ctx.spec.strategy.ping_pong and ctx.stable is not None and ctx.spec.replicas > 0
 
 
 def left_routes(ctx: PassContext) -> tuple[RouteSeen, ...]:
@@ -163,7 +163,7 @@ def _wanted(ctx: PassContext, strategy: Canary, asked: Split, *, stable: Service
     if ctx.status.step_index >= len(strategy.steps):
         traffic = ctx.status.traffic
         handed_back = stable.confirmed or (traffic is not None and traffic.desired_percent == 0)
-        if stable.selects == ctx.new.revision and handed_back and not exchanges_roles(ctx, strategy):
+        if stable.selects == ctx.new.revision and handed_back and not exchanges_roles(ctx):
             return ALL_TO_STABLE
         return asked
     routing = strategy.traffic_routing
@@ -311,7 +311,7 @@ def _reconcile_seen(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVe
         return RouteVerification(intents=(replace(write, rewrite=True),), notices=(again,), wait=wait)
     if (lacking := _lacking(ctx, route, wanted)) is not None:
         return lacking
-    if to_be_recorded(ctx, route.route):
+    if route.route.namespace != ctx.seen.rollout.namespace and route.route not in ctx.recorded.elsewhere:
         recording = f"recording that this Rollout manages {route.route}"
         return RouteVerification(wait=Wait(Reason.TRAFFIC_SWITCHING, recording))
     if (refused := still_refused(ctx, route, wanted)) is not None:
@@ -401,11 +401,6 @@ def _change(ctx: PassContext, route: RouteSeen, split: Split) -> tuple[Notice, .
 #
 # The mark on a route is no proof, because the route's owner can write any Rollout's name into it. The record comes from the spec,
 # before the first write. So a crash does not lose a route that the spec dropped, and no route is ever taken by its mark alone.
-
-
-def to_be_recorded(ctx: PassContext, name: RouteName) -> bool:
-    """Whether a write of the route must wait until status records it: it is in another namespace."""
-    return name.namespace != ctx.seen.rollout.namespace and name not in ctx.recorded.elsewhere
 
 
 def record_elsewhere(ctx: PassContext) -> tuple[StatusChange, ...]:

@@ -74,7 +74,7 @@ def canary_sizes(ctx: PassContext, strategy: Canary, demand: Demand) -> Sizes:
     if kept != asked:
         *older, new, stable = kept
         sizes = replace(sizes, older=tuple(older), new=new, stable=stable)
-    if not demand.holding or sizes.stable > 1 or not _keeps_stable_service(ctx, strategy):
+    if not demand.holding or sizes.stable > 1 or not _keeps_stable_service(ctx):
         return sizes
     # A step to 100 leaves the last stable pod to the stable Service, which switches after the last step, or (`pingPong`) changes
     # its role with the promotion. The step does not wait for this pod to leave.
@@ -128,15 +128,15 @@ def _routed_sizes(ctx: PassContext, strategy: Canary, demand: Demand) -> Sizes:
         stable = max(stable, min(ctx.stable.spec_replicas, replicas))
     if demand.holding and stable == 0:
         # The last pod stays, available or not. None is made for a Service that is about to leave.
-        needed = strategy.stable_service is not None and _keeps_stable_service(ctx, strategy)
+        needed = strategy.stable_service is not None and _keeps_stable_service(ctx)
         stable = 1 if needed else min(1, ctx.stable.spec_replicas)
     new = max(wanted_new, _for_traffic(ctx, strategy, demand.canary_traffic))
     return Sizes(new=new, stable=stable, older=older, wanted_new=wanted_new, wanted_stable=wanted_stable)
 
 
-def _keeps_stable_service(ctx: PassContext, strategy: Canary) -> bool:
+def _keeps_stable_service(ctx: PassContext) -> bool:
     """Whether the stable Service stays with the stable revision: until the last step is done, and with `pingPong` after it."""
-    return ctx.status.step_index < len(strategy.steps) or exchanges_roles(ctx, strategy)
+    return ctx.status.step_index < ctx.spec.strategy.step_count or exchanges_roles(ctx)
 
 
 def _wanted_stable(ctx: PassContext, strategy: Canary, stable: ReplicaSet, demand: Demand) -> int:

@@ -10,22 +10,21 @@ from msgspec import Struct
 from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait, pods_wait
-from rollouts.core.drain.cutover import Departure
 from rollouts.core.lifecycle.analyses import Guard, guarded
 from rollouts.core.lifecycle.preview import preview_fact, preview_hint
-from rollouts.core.lifecycle.update import promotion
+from rollouts.core.lifecycle.update import promoted
 from rollouts.core.model.changes import StatusChange, record_gate, record_selected, record_traffic, set_canary_weight
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen
-from rollouts.core.model.status import RolloutStatus
+from rollouts.core.model.status import Cutover, RolloutStatus
 from rollouts.core.routing.routes import Routing
 from rollouts.core.routing.services import NEEDS_A_PERSON, ServiceSwitch, no_worse, selected_revision, switch_to
 from rollouts.core.scale.canary_sizes import Sizes, no_pods
 from rollouts.core.scale.sizing import aborted_size, keep_pods_of_stable, kept_size
 from rollouts.core.strategy.autoscaling import gate_wait
 from rollouts.core.strategy.guards import POST_PROMOTION, PRE_PROMOTION, guarding, is_judged
-from rollouts.core.strategy.skeleton import Moves, promoted
+from rollouts.core.strategy.skeleton import Moves
 
 GATE = 0  # index of the only gate of a blue-green update: the 0 in `promote: <revision>@0`
 
@@ -76,9 +75,10 @@ class BlueGreenRules(Struct, frozen=True):
         previewed = ctx.stable if nothing_new and ctx.stable else ctx.new
         return (switch_to(ctx, preview, previewed, at_least=0), active_switch)
 
-    def departures(self, ctx: PassContext, services: tuple[ServiceSwitch, ...]) -> tuple[Departure, ...]:
+    def departures(self, ctx: PassContext, services: tuple[ServiceSwitch, ...]) -> tuple[Cutover, ...]:
         """The active Service leaves the revision that status records for it, if it selects another one now."""
-        return (Departure(self.strategy.active_service, ctx.status.active_revision, services[-1].selects),)
+        leaving, to = ctx.status.active_revision, services[-1].selects
+        return (Cutover(service=self.strategy.active_service, from_revision=leaving, to_revision=to),)
 
     def observed(self, ctx: PassContext, services: tuple[ServiceSwitch, ...]) -> tuple[StatusChange, ...]:
         """Records the revisions that both Services select; removes the weight of an earlier canary strategy."""
@@ -145,11 +145,8 @@ class BlueGreenRules(Struct, frozen=True):
         unpromoted = status.current_revision != status.stable_revision and ctx.durable and ctx.recorded.gate_passed
         if plan.wait is not None or not unpromoted or not _serves(ctx, moves.services[-1]):
             return plan
-        promote = promotion(ctx.seen, status)
-        kept: tuple[StatusChange, ...] = ()
-        if ctx.stable is not None:
-            kept = keep_pods_of_stable(ctx, delay_s=self.strategy.scale_down_delay_s)
-        return promoted(ctx, (*plan.changes, promote, *kept))
+        kept = () if ctx.stable is None else keep_pods_of_stable(ctx, delay_s=self.strategy.scale_down_delay_s)
+        return promoted(ctx, plan, after=kept)
 
 
 def gate_index(status: RolloutStatus) -> int | None:

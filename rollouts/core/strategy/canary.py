@@ -14,9 +14,9 @@ from msgspec import Struct
 from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait, earliest
-from rollouts.core.drain.cutover import Departure, begin_cutovers, draining
+from rollouts.core.drain.cutover import begin_cutovers, draining
 from rollouts.core.lifecycle.analyses import Guard, guarded
-from rollouts.core.lifecycle.update import promotion
+from rollouts.core.lifecycle.update import promoted
 from rollouts.core.model.analysis import AnalysisGate, AnalysisKind
 from rollouts.core.model.changes import StatusChange, begin_step, exchange_roles, set_canary_weight, skip_steps
 from rollouts.core.model.frozen import replace
@@ -24,6 +24,7 @@ from rollouts.core.model.intents import Notice, SwitchService
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary
 from rollouts.core.model.service_ref import ServiceRef, SubsetName
+from rollouts.core.model.status import Cutover
 from rollouts.core.model.steps import (
     Analyze,
     MatchTrafficWeight,
@@ -53,7 +54,7 @@ from rollouts.core.scale.sizing import keep_pods_of_stable, next_scale_down_s
 from rollouts.core.strategy.canary_steps import StepGoal, asked_weight, pause_at, pause_end_s
 from rollouts.core.strategy.canary_waits import autoscaling_wait, canary_wait, evidence_wait, pause_wait
 from rollouts.core.strategy.guards import BACKGROUND, guarding_gates, is_judged
-from rollouts.core.strategy.skeleton import Moves, promoted
+from rollouts.core.strategy.skeleton import Moves
 
 
 class CanaryRules(Struct, frozen=True, kw_only=True):
@@ -86,7 +87,7 @@ class CanaryRules(Struct, frozen=True, kw_only=True):
             return (stable,)
         return stable, one_at_a_time(stable, canary, names=(stable_name, canary_name))
 
-    def departures(self, ctx: PassContext, services: tuple[ServiceSwitch, ...]) -> Iterator[Departure]:
+    def departures(self, ctx: PassContext, services: tuple[ServiceSwitch, ...]) -> Iterator[Cutover]:
         """Services that leave a revision: stableService, forward and back, and with traffic routing canaryService too.
 
         Forward, stableService has left the stable revision, which has pods, when no slices show one of them any more. No earlier
@@ -97,14 +98,14 @@ class CanaryRules(Struct, frozen=True, kw_only=True):
         if stable_service is not None and new is not None and stable is not None and not ctx.aborted:
             has_pods, shown = stable.spec_replicas > 0, stable.revision in ctx.shown_revisions
             if has_pods and not shown and services[0].selects == new.revision:
-                yield Departure(stable_service, stable.revision, new.revision)
+                yield Cutover(service=stable_service, from_revision=stable.revision, to_revision=new.revision)
         for name, switch in zip(ctx.named_services, services, strict=True):
             by_ratio = name == self.strategy.canary_service and ctx.by_ratio
             if by_ratio or switch.selects == ctx.status.stable_revision:
                 continue
             for intent in switch.intents:
                 if isinstance(intent, SwitchService):
-                    yield Departure(name, switch.selects, intent.revision)
+                    yield Cutover(service=name, from_revision=switch.selects, to_revision=intent.revision)
 
     def observed(self, ctx: PassContext, services: tuple[ServiceSwitch, ...]) -> tuple[StatusChange, ...]:
         return ()
@@ -226,7 +227,7 @@ def _cuts_over(ctx: PassContext, rules: CanaryRules) -> bool:
     With routers, it must also be certain that no request reaches the stable Service any more.
     """
     early = ctx.aborted or rules.step.weight_percent < 100 or not rules.step.at_end
-    if ctx.new is None or early or exchanges_roles(ctx, rules.strategy):
+    if ctx.new is None or early or exchanges_roles(ctx):
         return False
     switched = selected_revision(ctx, rules.strategy.stable_service) == ctx.new.revision
     left = not ctx.routed or ctx.effective_weight.least_percent == 100 or ctx.spec.replicas == 0
@@ -332,14 +333,12 @@ def _weight_change(ctx: PassContext, weight_percent: WeightPercent) -> tuple[Sta
 
 def _promotion(ctx: PassContext, strategy: Canary, plan: Contribution) -> Contribution:
     """The promotion. With traffic routing the old pods drain; without `dynamicStableScale` they also stay for their delay."""
-    old, routing = ctx.status.stable_revision, strategy.traffic_routing
-    promote: tuple[StatusChange, ...] = (promotion(ctx.seen, ctx.status),)
-    if exchanges_roles(ctx, strategy):
-        promote = (*promote, exchange_roles)
+    routing, old, new = strategy.traffic_routing, ctx.status.stable_revision, ctx.status.current_revision
+    exchange = (exchange_roles,) if exchanges_roles(ctx) else ()
     drains: tuple[StatusChange, ...] = ()
     if routing is not None and strategy.stable_service:
-        drains = begin_cutovers(ctx, (Departure(strategy.stable_service, old, ctx.status.current_revision),))
+        drains = begin_cutovers(ctx, (Cutover(service=strategy.stable_service, from_revision=old, to_revision=new),))
     kept: tuple[StatusChange, ...] = ()
     if routing is not None and not routing.dynamic_stable_scale:
         kept = keep_pods_of_stable(ctx.recording(drains), delay_s=strategy.scale_down_delay_s)
-    return promoted(ctx, (*plan.changes, *promote, *drains, *kept, set_canary_weight(100)))
+    return promoted(ctx, plan, after=(*exchange, *drains, *kept, set_canary_weight(100)))

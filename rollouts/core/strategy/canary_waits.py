@@ -6,7 +6,6 @@ from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait, pods_text, pods_wait
 from rollouts.core.drain.cutover import draining_wait
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.rollout import Canary
 from rollouts.core.model.steps import Pause, PauseUntilPromoted
 from rollouts.core.routing.routes import ROUTES_NEED_A_PERSON, exchanges_roles
 from rollouts.core.routing.services import NEEDS_A_PERSON
@@ -33,8 +32,9 @@ def _step_wait(ctx: PassContext, step: StepGoal, moves: Moves, service_wait: Wai
     """The wait of the step itself, or of the promotion; then for evidence and for the autoscaler."""
     if step.at_end:
         traffic = _pods_or_traffic(ctx, moves, service_wait) or _last_pods(ctx, moves)
-        last = traffic or _last_services(ctx, moves, service_wait)
-        return last or autoscaling_wait(ctx, step) or _verdict(step, moves)
+        # With `pingPong` the stable Service has no requests any more: it may follow after the promotion.
+        last_service = moves.services[-1].wait if exchanges_roles(ctx) else service_wait
+        return traffic or last_service or autoscaling_wait(ctx, step) or _verdict(step, moves)
     if step.pause is not None:
         pause = pause_wait(ctx, step.pause)
         if pause is not None and pause.deadline_s is not None and pause.deadline_s <= ctx.now_s:
@@ -133,14 +133,6 @@ def _last_pods(ctx: PassContext, moves: Moves) -> Wait | None:
     if ctx.new is None or ctx.new.observed:
         return None
     return pods_wait(ctx.status.current_revision, wanted=moves.sizes.wanted_new, available=ctx.new.available)
-
-
-def _last_services(ctx: PassContext, moves: Moves, service_wait: Wait | None) -> Wait | None:
-    """The wait of the Services. With `pingPong` the stable one has no requests any more: it may follow after the promotion."""
-    strategy = ctx.spec.strategy
-    if isinstance(strategy, Canary) and exchanges_roles(ctx, strategy):
-        return moves.services[-1].wait
-    return service_wait
 
 
 def _verdict(step: StepGoal, moves: Moves) -> Wait | None:

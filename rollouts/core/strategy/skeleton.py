@@ -15,12 +15,12 @@ from msgspec import Struct
 from rollouts.core.context.contribution import Contribution, joined
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait, earliest
-from rollouts.core.drain.cutover import Departure, begin_cutovers
+from rollouts.core.drain.cutover import begin_cutovers
 from rollouts.core.lifecycle.analyses import Guard
 from rollouts.core.model.changes import StatusChange
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import Intent, Notice, PatchReplicaSet
-from rollouts.core.model.reasons import Reason
+from rollouts.core.model.intents import Intent, PatchReplicaSet
+from rollouts.core.model.status import Cutover
 from rollouts.core.routing.routes import Routing
 from rollouts.core.routing.services import ServiceSwitch
 from rollouts.core.scale.canary_sizes import Sizes
@@ -59,7 +59,7 @@ class StrategyRules(Protocol):
     def services(self, ctx: PassContext) -> tuple[ServiceSwitch, ...]:
         """Which revision each Service should select, and whether it does."""
 
-    def departures(self, ctx: PassContext, services: tuple[ServiceSwitch, ...]) -> Iterable[Departure]:
+    def departures(self, ctx: PassContext, services: tuple[ServiceSwitch, ...]) -> Iterable[Cutover]:
         """The Services that leave a revision, whose pods must drain."""
 
     def observed(self, ctx: PassContext, services: tuple[ServiceSwitch, ...]) -> tuple[StatusChange, ...]:
@@ -134,10 +134,3 @@ def plan_update(ctx: PassContext, rules: StrategyRules) -> Contribution:
     )
     stays = routed.aborted or routed.paused or rules.held is not None
     return plan if stays else rules.complete(routed, moves, plan)
-
-
-def promoted(ctx: PassContext, changes: tuple[StatusChange, ...]) -> Contribution:
-    """The promotion. It is recorded alone, before anything follows from it."""
-    status = ctx.status
-    message = f"revision {status.revision_number} ({status.current_revision}) is stable"
-    return Contribution(changes=changes, notices=(Notice(Reason.ROLLOUT_COMPLETED, message),))

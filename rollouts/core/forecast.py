@@ -271,8 +271,6 @@ class _Forecast:
                 return StageKind.FULL, None
             case BlueGreen():
                 return (StageKind.SWITCH if status.gate_passed else StageKind.PREVIEW), None
-            case never:
-                assert_never(never)
 
     def _time_passes(self, requeue_at_s: float | None) -> bool:
         """Moves time to the next moment that changes anything; False when there is none, or only a person can change anything."""

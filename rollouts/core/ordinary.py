@@ -30,7 +30,7 @@ from rollouts.core.lifecycle.housekeeping import (
     surplus,
     with_pod_problems,
 )
-from rollouts.core.lifecycle.lost_copies import copy_checks, copy_questions, lost_copies, without_unusable_copies
+from rollouts.core.lifecycle.lost_copies import copy_questions, lost_copies, without_unusable_copies
 from rollouts.core.lifecycle.progress import still_wanted
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import CreateConfigCopy, Notice, ReleaseRoute, SwitchService
@@ -202,7 +202,7 @@ def _config(course: Course) -> Contribution:
     lost = [copy for copy in lost_copies(ctx) if copy.use.copy not in made]
     owners = [adoption for adoption in copy_owners(ctx) if adoption.name not in made]
     questions = copy_questions(ctx)
-    asked = (*config_questions(ctx), *questions.intents, *copy_checks(ctx))
+    asked = (*config_questions(ctx), *questions.intents)
     held_until_s = plan.hold.deadline_s if plan is not None and plan.hold is not None else None
     return Contribution(
         intents=(*asked, *baseline_note(ctx), *lost, *owners),

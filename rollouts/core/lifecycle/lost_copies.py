@@ -82,7 +82,7 @@ def gone_copies(ctx: PassContext) -> str:
 
 
 def copy_questions(ctx: PassContext) -> Contribution:
-    """Asks whether copies of Secrets are there, and for the contents of sources of which a copy is gone."""
+    """Asks whether copies of Secrets are there, for the contents of sources of which a copy is gone, and for younger copies."""
     asks: list[Intent] = []
     times: list[float | None] = []
     for replica_set, use in uses_of(ctx.seen.replica_sets):
@@ -103,6 +103,8 @@ def copy_questions(ctx: PassContext) -> Contribution:
         source = ctx.seen.sources.get((ref.kind, ref.name))
         if isinstance(source, SourceUnread) and source.asks:
             asks.append(AskConfig(ref))
+    # One that is younger than a ReplicaSet that names it may have been replaced, which is told.
+    asks += map(AskConfig, unchecked(younger_copies(ctx.seen.replica_sets, ctx.seen.copies)))
     return Contribution(intents=tuple(asks), wake_at_s=earliest(times, after_s=ctx.now_s))
 
 
@@ -141,11 +143,6 @@ def _held(ctx: PassContext, replica_set: ReplicaSet) -> Contribution | None:
     message = f"reading {' and '.join(map(str, unread))} before pods of revision {revision} do"
     message = ": ".join([message, *(copy.unread_because for copy in used if copy.unread_because)])
     return Contribution(intents=tuple(map(AskConfig, unread)), wait=Wait(Reason.CONFIG_NOT_READ, message))
-
-
-def copy_checks(ctx: PassContext) -> tuple[AskConfig, ...]:
-    """Reads copies that are younger than a ReplicaSet that names them, so that one that was replaced is told."""
-    return tuple([AskConfig(ref) for ref in unchecked(younger_copies(ctx.seen.replica_sets, ctx.seen.copies))])
 
 
 def forged_copies(ctx: PassContext) -> str:

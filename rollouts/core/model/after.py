@@ -7,7 +7,7 @@ the API server's refusals and versions, and pods with their clocks. An Ask chang
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar, assert_never
+from typing import Any, TypeVar
 
 from rollouts.core.model.analysis import RunSeen
 from rollouts.core.model.author import NOTE_SUFFIX
@@ -82,8 +82,6 @@ def after(seen: Snapshot, intent: Intent) -> Snapshot:
             return replace(seen, copies=_copies_after(seen, intent))
         case Ask():
             return seen
-        case never:
-            assert_never(never)
 
 
 def _created(seen: Snapshot, intent: CreateReplicaSet) -> ReplicaSet:
@@ -142,8 +140,6 @@ def _routes_after(seen: Snapshot, intent: RouteIntent) -> Mapping[RouteName, Rou
             return {**seen.routes, name: _written(found, now)}
         case ReleaseRoute():  # neither named by the spec nor managed any longer: a Snapshot does not show it
             return {other: route for other, route in seen.routes.items() if other != name}
-        case never:
-            assert_never(never)
 
 
 def _with_pod(seen: Snapshot, intent: PatchPod | EvictPod) -> Snapshot:
@@ -161,8 +157,6 @@ def _pod_after(pod: Pod, intent: PatchPod | EvictPod) -> Pod:
             return replace(pod, labels={**labels, **given.labels}, annotations={**annotations, **given.annotations})
         case EvictPod():
             return replace(pod, deleting=True)
-        case never:
-            assert_never(never)
 
 
 def _rollout_after(rollout: Rollout, intent: RemoveAnnotation) -> Rollout:

@@ -40,18 +40,9 @@ class AnalysisPhase(StrEnum):
         return self.over and self is not AnalysisPhase.SUCCESSFUL
 
     def worse_than(self, other: AnalysisPhase) -> bool:
-        """Of two that are over. Source of the order: Argo Rollouts' `IsWorse`."""
-        return _FROM_BEST.index(self) > _FROM_BEST.index(other)
-
-
-_FROM_BEST = (
-    AnalysisPhase.SUCCESSFUL,
-    AnalysisPhase.RUNNING,
-    AnalysisPhase.PENDING,
-    AnalysisPhase.INCONCLUSIVE,
-    AnalysisPhase.ERROR,
-    AnalysisPhase.FAILED,
-)
+        """Of two that are over: they stand in their order from the best. Source of the order: Argo Rollouts' `IsWorse`."""
+        phases = list(AnalysisPhase)
+        return phases.index(self) > phases.index(other)
 
 
 class AnalysisKind(StrEnum):

@@ -10,6 +10,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from rollouts.objects import mapping
+
 CLIENT_IP_TIMEOUT_S = 10_800  # Kubernetes' default
 HEADLESS = "None"
 """The value of `clusterIP` for a Service without an address."""
@@ -43,9 +45,7 @@ def client_ip_s(*, affinity: str | None, timeout_s: int | None) -> int | None:
 
 def read_traits(spec: Mapping[str, Any]) -> ServiceTraits:
     """The traits in `.spec` of a manifest. Raises: nothing; an unreadable field counts as absent."""
-    config = spec.get("sessionAffinityConfig")
-    client_ip = config.get("clientIP") if isinstance(config, Mapping) else None
-    seconds = client_ip.get("timeoutSeconds") if isinstance(client_ip, Mapping) else None
+    seconds = mapping(mapping(spec.get("sessionAffinityConfig")).get("clientIP")).get("timeoutSeconds")
     return ServiceTraits(
         type=_word(spec, "type", PLAIN.type),
         headless=spec.get("clusterIP") == HEADLESS,

@@ -14,18 +14,16 @@ import msgspec
 
 from rollouts import ports
 from rollouts.objects import AUTOSCALER, POD, Manifest
-from rollouts.sim.actors.autoscaling.decision import (
-    ABLE,
+from rollouts.sim.actors.autoscaling.decision import ABLE, PodsFound, StatusCondition, decide, needs_metrics
+from rollouts.sim.actors.autoscaling.limits import (
     AutoscalerLook,
-    PodsFound,
-    StatusCondition,
-    decide,
-    needs_metrics,
+    AutoscalerMemory,
+    ConditionReason,
+    TimedCount,
+    with_change,
 )
-from rollouts.sim.actors.autoscaling.limits import AutoscalerMemory, ConditionReason, TimedCount, with_change
-from rollouts.sim.actors.autoscaling.pods_seen import PodUsage, pod_seen, pod_usage
-from rollouts.sim.actors.autoscaling.replicas import NoProposal
-from rollouts.sim.actors.autoscaling.spec import AutoscalerFlags, spec_of
+from rollouts.sim.actors.autoscaling.replicas import NoProposal, PodUsage, pod_usage
+from rollouts.sim.actors.autoscaling.spec import AutoscalerFlags, AutoscalerSpec
 from rollouts.sim.actors.work import Actor, World
 from rollouts.sim.apiserver.subresources import put_scale, scale_of
 from rollouts.sim.storage.history import DELETED, CommittedWrite, ObjectKey, Stored
@@ -112,14 +110,16 @@ class HorizontalPodAutoscalerController(Actor):
                 status, StatusCondition(ABLE, False, ConditionReason("FailedGetScale", message))
             )
         status = self._with_conditions(status, StatusCondition(ABLE, True, _GOT_SCALE))
-        key, spec, now_s = stored.key, spec_of(stored.manifest), self.world.now_s()
+        key, now_s = stored.key, self.world.now_s()
+        spec = msgspec.convert(stored.manifest["spec"], AutoscalerSpec)
         current: int = scale["spec"]["replicas"]
         found = None
         if needs_metrics(spec, current):
             found = self._found(key, scale["status"].get("selector", ""), selects)
         # An autoscaler that is seen for the first time begins with the size that is there as its recommendation.
         memory = self._memories.get(key) or AutoscalerMemory(recommendations=(TimedCount(current, now_s),))
-        decision = decide(AutoscalerLook(spec, self.flags, current, found, memory, now_s))
+        look = AutoscalerLook(spec, self.flags, current, memory, now_s)
+        decision = decide(look, found)
         self._memories[key] = decision.memory
         status, desired = self._with_conditions(status, *decision.conditions), decision.desired
         if desired is not None and desired != current:
@@ -134,7 +134,7 @@ class HorizontalPodAutoscalerController(Actor):
             text = f"the HPA controller was able to update the target scale to {desired}"
             rescaled = StatusCondition(ABLE, True, ConditionReason("SucceededRescale", text))
             status = {**self._with_conditions(status, rescaled), "lastScaleTime": self.world.verbs.now()}
-            self._memories[key] = with_change(spec, decision.memory, current=current, replicas=desired, now_s=now_s)
+            self._memories[key] = with_change(look, decision.memory, desired)
         return _with_numbers(status, current=current, desired=desired, metrics=decision.metrics)
 
     def _target(self, stored: Stored) -> tuple[Resource, Stored]:
@@ -161,7 +161,7 @@ class HorizontalPodAutoscalerController(Actor):
             names = " ".join(f"{{{namespace} {name}}}" for namespace, name in others)
             text = f"pods by selector {selector} are controlled by multiple HPAs: [{names}]"
             return ConditionReason("AmbiguousSelector", text)
-        return PodsFound(tuple(pod_seen(pod.manifest) for pod in pods), self._usage(key[0], selector))
+        return PodsFound(tuple(pods), self._usage(key[0], selector))
 
     def _usage(self, namespace: str, selector: str) -> tuple[PodUsage, ...] | NoProposal:
         request = ports.Request("GET", _POD_METRICS.format(quote(namespace)), {"labelSelector": selector})

@@ -11,16 +11,22 @@ from typing import Any
 from msgspec import Struct
 
 from rollouts.objects import Manifest
-from rollouts.sim.actors.autoscaling.limits import WITHIN, AutoscalerMemory, ConditionReason, limited
-from rollouts.sim.actors.autoscaling.pods_seen import PodUsage, ScaledPod, samples_of
-from rollouts.sim.actors.autoscaling.replicas import NoProposal, PodsMeasured, Proposal, proposal_of
+from rollouts.sim.actors.autoscaling.limits import (
+    WITHIN,
+    AutoscalerLook,
+    AutoscalerMemory,
+    ConditionReason,
+    limited,
+)
+from rollouts.sim.actors.autoscaling.replicas import NoProposal, PodUsage, Proposal, proposal_of
 from rollouts.sim.actors.autoscaling.spec import (
-    AutoscalerFlags,
     AutoscalerSpec,
     MetricTarget,
     ResourceTarget,
     UnservedTarget,
+    target_of,
 )
+from rollouts.sim.storage.history import Stored
 from rollouts.sim.storage.quantities import binary_text, decimal_text
 
 ABLE, ACTIVE, LIMITED = "AbleToScale", "ScalingActive", "ScalingLimited"
@@ -45,25 +51,8 @@ class StatusCondition(Struct, frozen=True):
 class PodsFound(Struct, frozen=True):
     """The pods of the target, and their usage, or why it is not known."""
 
-    pods: tuple[ScaledPod, ...]
+    pods: tuple[Stored, ...]
     usage: tuple[PodUsage, ...] | NoProposal
-
-
-class AutoscalerLook(Struct, frozen=True):
-    """What the controller knows when it looks at an autoscaler.
-
-    Args:
-        current: size that the target asks for now.
-        found: why the target's selector does not lead to pods of its own; None where metrics are not needed (`needs_metrics`).
-        now_s: seconds since 1970.
-    """
-
-    spec: AutoscalerSpec
-    flags: AutoscalerFlags
-    current: int
-    found: PodsFound | ConditionReason | None
-    memory: AutoscalerMemory
-    now_s: float
 
 
 class ScalingDecision(Struct, frozen=True):
@@ -80,9 +69,13 @@ def needs_metrics(spec: AutoscalerSpec, current: int) -> bool:
     return current > 0 and spec.min_replicas <= current <= spec.max_replicas
 
 
-def decide(look: AutoscalerLook) -> ScalingDecision:
-    """What the controller does after a look."""
-    match look.found:
+def decide(look: AutoscalerLook, found: PodsFound | ConditionReason | None) -> ScalingDecision:
+    """What the controller does after a look.
+
+    Args:
+        found: why the target's selector does not lead to pods of its own; None where metrics are not needed (`needs_metrics`).
+    """
+    match found:
         case None if look.current == 0:
             why = ConditionReason(
                 "ScalingDisabled", "scaling is disabled since the replica count of the target is zero"
@@ -93,11 +86,11 @@ def decide(look: AutoscalerLook) -> ScalingDecision:
             return ScalingDecision(bound, (), None, look.memory)
         case ConditionReason() as why:
             return ScalingDecision(None, (StatusCondition(ACTIVE, False, why),), None, look.memory)
-        case PodsFound() as found:
+        case PodsFound():
             replicas, active, statuses = _computed(look, found)
     if replicas is None:
         return ScalingDecision(None, (active,), statuses, look.memory)
-    result = limited(look.spec, look.flags, look.memory, current=look.current, wanted=replicas, now_s=look.now_s)
+    result = limited(look, replicas)
     able = result.stabilized or ConditionReason("ReadyForNewScale", "recommended size matches current size")
     bounds = StatusCondition(LIMITED, result.limited_by is not WITHIN, result.limited_by)
     return ScalingDecision(
@@ -113,7 +106,7 @@ def _computed(look: AutoscalerLook, found: PodsFound) -> tuple[int | None, Statu
     replicas, metric = 0, ""
     failures: list[StatusCondition] = []
     statuses: list[Manifest] = []
-    for target in look.spec.targets:
+    for target in map(target_of, look.spec.metrics):
         proposal = _proposal(target, look, found)
         statuses.append(_status(target, proposal))
         match proposal:
@@ -125,7 +118,7 @@ def _computed(look: AutoscalerLook, found: PodsFound) -> tuple[int | None, Statu
             case Proposal():
                 if replicas == 0 or proposal.replicas > replicas:
                     replicas, metric = proposal.replicas, _name(target)
-    if failures and (len(failures) == len(look.spec.targets) or replicas < look.current):
+    if failures and (len(failures) == len(statuses) or replicas < look.current):
         return None, failures[0], tuple(statuses)
     text = f"the HPA was able to successfully calculate a replica count from {metric}"
     return replicas, StatusCondition(ACTIVE, True, ConditionReason("ValidMetricFound", text)), tuple(statuses)
@@ -140,8 +133,7 @@ def _proposal(target: MetricTarget, look: AutoscalerLook, found: PodsFound) -> P
             f"unable to get metrics for resource {target.resource}: {usage.message}"
         )
     else:
-        measured = PodsMeasured(found.pods, look.current, look.spec, look.flags, look.now_s)
-        proposal = proposal_of(target, samples_of(usage, target.resource, target.container), measured)
+        proposal = proposal_of(target, usage, found.pods, look)
     if isinstance(proposal, NoProposal):
         what = "usage" if target.utilization_percent is None else "utilization"
         return NoProposal(f"failed to get {target.resource} {what}: {proposal.message}")

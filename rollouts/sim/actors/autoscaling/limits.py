@@ -44,6 +44,21 @@ class ConditionReason(Struct, frozen=True):
     message: str
 
 
+class AutoscalerLook(Struct, frozen=True):
+    """What the controller knows when it looks at an autoscaler, besides the pods.
+
+    Args:
+        current: size that the target asks for now.
+        now_s: seconds since 1970.
+    """
+
+    spec: AutoscalerSpec
+    flags: AutoscalerFlags
+    current: int
+    memory: AutoscalerMemory
+    now_s: float
+
+
 class Limited(Struct, frozen=True):
     """A size that may be set.
 
@@ -76,49 +91,43 @@ _HIGHER_BEFORE = ConditionReason(
 )
 
 
-def limited(
-    spec: AutoscalerSpec, flags: AutoscalerFlags, memory: AutoscalerMemory, *, current: int, wanted: int, now_s: float
-) -> Limited:
+def limited(look: AutoscalerLook, wanted: int) -> Limited:
     """The size that may be set when metrics ask for `wanted`."""
-    if spec.behavior is None:
-        return _without_behavior(spec, flags, memory, current=current, wanted=wanted, now_s=now_s)
-    up, down = spec.behavior.up, spec.behavior.down
-    up_cutoff_s = now_s - (up.window_s or 0)
-    down_cutoff_s = now_s - (int(flags.downscale_stabilization_s) if down.window_s is None else down.window_s)
+    behavior, memory, now_s = look.spec.behavior, look.memory, look.now_s
+    if behavior is None:
+        return _without_behavior(look, wanted)
+    up_s, down_s = (rules.stabilization_window_seconds for rules in (behavior.scale_up, behavior.scale_down))
+    up_cutoff_s = now_s - (up_s or 0)
+    down_cutoff_s = now_s - (int(look.flags.downscale_stabilization_s) if down_s is None else down_s)
     # The size nearest to the current one of those that were recommended within the windows.
     lowest = min((wanted, *(size.count for size in memory.recommendations if size.at_s > up_cutoff_s)))
     highest = max((wanted, *(size.count for size in memory.recommendations if size.at_s > down_cutoff_s)))
-    stable = min(max(current, lowest), highest)
-    recommended = TimedCount(wanted, now_s)
-    memory = replace(
-        memory, recommendations=_recorded(memory.recommendations, recommended, min(up_cutoff_s, down_cutoff_s))
-    )
-    bounded, reason = _bounded(spec, spec.behavior, memory, current=current, wanted=stable, now_s=now_s)
+    stable = min(max(look.current, lowest), highest)
+    bounded, reason = _bounded(look, behavior, stable)
     why = None
     if stable != wanted:
-        why = _LOWER_BEFORE if wanted >= current else _HIGHER_BEFORE
-    return Limited(bounded, why, reason, memory)
+        why = _LOWER_BEFORE if wanted >= look.current else _HIGHER_BEFORE
+    kept = _recorded(memory.recommendations, TimedCount(wanted, now_s), min(up_cutoff_s, down_cutoff_s))
+    return Limited(bounded, why, reason, replace(memory, recommendations=kept))
 
 
-def with_change(
-    spec: AutoscalerSpec, memory: AutoscalerMemory, *, current: int, replicas: int, now_s: float
-) -> AutoscalerMemory:
+def with_change(look: AutoscalerLook, memory: AutoscalerMemory, replicas: int) -> AutoscalerMemory:
     """The memory after the size was set."""
-    if spec.behavior is None:
+    behavior = look.spec.behavior
+    if behavior is None:
         return memory
-    change = TimedCount(abs(replicas - current), now_s)
-    if replicas > current:
-        return replace(memory, added=_recorded(memory.added, change, now_s - spec.behavior.up.longest_period_s))
-    return replace(memory, removed=_recorded(memory.removed, change, now_s - spec.behavior.down.longest_period_s))
+    change = TimedCount(abs(replicas - look.current), look.now_s)
+    if replicas > look.current:
+        return replace(memory, added=_recorded(memory.added, change, look.now_s - behavior.scale_up.longest_period_s))
+    cutoff_s = look.now_s - behavior.scale_down.longest_period_s
+    return replace(memory, removed=_recorded(memory.removed, change, cutoff_s))
 
 
-def _without_behavior(
-    spec: AutoscalerSpec, flags: AutoscalerFlags, memory: AutoscalerMemory, *, current: int, wanted: int, now_s: float
-) -> Limited:
-    cutoff_s = now_s - flags.downscale_stabilization_s
+def _without_behavior(look: AutoscalerLook, wanted: int) -> Limited:
+    spec, memory = look.spec, look.memory
+    cutoff_s = look.now_s - look.flags.downscale_stabilization_s
     stable = max((wanted, *(size.count for size in memory.recommendations if size.at_s >= cutoff_s)))
-    memory = replace(memory, recommendations=_recorded(memory.recommendations, TimedCount(wanted, now_s), cutoff_s))
-    at_once = max(_LIMIT_FACTOR * current, _LEAST_LIMIT)
+    at_once = max(_LIMIT_FACTOR * look.current, _LEAST_LIMIT)
     most, reason = (at_once, _TOO_FAST_UP) if spec.max_replicas > at_once else (spec.max_replicas, _TOO_MANY)
     bounded = stable
     if stable < spec.min_replicas:
@@ -127,39 +136,40 @@ def _without_behavior(
         bounded = most
     else:
         reason = WITHIN
-    return Limited(bounded, _HIGHER_BEFORE if stable != wanted else None, reason, memory)
+    kept = _recorded(memory.recommendations, TimedCount(wanted, look.now_s), cutoff_s)
+    why = _HIGHER_BEFORE if stable != wanted else None
+    return Limited(bounded, why, reason, replace(memory, recommendations=kept))
 
 
-def _bounded(
-    spec: AutoscalerSpec, behavior: Behavior, memory: AutoscalerMemory, *, current: int, wanted: int, now_s: float
-) -> tuple[int, ConditionReason]:
+def _bounded(look: AutoscalerLook, behavior: Behavior, wanted: int) -> tuple[int, ConditionReason]:
+    spec, current = look.spec, look.current
     if wanted > current:
-        limit = max(_limit(behavior.up, memory, current=current, now_s=now_s, grows=True), current)
+        limit = max(_limit(behavior.scale_up, look, grows=True), current)
         most, reason = (limit, _TOO_FAST_UP) if spec.max_replicas > limit else (spec.max_replicas, _TOO_MANY)
         if wanted > most:
             return most, reason
     elif wanted < current:
-        limit = min(_limit(behavior.down, memory, current=current, now_s=now_s, grows=False), current)
+        limit = min(_limit(behavior.scale_down, look, grows=False), current)
         least, reason = (limit, _TOO_FAST_DOWN) if spec.min_replicas < limit else (spec.min_replicas, _TOO_FEW)
         if wanted < least:
             return least, reason
     return wanted, WITHIN
 
 
-def _limit(rules: ScalingRules, memory: AutoscalerMemory, *, current: int, now_s: float, grows: bool) -> int:
+def _limit(rules: ScalingRules, look: AutoscalerLook, *, grows: bool) -> int:
     """The size that the policies allow now, each from the size at the beginning of its period."""
-    if rules.select == "Disabled":
-        return current
+    if rules.select_policy == "Disabled":
+        return look.current
     sizes = []
     for policy in rules.policies:
-        start = current - memory.growth_since(now_s - policy.period_s)
+        start = look.current - look.memory.growth_since(look.now_s - policy.period_seconds)
         value = policy.value if grows else -policy.value
-        if policy.is_percent:
+        if policy.type == "Percent":
             size = start * (1 + value / 100)
             sizes.append(math.ceil(size) if grows else int(size))  # rounded down, a small percentage would add no pod
         else:
             sizes.append(start + value)
-    return max(sizes) if grows == (rules.select != "Min") else min(sizes)
+    return max(sizes) if grows == (rules.select_policy != "Min") else min(sizes)
 
 
 def _recorded(kept: tuple[TimedCount, ...], new: TimedCount, cutoff_s: float) -> tuple[TimedCount, ...]:

@@ -7,13 +7,35 @@ Source: k8s.io/kubernetes pkg/controller/podautoscaler/{replica_calculator.go,me
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
 from rollouts.core.model.frozen import replace
-from rollouts.sim.actors.autoscaling.pods_seen import ScaledPod, UsageSample
-from rollouts.sim.actors.autoscaling.spec import AutoscalerFlags, AutoscalerSpec, ResourceTarget
+from rollouts.metrics.kubernetes_values import go_duration_s
+from rollouts.objects import Manifest
+from rollouts.sim.actors import pods as pod_facts
+from rollouts.sim.actors.autoscaling.limits import AutoscalerLook
+from rollouts.sim.actors.autoscaling.spec import ResourceTarget
+from rollouts.sim.storage.history import Stored
+from rollouts.sim.storage.quantities import milli
+
+
+class PodUsage(Struct, frozen=True):
+    """What the resource metrics API says of a pod: names of its containers, and usage by resource in thousandths."""
+
+    name: str
+    at_s: float
+    window_s: float
+    containers: tuple[tuple[str, Mapping[str, int]], ...]
+
+
+class UsageSample(Struct, frozen=True):
+    """Usage of a pod, or of one of its containers, in thousandths of a core or byte; `at_s` is the end of its window."""
+
+    at_s: float
+    window_s: float
+    milli: int
 
 
 class NoProposal(Struct, frozen=True):
@@ -28,22 +50,6 @@ class Proposal(Struct, frozen=True):
     replicas: int
     average_milli: int
     utilization_percent: int | None
-
-
-class PodsMeasured(Struct, frozen=True):
-    """What is known at one moment of the pods of a target that asks for `current` pods."""
-
-    pods: Sequence[ScaledPod]
-    current: int
-    spec: AutoscalerSpec
-    flags: AutoscalerFlags
-    now_s: float
-
-    def holds(self, ratio: float) -> bool:
-        """Whether usage is so near to the target that nothing is scaled: as the spec says, else the flags (KEP-4951)."""
-        behavior, usual = self.spec.behavior, self.flags.tolerance
-        up, down = (behavior.up.tolerance, behavior.down.tolerance) if behavior else (None, None)
-        return 1.0 - (usual if down is None else down) <= ratio <= 1.0 + (usual if up is None else up)
 
 
 class _Scale(Struct, frozen=True):
@@ -72,17 +78,28 @@ class _Scale(Struct, frozen=True):
         return _quotient(self.requests[name] * max(100, self.target.utilization_percent or 0), 100)
 
 
+def pod_usage(item: Manifest) -> PodUsage:
+    """An item of a PodMetricsList. Raises: ValueError for a figure that is no quantity."""
+    return PodUsage(
+        item["metadata"]["name"],
+        pod_facts.seconds(item["timestamp"]),
+        go_duration_s(item["window"]) or 0.0,
+        tuple((container["name"], _quantities(container["usage"])) for container in item["containers"]),
+    )
+
+
 def proposal_of(
-    target: ResourceTarget, samples: Mapping[str, UsageSample], measured: PodsMeasured
+    target: ResourceTarget, usages: Iterable[PodUsage], pods: Sequence[Stored], look: AutoscalerLook
 ) -> Proposal | NoProposal:
-    """The size that a metric asks for; samples are by names of pods."""
-    if not measured.pods:
+    """The size that a metric asks for, from the usage of the pods that the target's selector selects."""
+    if not pods:
         return NoProposal("no pods returned by selector while calculating replica count")
-    ready, unready, missing, ignored = _grouped(target.resource, samples, measured)
+    samples = _samples(target, usages)
+    ready, unready, missing, ignored = _grouped(target.resource, samples, pods, look)
     used = {name: sample.milli for name, sample in samples.items() if name not in ignored | unready}
     if not used:
         return NoProposal("did not receive metrics for targeted pods (pods might be unready)")
-    requests = _requests(target, measured.pods) if target.utilization_percent is not None else None
+    requests = _requests(target, pods) if target.utilization_percent is not None else None
     if isinstance(requests, NoProposal):
         return requests
     scale = _Scale(target, requests)
@@ -92,7 +109,7 @@ def proposal_of(
     ratio, figures = first
     up_with_unready = bool(unready) and ratio > 1.0
     if not up_with_unready and not missing:
-        wanted = measured.current if measured.holds(ratio) else math.ceil(ratio * ready)
+        wanted = look.current if look.spec.tolerates(ratio, look.flags) else math.ceil(ratio * ready)
         return replace(figures, replicas=wanted)
     if ratio < 1.0:
         used |= {name: scale.busy(name) for name in missing}
@@ -103,20 +120,34 @@ def proposal_of(
     second = scale.of(used)
     if isinstance(second, NoProposal):
         return second
-    return replace(figures, replicas=_cautious(ratio, second[0], len(used), measured))
+    return replace(figures, replicas=_cautious(ratio, second[0], len(used), look))
 
 
-def _cautious(ratio: float, new_ratio: float, pods: int, measured: PodsMeasured) -> int:
+def _samples(target: ResourceTarget, usages: Iterable[PodUsage]) -> dict[str, UsageSample]:
+    """The usage of each pod by its name, of one container or of all together.
+
+    A pod without a figure is not there, nor one with a container without a figure.
+    """
+    samples = {}
+    for pod in usages:
+        figures = [used.get(target.resource) for name, used in pod.containers if target.container in (None, name)]
+        known = [figure for figure in figures if figure is not None]
+        if figures and len(known) == len(figures):
+            samples[pod.name] = UsageSample(pod.at_s, pod.window_s, sum(known))
+    return samples
+
+
+def _cautious(ratio: float, new_ratio: float, pods: int, look: AutoscalerLook) -> int:
     """The size by a ratio that has pods in it of which nothing is known: it never turns the direction."""
-    if measured.holds(new_ratio) or (ratio < 1.0 < new_ratio) or (new_ratio < 1.0 < ratio):
-        return measured.current
+    if look.spec.tolerates(new_ratio, look.flags) or (ratio < 1.0 < new_ratio) or (new_ratio < 1.0 < ratio):
+        return look.current
     wanted = math.ceil(new_ratio * pods)
-    turns = (new_ratio < 1.0 and wanted > measured.current) or (new_ratio > 1.0 and wanted < measured.current)
-    return measured.current if turns else wanted
+    turns = (new_ratio < 1.0 and wanted > look.current) or (new_ratio > 1.0 and wanted < look.current)
+    return look.current if turns else wanted
 
 
 def _grouped(
-    resource: str, samples: Mapping[str, UsageSample], measured: PodsMeasured
+    resource: str, samples: Mapping[str, UsageSample], pods: Sequence[Stored], look: AutoscalerLook
 ) -> tuple[int, set[str], set[str], set[str]]:
     """How many pods count with what they use, and the names of the others.
 
@@ -124,46 +155,60 @@ def _grouped(
     """
     ready = 0
     unready, missing, ignored = set(), set(), set()
-    for pod in measured.pods:
-        if pod.is_deleted or pod.phase == "Failed":
-            ignored.add(pod.name)
-        elif pod.phase == "Pending":
-            unready.add(pod.name)
-        elif pod.name not in samples:
-            missing.add(pod.name)
-        elif resource == "cpu" and _sample_is_left_out(pod, samples[pod.name], measured):
-            unready.add(pod.name)
+    for pod in pods:
+        name, phase = pod.key[1], pod_facts.phase(pod)
+        if pod_facts.is_terminating(pod) or phase == "Failed":
+            ignored.add(name)
+        elif phase == "Pending":
+            unready.add(name)
+        elif name not in samples:
+            missing.add(name)
+        elif resource == "cpu" and _sample_is_left_out(pod, samples[name], look):
+            unready.add(name)
         else:
             ready += 1
     return ready, unready, missing, ignored
 
 
-def _sample_is_left_out(pod: ScaledPod, sample: UsageSample, measured: PodsMeasured) -> bool:
+def _sample_is_left_out(pod: Stored, sample: UsageSample, look: AutoscalerLook) -> bool:
     """Whether a sample of the CPU says nothing yet: a pod that starts uses more than one that serves."""
-    flags = measured.flags
-    if pod.ready is None or pod.started_at_s is None:
+    condition, started = pod_facts.condition(pod, "Ready"), (pod.manifest.get("status") or {}).get("startTime")
+    if not condition or not started:
         return True
-    if pod.started_at_s + flags.cpu_initialization_s > measured.now_s:
-        return pod.ready == "False" or sample.at_s < pod.ready_since_s + sample.window_s
-    return pod.ready == "False" and pod.started_at_s + flags.initial_readiness_delay_s > pod.ready_since_s
+    started_s, ready_since_s = pod_facts.seconds(started), pod_facts.seconds(condition["lastTransitionTime"])
+    is_unready = bool(condition["status"] == "False")
+    if started_s + look.flags.cpu_initialization_s > look.now_s:
+        return is_unready or sample.at_s < ready_since_s + sample.window_s
+    return is_unready and started_s + look.flags.initial_readiness_delay_s > ready_since_s
 
 
-def _requests(target: ResourceTarget, pods: Sequence[ScaledPod]) -> dict[str, int] | NoProposal:
+def _requests(target: ResourceTarget, pods: Sequence[Stored]) -> dict[str, int] | NoProposal:
+    """What the pods request, each as a whole, or of its containers that run beside the others."""
     resource, container = target.resource, target.container
     by_pod = {}
     for pod in pods:
-        containers = pod.requests
-        if container is None and resource in pod.pod_requests:
-            containers = {"": pod.pod_requests}
+        spec, pod_name = pod.manifest["spec"], pod.key[1]
+        sidecars = [init for init in spec.get("initContainers") or () if init.get("restartPolicy") == "Always"]
+        parts = {part["name"]: _requested(part) for part in (*spec["containers"], *sidecars)}
+        if container is None and resource in (of_pod := _requested(spec)):
+            parts = {"": of_pod}
         elif container is not None:
-            if container not in pod.requests:
-                return NoProposal(f"container {container} not found in Pod {pod.name}")
-            containers = {container: pod.requests[container]}
-        for name, requests in containers.items():
+            if container not in parts:
+                return NoProposal(f"container {container} not found in Pod {pod_name}")
+            parts = {container: parts[container]}
+        for name, requests in parts.items():
             if resource not in requests:
-                return NoProposal(f"missing request for {resource} in container {name} of Pod {pod.name}")
-        by_pod[pod.name] = sum(requests[resource] for requests in containers.values())
+                return NoProposal(f"missing request for {resource} in container {name} of Pod {pod_name}")
+        by_pod[pod_name] = sum(requests[resource] for requests in parts.values())
     return by_pod
+
+
+def _requested(part: Manifest) -> dict[str, int]:
+    return _quantities((part.get("resources") or {}).get("requests") or {})
+
+
+def _quantities(given: Manifest) -> dict[str, int]:
+    return {name: milli(text) for name, text in given.items()}
 
 
 def _quotient(number: int, divisor: int) -> int:

@@ -61,66 +61,58 @@ class UnservedTarget(Struct, frozen=True):
 MetricTarget = ResourceTarget | UnservedTarget
 
 
-class ScalingPolicy(Struct, frozen=True):
+class ScalingPolicy(Struct, frozen=True, rename="camel"):
     """How many pods may be added or removed in a time: `value` pods, or percent of them."""
 
-    is_percent: bool
+    type: str
     value: int
-    period_s: int
+    period_seconds: int
 
 
-class ScalingRules(Struct, frozen=True):
+class ScalingRules(Struct, frozen=True, rename="camel"):
     """`behavior.scaleUp` or `behavior.scaleDown`; None is for what the flags say."""
 
-    select: str
+    select_policy: str
     policies: tuple[ScalingPolicy, ...]
-    window_s: int | None
-    tolerance: float | None
+    stabilization_window_seconds: int | None = None
+    tolerance: str | float | None = None
 
     @property
     def longest_period_s(self) -> int:
         """Scalings that are older do not count."""
-        return max((policy.period_s for policy in self.policies), default=0)
+        return max((policy.period_seconds for policy in self.policies), default=0)
 
 
-class Behavior(Struct, frozen=True):
+class Behavior(Struct, frozen=True, rename="camel"):
     """`spec.behavior`."""
 
-    up: ScalingRules
-    down: ScalingRules
+    scale_up: ScalingRules
+    scale_down: ScalingRules
 
 
-class AutoscalerSpec(Struct, frozen=True):
-    """`spec`, after the server's defaults; without a behavior the rules of before there was this field."""
+class AutoscalerSpec(Struct, frozen=True, rename="camel"):
+    """`spec`, which the server has filled and checked; without a behavior the rules of before there was this field."""
 
     min_replicas: int
     max_replicas: int
-    targets: tuple[MetricTarget, ...]
-    behavior: Behavior | None
+    metrics: tuple[dict[str, Any], ...]
+    behavior: Behavior | None = None
+
+    def tolerates(self, ratio: float, flags: AutoscalerFlags) -> bool:
+        """Whether usage is so near to the target that nothing is scaled: as the spec says, else the flags (KEP-4951)."""
+        behavior = self.behavior
+        up, down = (behavior.scale_up.tolerance, behavior.scale_down.tolerance) if behavior else (None, None)
+        above, below = (flags.tolerance if given is None else float(amount(given)) for given in (up, down))
+        return 1.0 - below <= ratio <= 1.0 + above
 
 
-def spec_of(autoscaler: Manifest) -> AutoscalerSpec:
-    """The spec of a stored HorizontalPodAutoscaler, which the server has filled and checked."""
-    spec, behavior = autoscaler["spec"], None
-    if spec.get("behavior") is not None:
-        behavior = Behavior(_rules(spec["behavior"]["scaleUp"]), _rules(spec["behavior"]["scaleDown"]))
-    targets: list[MetricTarget] = []
-    for metric in spec["metrics"]:
-        source = metric["type"]
-        given = metric[source[0].lower() + source[1:]]
-        if source not in ("Resource", "ContainerResource"):
-            targets.append(UnservedTarget(source, given["metric"]["name"]))
-            continue
-        average, percent = (given["target"].get(name) for name in ("averageValue", "averageUtilization"))
-        average_milli = milli(average) if average is not None else None
-        targets.append(ResourceTarget(given["name"], given.get("container"), average_milli, percent))
-    return AutoscalerSpec(spec["minReplicas"], spec["maxReplicas"], tuple(targets), behavior)
-
-
-def _rules(rules: dict[str, Any]) -> ScalingRules:
-    policies = tuple(
-        ScalingPolicy(policy["type"] == "Percent", policy["value"], policy["periodSeconds"])
-        for policy in rules["policies"]
+def target_of(metric: Manifest) -> MetricTarget:
+    """An entry of `spec.metrics`."""
+    source = metric["type"]
+    given = metric[source[0].lower() + source[1:]]
+    if source not in ("Resource", "ContainerResource"):
+        return UnservedTarget(source, given["metric"]["name"])
+    average, percent = (given["target"].get(name) for name in ("averageValue", "averageUtilization"))
+    return ResourceTarget(
+        given["name"], given.get("container"), milli(average) if average is not None else None, percent
     )
-    tolerance = float(amount(rules["tolerance"])) if rules.get("tolerance") is not None else None
-    return ScalingRules(rules["selectPolicy"], policies, rules.get("stabilizationWindowSeconds"), tolerance)

@@ -47,7 +47,7 @@ class Listings:
             self._guard_version(query)
             shown = watch_filter(resource, namespace, query)
             version = self._history.version
-            items = [s for s in self._history.select(resource.kind, namespace) if shown.selects_all or shown.selects(s)]
+            items = list(filter(shown.selects, self._history.select(resource.kind, namespace)))
         metadata: Manifest = {"resourceVersion": str(version)}
         if limit and len(items) > limit:
             items, rest = items[:limit], items[limit:]
@@ -96,7 +96,7 @@ def watch_filter(
         field = field_test(fields, resource.selectable)
         tests.append(lambda stored: field(stored.manifest))
     selects = tests[0] if len(tests) == 1 else lambda stored: all(test(stored) for test in tests)
-    return WatchFilter(resource, namespace, selects, selects_all=not tests, metadata_only=metadata_only)
+    return WatchFilter(resource, namespace, selects, metadata_only=metadata_only)
 
 
 def _list_bytes(resource: Resource, metadata: Manifest, items: list[Stored], *, metadata_only: bool) -> bytes:

@@ -282,9 +282,8 @@ class SimServer:
             case "DELETE":
                 options = _delete_options(query, request.body)
                 shown = watch_filter(resource, target.namespace, query)
-                for stored in list(self.history.select(resource.kind, target.namespace)):
-                    if shown.selects_all or shown.selects(stored):
-                        self.verbs.delete(resource, *stored.key, options)
+                for stored in list(filter(shown.selects, self.history.select(resource.kind, target.namespace))):
+                    self.verbs.delete(resource, *stored.key, options)
                 return _ok(_SUCCESS)
             case _:
                 raise method_not_allowed()

@@ -25,7 +25,6 @@ class WatchFilter(Struct, frozen=True):
     resource: Resource
     namespace: str | None
     selects: Callable[[Stored], bool]
-    selects_all: bool
     metadata_only: bool = False
 
     def shown(self, stored: Stored) -> Stored:
@@ -40,8 +39,6 @@ class WatchFilter(Struct, frozen=True):
         new = change.new
         if self.namespace is not None and new.metadata.get("namespace") != self.namespace:
             return None
-        if self.selects_all:
-            return self.shown(new).line(change.event)
         is_in = change.event != DELETED and self.selects(new)
         was_in = change.old is not None and self.selects(change.old)
         if is_in:
@@ -106,7 +103,7 @@ class SimWatch:
     def start_with_state(self, *, end_mark: bool) -> None:
         """Sends every object as ADDED, then new changes; with `end_mark` a bookmark shows where the objects end."""
         for stored in self._history.select(self._shown.resource.kind, self._shown.namespace):
-            if self._shown.selects_all or self._shown.selects(stored):
+            if self._shown.selects(stored):
                 self._send(self._shown.shown(stored).line(ADDED))
         if end_mark:
             self._send(self._bookmark(annotations={INITIAL_EVENTS_END: "true"}))

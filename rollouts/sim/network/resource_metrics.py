@@ -213,8 +213,8 @@ class SimMetricsServer:
     def _list(self, namespace: str | None, query: Mapping[str, str], faults: list[MetricsFault]) -> Manifest:
         shown = watch_filter(self._world.resource(POD), namespace, query)
         candidates = self._world.history.candidates(POD, namespace, query.get("labelSelector", ""))
-        pods = [pod for pod in candidates if shown.selects_all or shown.selects(pod)]
-        metrics = (self._metrics(pod, faults) for pod in sorted(pods, key=lambda pod: pod.key))
+        pods = sorted(filter(shown.selects, candidates), key=lambda pod: pod.key)
+        metrics = (self._metrics(pod, faults) for pod in pods)
         items = [item for item in metrics if item is not None]
         for fault in faults:
             if isinstance(fault, PartialList):

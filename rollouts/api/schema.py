@@ -38,36 +38,23 @@ _PLAIN_KEY = re.compile(
     r"(?!(?i:y|n|yes|no|on|off|true|false|null)$)[A-Za-z][A-Za-z0-9-]*"
 )  # YAML 1.1 words are quoted
 _READY = '.status.conditions[?(@.type=="Ready")]'
+_AGE = ("Age", "date", ".metadata.creationTimestamp", "", 0)
 _ROLLOUT_COLUMNS = (
     ("Phase", "string", ".status.phase", "", 0),
     ("Step", "string", ".status.step", "How many steps are done, and how many there are", 0),
     ("Weight", "number", ".status.weight", "Share of the traffic for the new revision, in percent", 0),
     ("Ready", "integer", ".status.readyReplicas", "Number of ready pods", 0),
     ("Desired", "integer", ".spec.replicas", "Number of desired pods", 0),
-    ("Age", "date", ".metadata.creationTimestamp", "", 0),
+    _AGE,
     ("Revision", "string", ".status.currentRevision", "", 1),
     ("Stable", "string", ".status.stableRevision", "", 1),
     ("Message", "string", ".status.message", "", 1),
 )
-_PROVIDER_COLUMNS = (
-    ("Ready", "string", f"{_READY}.status", "", 0),
-    ("Kind", "string", ".spec.match.kind", "The kind of the router's objects", 0),
-    ("Age", "date", ".metadata.creationTimestamp", "", 0),
-    ("Message", "string", f"{_READY}.message", "", 1),
-)
 _RUN_COLUMNS = (
     ("Status", "string", ".status.phase", "The verdict, once there is one", 0),
     ("Rollout", "string", ".metadata.ownerReferences[0].name", "The Rollout that is judged", 0),
-    ("Age", "date", ".metadata.creationTimestamp", "", 0),
+    _AGE,
     ("Message", "string", ".status.message", "", 1),
-)
-_TEMPLATE_COLUMNS = (("Age", "date", ".metadata.creationTimestamp", "", 0),)
-
-_METRIC_PROVIDER_COLUMNS = (
-    ("Ready", "string", f"{_READY}.status", "", 0),
-    ("URL", "string", ".spec.url", "Whom metrics ask", 0),
-    ("Age", "date", ".metadata.creationTimestamp", "", 0),
-    ("Message", "string", f"{_READY}.message", "", 1),
 )
 
 
@@ -123,23 +110,26 @@ def _crd_texts() -> tuple[str, ...]:
             "A TrafficProvider declares a router whose objects split requests by weights, for all Rollouts of the cluster.",
             structural(TrafficProviderSpec),
             structural(TrafficProviderStatus),
-            columns=_PROVIDER_COLUMNS,
+            columns=(
+                ("Ready", "string", f"{_READY}.status", "", 0),
+                ("Kind", "string", ".spec.match.kind", "The kind of the router's objects", 0),
+                _AGE,
+                ("Message", "string", f"{_READY}.message", "", 1),
+            ),
         ),
-        _crd(
-            ANALYSIS_TEMPLATE,
-            "Says what an analysis measures and what is good, for the Rollouts of its namespace.",
-            structural(AnalysisTemplateSpec),
-            None,
-            names={"shortNames": ["at"]},
-            columns=_TEMPLATE_COLUMNS,
-        ),
-        _crd(
-            CLUSTER_ANALYSIS_TEMPLATE,
-            "Says what an analysis measures and what is good, for the Rollouts of all namespaces.",
-            structural(AnalysisTemplateSpec),
-            None,
-            names={"shortNames": ["cat"]},
-            columns=_TEMPLATE_COLUMNS,
+        *(
+            _crd(
+                kind,
+                f"Says what an analysis measures and what is good, for the Rollouts of {where}.",
+                structural(AnalysisTemplateSpec),
+                None,
+                names={"shortNames": [short]},
+                columns=(_AGE,),
+            )
+            for kind, where, short in (
+                (ANALYSIS_TEMPLATE, "its namespace", "at"),
+                (CLUSTER_ANALYSIS_TEMPLATE, "all namespaces", "cat"),
+            )
         ),
         _crd(
             ANALYSIS_RUN,
@@ -154,7 +144,12 @@ def _crd_texts() -> tuple[str, ...]:
             "A MetricProvider declares a server with metrics, for the analyses of the whole cluster.",
             structural(MetricProviderSpec),
             structural(MetricProviderStatus),
-            columns=_METRIC_PROVIDER_COLUMNS,
+            columns=(
+                ("Ready", "string", f"{_READY}.status", "", 0),
+                ("URL", "string", ".spec.url", "Whom metrics ask", 0),
+                _AGE,
+                ("Message", "string", f"{_READY}.message", "", 1),
+            ),
         ),
     )
     return tuple(map(json.dumps, crds))
@@ -278,14 +273,14 @@ def _lines(value: Any, indent: str = "") -> list[str]:
             return [f"{indent}{json.dumps(value, ensure_ascii=False)}"]
 
 
-def _map_by(*keys: str, items: Manifest, required: tuple[str, ...] = (), maximum: int = 256) -> Manifest:
-    properties = {key: {"type": "string", "maxLength": 4096} for key in keys} | items
+def _map_by(key: str, items: Manifest, maximum: int = 256) -> Manifest:
+    properties = {key: {"type": "string", "maxLength": 4096}} | items
     return {
         "type": "array",
         "maxItems": maximum,
         "x-kubernetes-list-type": "map",
-        "x-kubernetes-list-map-keys": list(keys),
-        "items": {"type": "object", "required": [*keys, *required], "properties": properties} | _OPEN,
+        "x-kubernetes-list-map-keys": [key],
+        "items": {"type": "object", "required": [key], "properties": properties} | _OPEN,
     }
 
 
@@ -299,10 +294,10 @@ def pod_template_schema(description: str) -> Manifest:
     text_map = {"type": "object", "additionalProperties": {"type": "string"}}
     container = {
         "image": {"type": "string"},
-        "env": _map_by("name", items={"value": {"type": "string"}}, maximum=1024),
-        "volumeMounts": _map_by("mountPath", items={}),
+        "env": _map_by("name", {"value": {"type": "string"}}, maximum=1024),
+        "volumeMounts": _map_by("mountPath", {}),
     }
-    containers = _map_by("name", items=container)
+    containers = _map_by("name", container)
     return {
         "description": description,
         "type": "object",
@@ -319,8 +314,8 @@ def pod_template_schema(description: str) -> Manifest:
                 "properties": {
                     "containers": {**containers, "minItems": 1},
                     "initContainers": containers,
-                    "volumes": _map_by("name", items={}),
-                    "imagePullSecrets": _map_by("name", items={}),
+                    "volumes": _map_by("name", {}),
+                    "imagePullSecrets": _map_by("name", {}),
                 },
             }
             | _OPEN,

@@ -66,10 +66,18 @@ def given_of(wire: Wire) -> list[str]:
     return _exactly_one(wire).given(wire)
 
 
-def check_exactly_one(wire: Wire, path: str, problems: Problems) -> None:
-    """Adds the problem that none, or more than one, of the fields is given of which the model wants exactly one."""
-    if len(given_of(wire)) != 1:
-        problems.add_missing(path, f"needs exactly one of {_exactly_one(wire)}")
+def check_exactly_one(wire: Wire, path: str, problems: Problems, *, none: str = "", several: str = "") -> None:
+    """Adds the problem that none, or more than one, of the fields is given of which the model wants exactly one.
+
+    Args:
+        none: the end of the message when none is given.
+        several: its end when several are given, with `{}` for their names.
+    """
+    given, message = given_of(wire), f"needs exactly one of {_exactly_one(wire).listed(type(wire))}"
+    if len(given) > 1 and several:
+        problems.add(path, message + several.format(" and ".join(given)))
+    elif len(given) != 1:
+        problems.add_missing(path, message + ("" if given else none))
 
 
 def _exactly_one(wire: Wire) -> ExactlyOne:

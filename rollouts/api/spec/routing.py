@@ -20,7 +20,7 @@ from typing import Any
 from rollouts.api.problems import Problems, path_of
 from rollouts.api.spec.json_values import json_value
 from rollouts.api.spec.metadata import check_entries
-from rollouts.api.spec.reading import check_needed
+from rollouts.api.spec.reading import check_exactly_one, check_needed
 from rollouts.api.v1alpha1.rollout import CanaryStep, CanaryStrategy
 from rollouts.api.v1alpha1.traffic import (
     IstioDestinationRule,
@@ -343,11 +343,7 @@ def _check_mirror(wire: SetMirrorRouteWire, path: str, problems: Problems) -> No
 
 def _check_text(field: str, wire: StringMatch, path: str, problems: Problems) -> None:
     texts = {kind: text for kind in MatchKind if (text := getattr(wire, kind.value)) is not None}
-    given = [kind.value for kind in texts]
-    if not given:
-        problems.add_missing(path, "needs exactly one of exact, prefix and regex; it has none")
-    elif len(given) > 1:
-        problems.add(path, f"needs exactly one of exact, prefix and regex; it has {' and '.join(given)}")
+    check_exactly_one(wire, path, problems, none="; it has none", several="; it has {}")
     for kind, text in texts.items():
         at, is_literal = f"{path}.{kind.value}", kind is not MatchKind.REGEX
         if not text.isprintable():

@@ -51,10 +51,7 @@ def check(spec: RolloutSpecWire, problems: Problems) -> None:
     check_drain(spec.drain, problems)
     check_autoscaling(spec.autoscaling, spec.template, problems)
     strategy, path = spec.strategy or RolloutStrategy(), "spec.strategy"
-    if strategy.canary is None and strategy.blue_green is None:
-        problems.add_missing(path, "needs exactly one of canary and blueGreen; it has neither")
-    if strategy.canary is not None and strategy.blue_green is not None:
-        problems.add(path, "needs exactly one of canary and blueGreen; it has both: remove one")
+    check_exactly_one(strategy, path, problems, none="; it has neither", several="; it has both: remove one")
     if strategy.canary is not None:
         _check_canary(spec, strategy.canary, problems)
     if strategy.blue_green is not None:
@@ -231,8 +228,4 @@ def _check_step(step: CanaryStep, path: str, problems: Problems, *, with_routing
         path = f"{path}.setCanaryScale"
         if not with_routing:
             problems.add(path, "needs trafficRouting: without it the weight decides the number of pods")
-        forms = len(given_of(step.set_canary_scale))
-        if forms == 0:
-            problems.add_missing(path, "needs exactly one of replicas, weight and matchTrafficWeight; it has none")
-        elif forms > 1:
-            problems.add(path, "needs exactly one of replicas, weight and matchTrafficWeight; it has several")
+        check_exactly_one(step.set_canary_scale, path, problems, none="; it has none", several="; it has several")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import Field, PlainValidator, WithJsonSchema
+from pydantic import Field, PlainValidator
 
 from rollouts.api.v1alpha1.analysis import DryRuns, FieldRef, LabelSelector, MeasurementRetention, TemplateRef
 from rollouts.api.v1alpha1.wire import (
@@ -22,6 +22,7 @@ from rollouts.api.v1alpha1.wire import (
     Text,
     Wire,
     exactly_one,
+    int_or_string,
     needed,
     optional,
     parse_duration,
@@ -29,11 +30,6 @@ from rollouts.api.v1alpha1.wire import (
 from rollouts.core.analysis.metric import METRICS_MAX
 
 _NUMBER_LENGTH_MAX = 256
-_INT_OR_TEXT = {
-    "x-kubernetes-int-or-string": True,
-    "anyOf": [{"type": "integer"}, {"type": "string"}],
-    "maxLength": _NUMBER_LENGTH_MAX,
-}
 _VALUE_LENGTH_MAX = 4096
 OPEN = "{{"
 """Begins a place for an argument."""
@@ -73,24 +69,22 @@ def _argument_value(value: object) -> str:
     raise ValueError(f"must be a string (in quotes) or an integer, not {value!r}")
 
 
-Integer: TypeAlias = Annotated[int | str, PlainValidator(_integer), WithJsonSchema(_INT_OR_TEXT)]
-Seconds: TypeAlias = Annotated[float | str, PlainValidator(_seconds), WithJsonSchema(_INT_OR_TEXT)]
-Value: TypeAlias = Annotated[
-    str, PlainValidator(_argument_value), WithJsonSchema({**_INT_OR_TEXT, "maxLength": _VALUE_LENGTH_MAX})
-]
+Integer: TypeAlias = Annotated[int | str, PlainValidator(_integer), int_or_string(_NUMBER_LENGTH_MAX)]
+Seconds: TypeAlias = Annotated[float | str, PlainValidator(_seconds), int_or_string(_NUMBER_LENGTH_MAX)]
+Value: TypeAlias = Annotated[str, PlainValidator(_argument_value), int_or_string(_VALUE_LENGTH_MAX)]
 ConditionText: TypeAlias = Annotated[str, Field(max_length=1024)]
 Query: TypeAlias = Annotated[str, Field(max_length=16_384)]
 
 
 class SecretKeyRef(Wire):
-    """One key of a Secret in the namespace of the run."""
+    """One key of a Secret."""
 
     name: ObjectName | None = needed("Name of the Secret.")
     key: Name | None = needed("Key in its data.")
 
 
 class TemplateArgumentSource(Wire):
-    """Where the value of an argument comes from."""
+    """Where the value of an argument comes from; a Secret is one in the namespace of the run."""
 
     secret_key_ref: SecretKeyRef | None = optional("A key of a Secret.")
     field_ref: FieldRef | None = optional("A field of the Rollout.")

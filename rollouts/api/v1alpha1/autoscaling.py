@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, Strict
-
-from rollouts.api.v1alpha1.wire import MAX_INT32, Bool, CelRule, Name, PercentNumber, Wire, needed, optional
+from rollouts.api.v1alpha1.wire import MAX_INT32, Bool, CelRule, Name, PercentNumber, Wire, int32, needed, optional
 
 
 class ContainerResource(Wire):
@@ -14,9 +12,9 @@ class ContainerResource(Wire):
 
     container: Name | None = needed("Name of the container.")
     resource: Literal["cpu", "memory"] | None = needed("cpu or memory.")
-    max_utilization_percent: (
-        Annotated[int, Strict(), Field(ge=1, le=MAX_INT32, json_schema_extra={"format": "int32"})] | None
-    ) = needed("Highest use, in percent of what the pods request for the container.")
+    max_utilization_percent: Annotated[int, int32(1, MAX_INT32)] | None = needed(
+        "Highest use, in percent of what the pods request for the container."
+    )
 
 
 class Autoscaling(Wire):

@@ -6,28 +6,22 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
+from rollouts.api.v1alpha1.analysis_template import SecretKeyRef
 from rollouts.api.v1alpha1.traffic_provider import ProviderCondition
-from rollouts.api.v1alpha1.wire import Bool, CelRule, Name, ObjectName, Wire, exactly_one, needed, optional
+from rollouts.api.v1alpha1.wire import Bool, CelRule, Name, Wire, exactly_one, needed, optional
 
 Line: TypeAlias = Annotated[str, Field(min_length=1, max_length=2048)]
 
 
-class ProviderSecretRef(Wire):
-    """One key of a Secret in the namespace of the controller."""
-
-    name: ObjectName | None = needed("Name of the Secret.")
-    key: Name | None = needed("Key in its data.")
-
-
 class ProviderCredential(Wire):
-    """Where a secret is."""
+    """Where a secret is. A Secret is one in the namespace of the controller."""
 
-    RULES = (exactly_one("file", "secretKeyRef", text="exactly one of file and secretKeyRef is required"),)
+    RULES = (exactly_one(text="exactly one of file and secretKeyRef is required"),)
 
     file: Line | None = optional(
         "Path of a file that is mounted into the controller's pod, below the folder of credentials."
     )
-    secret_key_ref: ProviderSecretRef | None = optional("A key of a Secret.")
+    secret_key_ref: SecretKeyRef | None = optional("A key of a Secret.")
 
 
 class ProviderTLS(Wire):

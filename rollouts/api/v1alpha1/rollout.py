@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, Strict
+from pydantic import Field
 
 from rollouts.api.v1alpha1.analysis import (
     AnalysisLimits,
@@ -38,6 +38,7 @@ from rollouts.api.v1alpha1.wire import (
     Weight,
     Wire,
     exactly_one,
+    int32,
     needed,
     optional,
 )
@@ -65,12 +66,7 @@ class SetCanaryScale(Wire):
     """Sets the number of canary pods independently of the weight."""
 
     RULES = (
-        exactly_one(
-            "replicas",
-            "weight",
-            true="matchTrafficWeight",
-            text="exactly one of replicas, weight and matchTrafficWeight: true",
-        ),
+        exactly_one(text="exactly one of replicas, weight and matchTrafficWeight: true", true="matchTrafficWeight"),
     )
 
     replicas: Count | None = optional("This number of pods.")
@@ -81,13 +77,7 @@ class SetCanaryScale(Wire):
 class CanaryStep(Wire):
     """One step of a canary."""
 
-    RULES = (
-        exactly_one(
-            *("setWeight", "pause", "setCanaryScale", "setHeaderRoute", "setMirrorRoute"),
-            *("analysis", "experiment", "plugin"),
-            text="a step has exactly one kind",
-        ),
-    )
+    RULES = (exactly_one(text="a step has exactly one kind"),)
 
     set_weight: Weight | None = optional("The canary's share of the traffic: percent, or parts of maxTrafficWeight.")
     pause: PauseStep | None = optional("Pauses for a time, or until somebody promotes the revision.")
@@ -116,13 +106,7 @@ class RequiredAntiAffinity(Wire):
 class AntiAffinityWire(Wire):
     """Keeps pods of a new revision off the nodes of the old revision."""
 
-    RULES = (
-        exactly_one(
-            "preferredDuringSchedulingIgnoredDuringExecution",
-            "requiredDuringSchedulingIgnoredDuringExecution",
-            text="exactly one form",
-        ),
-    )
+    RULES = (exactly_one(text="exactly one form"),)
 
     preferred: PreferredAntiAffinity | None = optional(
         "The scheduler keeps the rule if possible.", alias="preferredDuringSchedulingIgnoredDuringExecution"
@@ -267,7 +251,7 @@ class BlueGreenStrategy(Wire):
 class RolloutStrategy(Wire):
     """How a new revision replaces the old one: canary or blueGreen."""
 
-    RULES = (exactly_one("canary", "blueGreen"),)
+    RULES = (exactly_one(),)
 
     canary: CanaryStrategy | None = optional("Moves traffic to the new revision step by step.")
     blue_green: BlueGreenStrategy | None = optional("Moves all traffic to the new revision at once, after a preview.")
@@ -366,7 +350,7 @@ class Drain(Wire):
 class History(Wire):
     """How many finished updates are recorded."""
 
-    limit: Annotated[int, Strict(), Field(ge=3, le=100, json_schema_extra={"format": "int32"})] | None = optional(
+    limit: Annotated[int, int32(3, 100)] | None = optional(
         f"How many finished updates status.history keeps, 3 to 100; default {HISTORY_LIMIT}. A rollback finds its revision there."
     )
 

@@ -248,7 +248,7 @@ class ClientStickiness(Wire):
 class StringMatch(Wire):
     """How a text is matched."""
 
-    RULES = (exactly_one("exact", "prefix", "regex"),)
+    RULES = (exactly_one(),)
 
     exact: Text | None = optional("The whole text.")
     prefix: Text | None = optional("The beginning of the text.")

@@ -16,8 +16,10 @@ from rollouts.api.v1alpha1.wire import (
     DateTime,
     FreeObject,
     Number,
+    PercentNumber,
     Wire,
     exactly_one,
+    int32,
     needed,
     optional,
 )
@@ -25,8 +27,7 @@ from rollouts.api.v1alpha1.wire import (
 PathText: TypeAlias = Annotated[str, Field(min_length=1, max_length=253)]
 CelSource: TypeAlias = Annotated[str, Field(min_length=1, max_length=1024)]
 Part: TypeAlias = Annotated[str, Field(min_length=1, max_length=63)]
-Settle: TypeAlias = Annotated[int, Field(ge=1, le=300, strict=True, json_schema_extra={"format": "int32"})]
-Share: TypeAlias = Annotated[int, Field(ge=0, le=100, strict=True, json_schema_extra={"format": "int32"})]
+Settle: TypeAlias = Annotated[int, int32(1, 300)]
 
 
 class ProviderMatch(Wire):
@@ -45,7 +46,7 @@ class ProviderMatch(Wire):
 class ProviderService(Wire):
     """Where the name of a backend's Service is."""
 
-    RULES = (exactly_one("path", "cel", text="exactly one of path and cel is required"),)
+    RULES = (exactly_one(text="exactly one of path and cel is required"),)
 
     path: PathText | None = optional("Path to a field of the backend, such as destination.name.")
     cel: CelSource | None = optional(
@@ -56,7 +57,7 @@ class ProviderService(Wire):
 class ProviderServiceNamespace(Wire):
     """Where the namespace of a backend's Service is."""
 
-    RULES = (exactly_one("path", "cel", text="exactly one of path and cel is required"),)
+    RULES = (exactly_one(text="exactly one of path and cel is required"),)
 
     path: PathText | None = optional("Path to a field of the backend, such as destination.namespace.")
     cel: CelSource | None = optional("CEL over `item`, the backend, that gives the namespace.")
@@ -150,7 +151,7 @@ class ProviderTest(Wire):
     """An object before and after a change of the share. The Services are named stable and canary."""
 
     object: FreeObject | None = needed("The object as a user writes it. The API server must accept it.")
-    canary_percent: Share | None = needed("The canary's share in percent.")
+    canary_percent: PercentNumber | None = needed("The canary's share in percent.")
     result: FreeObject | None = needed("The object as it must be with that share, field by field.")
     headers: list[ProviderTestHeader] | None = optional(
         "The conditions of a header route named `test` that exists as well.", max_length=8

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Annotated, Any, ClassVar, TypeAlias
 
@@ -10,7 +11,6 @@ from msgspec import Struct
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, Strict, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
-from rollouts.core.model.frozen import replace
 from rollouts.core.model.rollout import IntOrPercent, Percent
 from rollouts.objects import NAME_MAX, NAME_PATTERN, NAMESPACE_MAX, NAMESPACE_PATTERN, name_problem, namespace_problem
 
@@ -31,28 +31,39 @@ class CelRule(Struct, frozen=True):
     text: str
 
 
-class ExactlyOne(CelRule, frozen=True):
+class ExactlyOne(Struct, frozen=True):
     """Exactly one of the fields is given. `given` asks the same of an object that was read.
 
     Args:
-        fields: their names in JSON.
+        fields: their names in JSON; () for all fields of the model.
+        text: what the API server says; by default the names.
         true: the one of them that counts as given only when it is true.
     """
 
     fields: tuple[str, ...]
+    text: str = ""
     true: str = ""
+
+    def in_cel(self, model: type[Wire]) -> CelRule:
+        """The rule as the CRD has it."""
+        fields = self.fields or attributes_of(model)
+        given = [f"has(self.{field})" + (f" && self.{field}" if field == self.true else "") for field in fields]
+        cel = " + ".join(f"({has} ? 1 : 0)" for has in given)
+        return CelRule(f"{cel} == 1", self.text or f"exactly one of {self.listed(model)}")
 
     def given(self, wire: Wire) -> list[str]:
         """The fields that are given, by their names in JSON."""
         attributes = attributes_of(type(wire))
         return [
             field
-            for field in self.fields
+            for field in self.fields or attributes
             if (value := getattr(wire, attributes[field])) is not None and (value or field != self.true)
         ]
 
-    def __str__(self) -> str:
-        return f"{', '.join(self.fields[:-1])} and {self.fields[-1]}"
+    def listed(self, model: type[Wire]) -> str:
+        """The names of the fields for messages."""
+        *names, last = self.fields or attributes_of(model)
+        return f"{', '.join(names)} and {last}"
 
 
 class _Needed(Struct, frozen=True):
@@ -76,15 +87,15 @@ class Wire(BaseModel):
         json_schema_extra=lambda schema, model: model.extend_schema(schema),
     )
 
-    RULES: ClassVar[tuple[CelRule, ...]] = ()
+    RULES: ClassVar[tuple[CelRule | ExactlyOne, ...]] = ()
 
     @classmethod
     def extend_schema(cls, schema: dict[str, Any]) -> None:
         """Adds what only the CRD contains."""
         if required := [name for _, name, _ in needed_fields(cls)]:
             schema["required"] = required
-        if cls.RULES:
-            schema["x-kubernetes-validations"] = [{"rule": rule.cel, "message": rule.text} for rule in cls.RULES]
+        if rules := [rule if isinstance(rule, CelRule) else rule.in_cel(cls) for rule in cls.RULES]:
+            schema["x-kubernetes-validations"] = [{"rule": rule.cel, "message": rule.text} for rule in rules]
 
 
 def optional(description: str, **more: Any) -> Any:
@@ -122,19 +133,8 @@ def attributes_of(model: type[Wire]) -> dict[str, str]:
 
 
 def exactly_one(*fields: str, text: str = "", true: str = "") -> ExactlyOne:
-    """The rule that exactly one of `fields` is given.
-
-    Args:
-        text: what the API server says; by default the names.
-        true: one more field, which counts as given when it is true.
-    """
-    given = [f"has(self.{field})" for field in fields]
-    if true:
-        fields = (*fields, true)
-        given.append(f"has(self.{true}) && self.{true}")
-    cel = " + ".join(f"({each} ? 1 : 0)" for each in given) + " == 1"
-    rule = ExactlyOne(cel, text, fields, true)
-    return rule if text else replace(rule, text=f"exactly one of {rule}")
+    """The rule that exactly one of `fields`, or of all fields of the model, is given."""
+    return ExactlyOne(fields, text, true)
 
 
 def parse_int_or_percent(value: object) -> IntOrPercent:
@@ -178,49 +178,47 @@ def parse_duration(value: object) -> float:
     raise ValueError(f"must be seconds or a duration such as 30s, 5m or 1h30m, 0 or more, not {_begun(value)}")
 
 
-def parse_object_name(value: str) -> str:
-    """Checks the name of an object by the API server's rules. Raises: ValueError that says what is allowed."""
-    if problem := name_problem(value):
-        raise ValueError(problem)
-    return value
+def _allowed_by(problem_of: Callable[[str], str]) -> AfterValidator:
+    """Checks a name by the API server's rules, which `problem_of` knows."""
+
+    def checked(value: str) -> str:
+        if problem := problem_of(value):
+            raise ValueError(problem)
+        return value
+
+    return AfterValidator(checked)
 
 
-def parse_namespace(value: str) -> str:
-    """Checks the name of a namespace by the API server's rules. Raises: ValueError that says what is allowed."""
-    if problem := namespace_problem(value):
-        raise ValueError(problem)
-    return value
+def int32(least: int, most: int) -> Any:
+    """What a field says that is an int32 within these bounds."""
+    return Field(strict=True, ge=least, le=most, json_schema_extra={"format": "int32"})
 
 
-_INT_OR_STRING = {
-    "x-kubernetes-int-or-string": True,
-    "anyOf": [{"type": "integer"}, {"type": "string"}],
-    "maxLength": DURATION_MAX,
-}
+def int_or_string(length_max: int) -> WithJsonSchema:
+    """The schema of a field that is an integer or a text."""
+    choices = [{"type": "integer"}, {"type": "string"}]
+    return WithJsonSchema({"x-kubernetes-int-or-string": True, "anyOf": choices, "maxLength": length_max})
+
 
 Bool: TypeAlias = Annotated[bool, Strict()]
 DateTime: TypeAlias = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
-Count: TypeAlias = Annotated[
-    int, Strict(), Field(ge=0, le=MAX_INT32, json_schema_extra={"format": "int32"})
-]  # 0 or more, as int32
-DrainSeconds: TypeAlias = Annotated[int, Strict(), Field(ge=0, le=MAX_DRAIN_S, json_schema_extra={"format": "int32"})]
-SettleSeconds: TypeAlias = Annotated[int, Strict(), Field(ge=0, le=MAX_SETTLE_S, json_schema_extra={"format": "int32"})]
-Number: TypeAlias = Annotated[int, Strict(), Field(ge=-MAX_INT32, le=MAX_INT32, json_schema_extra={"format": "int32"})]
-PercentNumber: TypeAlias = Annotated[int, Strict(), Field(ge=0, le=100, json_schema_extra={"format": "int32"})]
-Weight: TypeAlias = Annotated[
-    int, Strict(), Field(ge=0, le=1_000_000, json_schema_extra={"format": "int32"})
-]  # parts of maxTrafficWeight
-Amount: TypeAlias = Annotated[IntOrPercent, PlainValidator(parse_int_or_percent), WithJsonSchema(_INT_OR_STRING)]
-Duration: TypeAlias = Annotated[float, PlainValidator(parse_duration), WithJsonSchema(_INT_OR_STRING)]
+Count: TypeAlias = Annotated[int, int32(0, MAX_INT32)]
+DrainSeconds: TypeAlias = Annotated[int, int32(0, MAX_DRAIN_S)]
+SettleSeconds: TypeAlias = Annotated[int, int32(0, MAX_SETTLE_S)]
+Number: TypeAlias = Annotated[int, int32(-MAX_INT32, MAX_INT32)]
+PercentNumber: TypeAlias = Annotated[int, int32(0, 100)]
+Weight: TypeAlias = Annotated[int, int32(0, 1_000_000)]  # parts of maxTrafficWeight
+Amount: TypeAlias = Annotated[IntOrPercent, PlainValidator(parse_int_or_percent), int_or_string(DURATION_MAX)]
+Duration: TypeAlias = Annotated[float, PlainValidator(parse_duration), int_or_string(DURATION_MAX)]
 Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=253)]
 ObjectName: TypeAlias = Annotated[
     str,
-    AfterValidator(parse_object_name),
+    _allowed_by(name_problem),
     WithJsonSchema({"type": "string", "minLength": 1, "maxLength": NAME_MAX, "pattern": NAME_PATTERN}),
 ]  # becomes part of a URL's path
 Namespace: TypeAlias = Annotated[
     str,
-    AfterValidator(parse_namespace),
+    _allowed_by(namespace_problem),
     WithJsonSchema({"type": "string", "minLength": 1, "maxLength": NAMESPACE_MAX, "pattern": NAMESPACE_PATTERN}),
 ]
 ServiceName: TypeAlias = Annotated[str, Field(max_length=63, pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$")]

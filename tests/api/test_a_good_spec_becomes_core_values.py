@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rollouts.api.spec.analysis.in_rollouts import use_in
-from rollouts.api.spec.parse import own_annotations, parse_spec, rollout_from_manifest
+from rollouts.api.spec.parse import own_annotations, parse_rollout, parse_spec
 from rollouts.core.model.analysis import Analysis, OnFailure
 from rollouts.core.model.autoscaling import AutoscalingGate, ContainerLimit, ContainerMetric
 from rollouts.core.model.drain import DrainMode, DrainSpec, EnvoyProbe, OnTimeout, PreStop, PrometheusProbe
@@ -32,7 +32,7 @@ from rollouts.core.model.steps import (
     SetCanaryScalePercent,
     SetWeight,
 )
-from tests.api.specs import ANALYSIS, BLUE_GREEN, CANARY, GONE, Spec, blue_green, canary, changed, manifest, step
+from tests.api.specs import ANALYSIS, BLUE_GREEN, CANARY, GONE, Spec, blue_green, canary, changed, step
 from tests.hostile.work import lines_of
 
 
@@ -337,12 +337,17 @@ def test_bytes_and_objects_are_read_alike() -> None:
 def test_a_rollout_carries_only_our_annotations() -> None:
     """Core sees the commands without their prefix, and nothing of other tools."""
     annotations = {"rollouts.dev/promote": "true", "kubectl.kubernetes.io/x": "y"}
-    whole = manifest(CANARY) | {
-        "metadata": {"name": "cart", "namespace": "shop", "uid": "u", "generation": 3, "annotations": annotations}
-        | {"creationTimestamp": "2026-01-01T00:00:00Z", "deletionTimestamp": "2026-01-01T00:00:01Z"}
-    }
-
-    rollout = rollout_from_manifest(whole)
+    rollout = parse_rollout(
+        namespace="shop",
+        name="cart",
+        uid="u",
+        resource_version="7",
+        generation=3,
+        created_at_s=1767225600.0,
+        annotations=annotations,
+        spec=CANARY,
+        deleting=True,
+    )
 
     assert rollout.annotations == own_annotations(annotations) == {"promote": "true"}
     assert (rollout.namespace, rollout.generation, rollout.created_at_s) == ("shop", 3, 1767225600.0)

@@ -16,7 +16,6 @@ from typing import Any
 import httpx
 import pytest
 
-from rollouts.api.spec.parse import rollout_from_manifest
 from rollouts.core.analysis.source import JobMetric
 from rollouts.core.model.config import ConfigKind, ConfigUse, ConfigVersioning
 from rollouts.core.model.frozen import replace
@@ -40,6 +39,7 @@ from rollouts.manifests.workload import replica_set, replica_set_patch
 from rollouts.objects import ANALYSIS_RUN, CONFIG_MAP, JOB, REPLICA_SET, ROLLOUT, SECRET, SERVICE, Kind, Manifest
 from rollouts.sim.network.gateway_types import gateway_crds
 from tests import build
+from tests.behaviour import reading
 from tests.lab.chart import RELEASE_NAMESPACE, another_account, as_user, every_right, install_crds, wait_until_fenced
 from tests.lab.control_plane import ControlPlane
 
@@ -105,7 +105,7 @@ def bench(control_plane: ControlPlane, controller_kubeconfig: Path) -> Iterator[
         wait_until_fenced(account, namespace)
         web = build.manifest(ROLLOUT, "web", spec=SPEC)
         made = control_plane.api.post(ROLLOUT.path(namespace), json=web).raise_for_status().json()
-        yield Bench(control_plane, account, namespace, rollout_from_manifest(made))
+        yield Bench(control_plane, account, namespace, reading.rollout(made))
 
 
 def test_replica_sets_are_made_changed_and_deleted(bench: Bench) -> None:

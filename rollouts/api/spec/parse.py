@@ -191,26 +191,6 @@ def _one_line(name: str) -> str:
     return "".join(character if character.isprintable() else "?" for character in name[:NAME_MAX]).strip()
 
 
-def rollout_from_manifest(manifest: Mapping[str, Any]) -> Rollout:
-    """Makes a Rollout of its whole manifest, from the API server or from a file (no uid, generation 0).
-
-    Raises: SpecInvalid with every problem found.
-    """
-    metadata: Mapping[str, Any] = manifest.get("metadata") or {}
-    created_at = metadata.get("creationTimestamp")
-    return parse_rollout(
-        namespace=metadata.get("namespace") or "default",
-        name=metadata.get("name") or "",
-        uid=metadata.get("uid") or "",
-        resource_version=metadata.get("resourceVersion") or "",
-        generation=metadata.get("generation") or 0,
-        created_at_s=parse_time(created_at) if created_at else 0.0,
-        annotations=metadata.get("annotations") or {},
-        spec=manifest.get("spec") or {},
-        deleting=metadata.get("deletionTimestamp") is not None,
-    )
-
-
 def own_annotations(annotations: Mapping[str, str]) -> Mapping[str, str]:
     """The annotations whose keys begin with `rollouts.dev/`, without that prefix."""
     return {key.removeprefix(OUR_PREFIX): value for key, value in annotations.items() if key.startswith(OUR_PREFIX)}

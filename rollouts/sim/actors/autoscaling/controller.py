@@ -32,7 +32,7 @@ from rollouts.sim.storage.registry import Resource
 from rollouts.sim.storage.selectors import LabelTest, label_test, required_label
 
 _POD_METRICS = "/apis/metrics.k8s.io/v1beta1/namespaces/{}/pods"
-_GOT_SCALE = ConditionReason("SucceededGetScale", "the HPA controller was able to get the target's current scale")
+_GOT_SCALE = "the HPA controller was able to get the target's current scale"
 
 
 class TargetSelectors:
@@ -106,10 +106,8 @@ class HorizontalPodAutoscalerController(Actor):
             selects = _selects(scale)
         except Refused as refused:
             message = f"the HPA controller was unable to get the target's current scale: {refused.message}"
-            return self._with_conditions(
-                status, StatusCondition(ABLE, False, ConditionReason("FailedGetScale", message))
-            )
-        status = self._with_conditions(status, StatusCondition(ABLE, True, _GOT_SCALE))
+            return self._with_conditions(status, StatusCondition(ABLE, False, "FailedGetScale", message))
+        status = self._with_conditions(status, StatusCondition(ABLE, True, "SucceededGetScale", _GOT_SCALE))
         key, now_s = stored.key, self.world.now_s()
         spec = msgspec.convert(stored.manifest["spec"], AutoscalerSpec)
         current: int = scale["spec"]["replicas"]
@@ -127,12 +125,11 @@ class HorizontalPodAutoscalerController(Actor):
                 put_scale(self.world.verbs, resource, target, {"spec": {"replicas": desired}}, self.options)
             except Refused as refused:
                 message = f"the HPA controller was unable to update the target scale: {refused.message}"
-                status = self._with_conditions(
-                    status, StatusCondition(ABLE, False, ConditionReason("FailedUpdateScale", message))
-                )
+                failed = StatusCondition(ABLE, False, "FailedUpdateScale", message)
+                status = self._with_conditions(status, failed)
                 return _with_numbers(status, current=current, metrics=decision.metrics)
             text = f"the HPA controller was able to update the target scale to {desired}"
-            rescaled = StatusCondition(ABLE, True, ConditionReason("SucceededRescale", text))
+            rescaled = StatusCondition(ABLE, True, "SucceededRescale", text)
             status = {**self._with_conditions(status, rescaled), "lastScaleTime": self.world.verbs.now()}
             self._memories[key] = with_change(look, decision.memory, desired)
         return _with_numbers(status, current=current, desired=desired, metrics=decision.metrics)
@@ -191,8 +188,8 @@ class HorizontalPodAutoscalerController(Actor):
                 "type": condition.kind,
                 "status": value,
                 "lastTransitionTime": before["lastTransitionTime"] if is_same else self.world.verbs.now(),
-                "reason": condition.reason.word,
-                "message": condition.reason.message,
+                "reason": condition.reason,
+                "message": condition.message,
             }
         return {**status, "conditions": list(by_type.values())}
 

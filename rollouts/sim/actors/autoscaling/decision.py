@@ -45,7 +45,8 @@ class StatusCondition(Struct, frozen=True):
 
     kind: str
     status: bool
-    reason: ConditionReason
+    reason: str
+    message: str
 
 
 class PodsFound(Struct, frozen=True):
@@ -77,25 +78,23 @@ def decide(look: AutoscalerLook, found: PodsFound | ConditionReason | None) -> S
     """
     match found:
         case None if look.current == 0:
-            why = ConditionReason(
-                "ScalingDisabled", "scaling is disabled since the replica count of the target is zero"
-            )
-            return ScalingDecision(0, (StatusCondition(ACTIVE, False, why),), None, look.memory)
+            text = "scaling is disabled since the replica count of the target is zero"
+            disabled = StatusCondition(ACTIVE, False, "ScalingDisabled", text)
+            return ScalingDecision(0, (disabled,), None, look.memory)
         case None:
             bound = look.spec.max_replicas if look.current > look.spec.max_replicas else look.spec.min_replicas
             return ScalingDecision(bound, (), None, look.memory)
         case ConditionReason() as why:
-            return ScalingDecision(None, (StatusCondition(ACTIVE, False, why),), None, look.memory)
+            return ScalingDecision(None, (StatusCondition(ACTIVE, False, *why),), None, look.memory)
         case PodsFound():
             replicas, active, statuses = _computed(look, found)
     if replicas is None:
         return ScalingDecision(None, (active,), statuses, look.memory)
     result = limited(look, replicas)
     able = result.stabilized or ConditionReason("ReadyForNewScale", "recommended size matches current size")
-    bounds = StatusCondition(LIMITED, result.limited_by is not WITHIN, result.limited_by)
-    return ScalingDecision(
-        result.replicas, (active, StatusCondition(ABLE, True, able), bounds), statuses, result.memory
-    )
+    bounds = StatusCondition(LIMITED, result.limited_by is not WITHIN, *result.limited_by)
+    conditions = (active, StatusCondition(ABLE, True, *able), bounds)
+    return ScalingDecision(result.replicas, conditions, statuses, result.memory)
 
 
 def _computed(look: AutoscalerLook, found: PodsFound) -> tuple[int | None, StatusCondition, tuple[Manifest, ...]]:
@@ -112,16 +111,14 @@ def _computed(look: AutoscalerLook, found: PodsFound) -> tuple[int | None, Statu
         match proposal:
             case NoProposal(message):
                 text = f"the HPA was unable to compute the replica count: {message}"
-                failures.append(
-                    StatusCondition(ACTIVE, False, ConditionReason(f"FailedGet{target.source}Metric", text))
-                )
+                failures.append(StatusCondition(ACTIVE, False, f"FailedGet{target.source}Metric", text))
             case Proposal():
                 if replicas == 0 or proposal.replicas > replicas:
                     replicas, metric = proposal.replicas, _name(target)
     if failures and (len(failures) == len(statuses) or replicas < look.current):
         return None, failures[0], tuple(statuses)
     text = f"the HPA was able to successfully calculate a replica count from {metric}"
-    return replicas, StatusCondition(ACTIVE, True, ConditionReason("ValidMetricFound", text)), tuple(statuses)
+    return replicas, StatusCondition(ACTIVE, True, "ValidMetricFound", text), tuple(statuses)
 
 
 def _proposal(target: MetricTarget, look: AutoscalerLook, found: PodsFound) -> Proposal | NoProposal:

@@ -7,6 +7,7 @@ Source: k8s.io/kubernetes pkg/controller/podautoscaler/horizontal.go, `normalize
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -37,7 +38,7 @@ class AutoscalerMemory(Struct, frozen=True):
         return added - sum(change.count for change in self.removed if change.at_s > cutoff_s)
 
 
-class ConditionReason(Struct, frozen=True):
+class ConditionReason(NamedTuple):
     """Reason and message of a condition."""
 
     word: str

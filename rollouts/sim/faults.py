@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TypeAlias, assert_never
 
 import msgspec
@@ -76,12 +76,6 @@ class FaultTape:
         self._faults = dict(faults)
         self.seen = 0
         """How many requests have been numbered so far."""
-
-    @classmethod
-    def drawn(cls, rng: random.Random, *, faults: Iterable[Fault], length: int, share: float) -> FaultTape:
-        """A random tape: each of the first `length` writes has a fault with probability `share`, 0..1."""
-        choices = tuple(faults)
-        return cls({number: rng.choice(choices) for number in range(length) if rng.random() < share})
 
     def next_fault(self, request: Request) -> Fault | None:
         """Returns the fault of this request, and advances the tape."""

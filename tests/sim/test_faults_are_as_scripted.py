@@ -74,17 +74,6 @@ def test_reads_leases_and_events_do_not_advance_the_tape() -> None:
     assert tape.next_fault(create("a")) == faults.Conflict()
 
 
-def test_a_drawn_tape_is_the_same_for_the_same_seed() -> None:
-    """Property tests shrink to a seed."""
-    choices = (faults.Conflict(), faults.DropReply(), faults.Throttle())
-    tapes = [faults.FaultTape.drawn(seeded(5), faults=choices, length=50, share=0.3) for _ in range(2)]
-    drawn = [[tape.next_fault(create("a")) for _ in range(60)] for tape in tapes]
-
-    assert drawn[0] == drawn[1]
-    assert any(drawn[0])
-    assert not any(drawn[0][50:])
-
-
 async def watched(how: faults.WatchFaults) -> tuple[list[str], float]:
     """Types of the events of a watch during five changes of one object, and after how many seconds the last came."""
     loop = asyncio.get_running_loop()

@@ -20,11 +20,6 @@ GRPC_ROUTE = Kind(GROUP, "v1", "GRPCRoute", "grpcroutes")
 TRAEFIK_SERVICE = Kind("traefik.io", "v1alpha1", "TraefikService", "traefikservices")
 HTTP_PROXY = Kind("projectcontour.io", "v1", "HTTPProxy", "httpproxies")
 
-MOST_RULES = 16
-MOST_BACKENDS = 16
-MOST_MATCHES = 64
-MOST_WEIGHT = 1_000_000
-
 
 @cache
 def gateway_crds() -> tuple[Manifest, ...]:
@@ -180,7 +175,7 @@ def _route_schema(rule: Manifest, *, rules_default: list[Manifest] | None = None
     spec = _object(
         hostnames=_list(_text(), most=16),
         parentRefs=_list(_PARENT, most=32),
-        rules=_list(rule, most=MOST_RULES, least=least_rules) | default,
+        rules=_list(rule, most=16, least=least_rules) | default,
     )
     parent = _object(
         required=("conditions", "controllerName", "parentRef"),
@@ -218,14 +213,14 @@ def _rule(
     # The other kinds of filter are kept unchecked: our providers do not write them, and users' rules may contain them.
     known = {"type": _choice(*kinds), "requestMirror": mirror}
     filters = _list({**_FREE, "required": ["type"], "properties": known}, most=16)
-    weight = _whole(0, MOST_WEIGHT, default=1)
+    weight = _whole(0, 1_000_000, default=1)
     backend = _object(required=("name",), **_BACKEND, weight=weight, filters=filters)
     default: Manifest = {"default": matches_default} if matches_default else {}
     return _object(
         name=_text(),
-        matches=_list(match, most=MOST_MATCHES) | default,
+        matches=_list(match, most=64) | default,
         filters=filters,
-        backendRefs=_list(backend, most=MOST_BACKENDS),
+        backendRefs=_list(backend, most=16),
         **more,
     )
 

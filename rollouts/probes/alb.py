@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from rollouts.core.model.traffic import MatchKind, TextMatch
-from rollouts.metrics.kubernetes_values import json_of
+from rollouts.metrics.kubernetes_values import ListedItems, json_of
 from rollouts.ports import LiveQuestion
 from rollouts.probes.verdict import Entry, FiledRules, Judgement, RequestCondition, judged
 from rollouts.traffic.alb.rules import HOST, USE_ANNOTATION
@@ -84,7 +84,7 @@ def bound_groups(listing: bytes, question: LiveQuestion) -> tuple[TargetGroup, .
             ipv6=spec.ip_address_type == "ipv6",
             shared=spec.multi_cluster_target_group,
         )
-        for spec in (binding.spec for binding in json_of(listing, _Bindings).items)
+        for spec in (binding.spec for binding in json_of(listing, ListedItems[_Binding]).items or ())
         if spec.service_ref.name in pair and spec.target_group_arn
     )
 
@@ -158,7 +158,7 @@ def endpoints_of(listing: bytes, group: TargetGroup) -> Endpoints:
     family = "IPv6" if group.ipv6 else "IPv4"
     ready: set[str] = set()
     known: set[str] = set()
-    for endpoint_slice in json_of(listing, _Slices).items:
+    for endpoint_slice in json_of(listing, ListedItems[_Slice]).items or ():
         service = endpoint_slice.metadata.labels.get(SERVICE_LABEL)
         if endpoint_slice.address_type != family or service != group.service:
             continue
@@ -282,10 +282,6 @@ class _Binding(msgspec.Struct):
     spec: _BindingSpec = msgspec.field(default_factory=_BindingSpec)
 
 
-class _Bindings(msgspec.Struct):
-    items: list[_Binding] = msgspec.field(default_factory=list)
-
-
 class _Conditions(msgspec.Struct):
     ready: bool | None = None
 
@@ -303,7 +299,3 @@ class _Slice(msgspec.Struct, rename="camel"):
     metadata: _Metadata = msgspec.field(default_factory=_Metadata)
     address_type: str = ""
     endpoints: list[_Endpoint] | None = None
-
-
-class _Slices(msgspec.Struct):
-    items: list[_Slice] = msgspec.field(default_factory=list)

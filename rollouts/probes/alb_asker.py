@@ -146,22 +146,19 @@ class LoadBalancers:
             began_s, listeners = self._rules.get(balancer, (0.0, ()))
             if began_s < asked_s:  # otherwise another Ingress of the same group has read it meanwhile
                 began_s = self._clock.monotonic_s()
-                listeners = await self._read_listeners(balancer)
+                described = await self._all("describe_listeners", "Listeners", LoadBalancerArn=balancer)
+                listeners = tuple(
+                    [
+                        Listener(
+                            port=listener.get("Port", 0),
+                            rules=await self._all("describe_rules", "Rules", ListenerArn=listener["ListenerArn"]),
+                        )
+                        for listener in described
+                    ]
+                )
                 _keep(self._rules, balancer, (began_s, listeners), most=_RULES_KEPT)
             found += listeners
         return tuple(found)
-
-    async def _read_listeners(self, balancer: str) -> tuple[Listener, ...]:
-        told = await self._all("describe_listeners", "Listeners", LoadBalancerArn=balancer)
-        return tuple(
-            [
-                Listener(
-                    port=listener.get("Port", 0),
-                    rules=await self._all("describe_rules", "Rules", ListenerArn=listener["ListenerArn"]),
-                )
-                for listener in told
-            ]
-        )
 
     async def _targets(self, group: TargetGroup, question: LiveQuestion) -> Judgement:
         namespace = question.namespace or question.route.namespace

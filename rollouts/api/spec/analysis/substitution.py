@@ -166,15 +166,13 @@ class Substitution:
 def _is_of_arms(location: Location) -> bool:
     """Whether each look of a comparison puts its own values in here."""
     match location:
-        case ("provider", "compare", "of", "web", "url" | "body"):
-            return True
-        case ("provider", "compare", "of", "web", "jsonBody", *_):
-            return True
-        case ("provider", "compare", "of", "web", "headers", _, "value"):
-            return True
-        case ("provider", "compare", "of", "customMetric" | "externalMetric", "metric", *_):
-            return True
-        case ("provider", "compare", "of", "customMetric", "describedObject", "name"):
+        case (
+            ("provider", "compare", "of", "web", "url" | "body")
+            | ("provider", "compare", "of", "web", "jsonBody", *_)
+            | ("provider", "compare", "of", "web", "headers", _, "value")
+            | ("provider", "compare", "of", "customMetric" | "externalMetric", "metric", *_)
+            | ("provider", "compare", "of", "customMetric", "describedObject", "name")
+        ):
             return True
         case _:
             return location in _QUERIES_OF_ARMS
@@ -182,15 +180,14 @@ def _is_of_arms(location: Location) -> bool:
 
 def _may_be_secret(location: Location) -> bool:
     match location:
-        case ("provider", "web", "url" | "body"):
-            return True
-        case ("provider", "web", "jsonBody" | "authentication", *_):
-            return True
-        case ("provider", "prometheus", "authentication", *_):
-            return True
         case ("provider", "compare", "of", *inner):
             return _may_be_secret(("provider", *inner))
-        case ("provider", "prometheus" | "web", "headers", _, "value"):
+        case (
+            ("provider", "web", "url" | "body")
+            | ("provider", "web", "jsonBody" | "authentication", *_)
+            | ("provider", "prometheus", "authentication", *_)
+            | ("provider", "prometheus" | "web", "headers", _, "value")
+        ):
             return True
         case _:
             return False

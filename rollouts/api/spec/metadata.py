@@ -14,12 +14,10 @@ OUR_PREFIX = "rollouts.dev/"
 def check_entries(entries: Mapping[str, Any], path: str, problems: Problems, *, labels: bool) -> None:
     """Adds the problems of labels, or of annotations, that the spec gives to an object."""
     for key, value in entries.items():
+        at = path_of((key,), root=path)
         if not is_label_key(key):
-            problems.add(path_of((key,), root=path), "is not a key for labels and annotations")
+            problems.add(at, "is not a key for labels and annotations")
         if not isinstance(value, str) or (labels and not is_label_value(value)):
-            problems.add(path_of((key,), root=path), f"{value!r} is not {'a label value' if labels else 'a string'}")
+            problems.add(at, f"{value!r} is not {'a label value' if labels else 'a string'}")
         if key.startswith(OUR_PREFIX):
-            problems.add(
-                path_of((key,), root=path),
-                "must not be set: the controller sets every key that begins with rollouts.dev/",
-            )
+            problems.add(at, "must not be set: the controller sets every key that begins with rollouts.dev/")

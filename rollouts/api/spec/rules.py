@@ -140,14 +140,11 @@ def _check_role_metadata(spec: RolloutSpecWire, metadata: ObjectMetadata | None,
     for field, entries in (("labels", metadata.labels), ("annotations", metadata.annotations)):
         template_keys = of_template.get(field) if isinstance(of_template, dict) else None
         for key in entries or ():
+            at = path_of((field, key), root=path)
             if field == "labels" and key in selected:
-                problems.add(
-                    path_of((field, key), root=path), "is a key of spec.selector: pods would leave their ReplicaSet"
-                )
+                problems.add(at, "is a key of spec.selector: pods would leave their ReplicaSet")
             elif isinstance(template_keys, dict) and key in template_keys:
-                problems.add(
-                    path_of((field, key), root=path), "is in spec.template.metadata too; remove it from one of them"
-                )
+                problems.add(at, "is in spec.template.metadata too; remove it from one of them")
 
 
 def _check_anti_affinity(anti_affinity: AntiAffinityWire | None, path: str, problems: Problems) -> None:

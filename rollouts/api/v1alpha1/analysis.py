@@ -60,20 +60,18 @@ class MeasurementRetention(Wire):
     limit: Count | None = needed("Measurements to keep.")
 
 
-Templates = Annotated[list[TemplateRef], Field(max_length=32)]
 Arguments = Annotated[list[Argument], Field(max_length=64)]
 DryRuns = Annotated[list[DryRun], Field(max_length=64)]
+Retentions = Annotated[list[MeasurementRetention], Field(max_length=64)]
 
 
 class AnalysisWire(Wire):
     """An analysis: templates and their arguments."""
 
-    templates: Templates | None = optional("Templates to run as one analysis.")
+    templates: list[TemplateRef] | None = optional("Templates to run as one analysis.", max_length=32)
     args: Arguments | None = optional("Arguments for the templates.")
     dry_run: DryRuns | None = optional("Metrics that are measured, but do not decide the result.")
-    measurement_retention: list[MeasurementRetention] | None = optional(
-        "How many measurements of each metric are kept.", max_length=64
-    )
+    measurement_retention: Retentions | None = optional("How many measurements of each metric are kept.")
     analysis_run_metadata: ObjectMetadata | None = optional("Metadata of the AnalysisRun.")
     on_failure: Literal["abort", "hold", "stepBack"] | None = optional(
         "What follows when the analysis fails: abort, which is the default; hold: the update stands still until "

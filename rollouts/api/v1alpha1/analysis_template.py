@@ -9,7 +9,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, PlainValidator
 
-from rollouts.api.v1alpha1.analysis import DryRuns, FieldRef, LabelSelector, MeasurementRetention, TemplateRef
+from rollouts.api.v1alpha1.analysis import DryRuns, FieldRef, LabelSelector, Retentions, TemplateRef
 from rollouts.api.v1alpha1.wire import (
     MAX_INT32,
     AnyJson,
@@ -365,7 +365,6 @@ class MetricWire(Wire):
 
 Metrics = Annotated[list[MetricWire], Field(max_length=METRICS_MAX)]
 TemplateArguments = Annotated[list[TemplateArgument], Field(max_length=64)]
-Retentions = Annotated[list[MeasurementRetention], Field(max_length=64)]
 
 
 class AnalysisTemplateSpec(Wire):

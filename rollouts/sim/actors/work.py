@@ -80,10 +80,7 @@ class Actor:
 
     def listen(self, kind: Kind | None, listener: Callable[[CommittedWrite], None]) -> None:
         """Calls `listener` for every object of a kind, or of all: existing objects as ADDED, then every change."""
-        for listed in self.world.history.kinds() if kind is None else [kind]:
-            for stored in list(self.world.history.select(listed)):
-                listener(CommittedWrite(listed, "ADDED", stored, None))
-        self._unlisten.append(self.world.history.listen(kind, listener))
+        self._unlisten.append(self.world.history.follow(kind, listener))
 
     def write_status(self, kind: Kind, stored: Stored, status: Manifest) -> Stored:
         """Writes the status, unless it says so already; returns the object with it."""

@@ -88,9 +88,7 @@ class Applications:
         self._rng = random.Random(seed)  # noqa: S311  # a simulation's seed; its own, so that it shifts nobody else's draws
         self._rules: list[_Rule] = []
         self._instances: dict[str, _Instance] = {}
-        for stored in list(world.history.select(POD)):
-            self._on_pod(CommittedWrite(POD, "ADDED", stored, None))
-        world.history.listen(POD, self._on_pod)
+        world.history.follow(POD, self._on_pod)
 
     def behave(
         self, behaviour: Behaviour, *, image: str = "", revision: str = "", labels: Mapping[str, str] | None = None

@@ -181,6 +181,13 @@ class ObjectHistory:
         listeners.append(listener)
         return lambda: listeners.remove(listener)
 
+    def follow(self, kind: Kind | None, listener: WriteListener) -> Callable[[], None]:
+        """The same, and before that the objects that exist already, as ADDED."""
+        for listed in self.kinds() if kind is None else [kind]:
+            for stored in list(self.select(listed)):
+                listener(CommittedWrite(listed, ADDED, stored, None))
+        return self.listen(kind, listener)
+
     def kinds(self) -> list[Kind]:
         """The kinds that have objects."""
         return [kind for kind, objects in self._objects.items() if objects]

@@ -9,6 +9,7 @@ import argparse
 import json
 import re
 import sys
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -323,24 +324,38 @@ def pod_template_schema(description: str) -> Manifest:
     } | _OPEN
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Writes or checks the files; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m rollouts.api.schema", description="Generates crds/.")
+def write_files(
+    files: Mapping[str, str], arguments: list[str] | None, *, module: str, about: str, folder: str, target: str
+) -> int:
+    """Writes generated files, or with `--check` says which are out of date; returns the exit code.
+
+    Args:
+        module: that the command line names.
+        about: what it generates.
+        target: of make, which writes them.
+    """
+    parser = argparse.ArgumentParser(prog=f"python -m {module}", description=f"Generates {about}.")
     parser.add_argument("--check", action="store_true", help="only check whether the files are up to date")
-    parser.add_argument("--out", type=Path, default=Path("crds"), help="folder of the files")
+    parser.add_argument("--out", type=Path, default=Path(folder), help="folder of the files")
     options = parser.parse_args(arguments)
-    outdated = 0
-    for name, text in crd_files().items():
+    outdated = False
+    for name, text in files.items():
         path = options.out / name
         if path.exists() and path.read_text(encoding="utf-8") == text:
             continue
-        outdated += 1
+        outdated = True
         if options.check:
-            sys.stderr.write(f"{path} is out of date; run `make crds`\n")
+            sys.stderr.write(f"{path} is out of date; run `make {target}`\n")
         else:
             options.out.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
     return 1 if options.check and outdated else 0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Writes or checks the files; returns the exit code."""
+    module = "rollouts.api.schema"
+    return write_files(crd_files(), arguments, module=module, about="crds/", folder="crds", target="crds")
 
 
 if __name__ == "__main__":

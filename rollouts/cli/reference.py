@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
-from pathlib import Path
 
+from rollouts.api.schema import write_files
 from rollouts.api.spec.planned import PLANNED
 from rollouts.core.model.reasons import Reason
 
@@ -49,21 +48,9 @@ def _page(title: str, lead: str, table: tuple[str, ...]) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Writes or checks the pages; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m rollouts.cli.reference", description="Generates pages of docs/.")
-    parser.add_argument("--check", action="store_true", help="only check whether the pages are up to date")
-    parser.add_argument("--out", type=Path, default=Path("docs"), help="folder of the pages")
-    options = parser.parse_args(arguments)
-    outdated = False
-    for name, page in PAGES.items():
-        path, text = options.out / name, page()
-        if path.exists() and path.read_text(encoding="utf-8") == text:
-            continue
-        outdated = True
-        if options.check:
-            sys.stderr.write(f"{path} is out of date; run `make docs`\n")
-        else:
-            path.write_text(text, encoding="utf-8")
-    return 1 if options.check and outdated else 0
+    pages = {name: page() for name, page in PAGES.items()}
+    module = "rollouts.cli.reference"
+    return write_files(pages, arguments, module=module, about="pages of docs/", folder="docs", target="docs")
 
 
 if __name__ == "__main__":

@@ -62,22 +62,19 @@ def scalar_codec(of: Any, marks: list[Any]) -> Codec | None:
     return None
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
+def _instance(of: type, value: Any) -> Any:
+    if not isinstance(value, of):
         raise ValueError
     return value
+
+
+_text = partial(_instance, str)
 
 
 def _word(words: Mapping[str, Any], value: Any) -> Any:
     if (word := words.get(_text(value))) is None:
         raise ValueError
     return word
-
-
-def _instance(of: type, value: Any) -> Any:
-    if not isinstance(value, of):
-        raise ValueError
-    return value
 
 
 def _count(value: Any) -> int:

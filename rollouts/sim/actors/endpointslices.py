@@ -31,7 +31,7 @@ class EndpointSliceController(Actor):
         self._pods: defaultdict[tuple[str, str, str], dict[ObjectKey, Stored]] = defaultdict(dict)  # by one label
         self._slices: dict[ObjectKey, str] = {}
 
-    def watch(self) -> None:
+    def start(self) -> None:
         """Subscribes to Services, pods, and the slices that it has made."""
         self.listen(ENDPOINT_SLICE, self._on_slice)
         self.listen(SERVICE, self._on_service)

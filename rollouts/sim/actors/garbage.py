@@ -30,7 +30,7 @@ class GarbageCollector(Actor):
         self._where: dict[str, tuple[Kind, ObjectKey]] = {}
         self._dependents: defaultdict[str, set[str]] = defaultdict(set)  # owner's uid: uids
 
-    def watch(self) -> None:
+    def start(self) -> None:
         """Subscribes to all objects."""
         self.listen(None, self._on_change)
 

@@ -72,7 +72,7 @@ class JobController(Actor):
         self._seen: defaultdict[str, _Seen] = defaultdict(_Seen)  # by the Job's uid
         self._key_of: dict[str, ObjectKey] = {}
 
-    def watch(self) -> None:
+    def start(self) -> None:
         """Subscribes to Jobs and to their pods."""
         self.listen(POD, self._on_pod)
         self.listen(JOB, self._on_job)

@@ -91,7 +91,7 @@ class Kubelets(Actor):
         self._configurations: dict[str, PodConfiguration] = {}
         self._next_address = 0
 
-    def watch(self) -> None:
+    def start(self) -> None:
         """Creates the nodes, then subscribes to pods."""
         for name in self.nodes:
             if self.world.history.get(NODE, "", name) is None:

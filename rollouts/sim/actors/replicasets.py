@@ -40,7 +40,7 @@ class ReplicaSetController(Actor):
         self._pods: defaultdict[str, dict[ObjectKey, Stored]] = defaultdict(dict)
         self._key_of: dict[str, ObjectKey] = {}
 
-    def watch(self) -> None:
+    def start(self) -> None:
         """Subscribes to ReplicaSets, and to pods by their controller's uid."""
         self.listen(POD, self._pod_changed)
         self.listen(REPLICA_SET, self._on_replica_set)

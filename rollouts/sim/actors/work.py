@@ -44,7 +44,7 @@ class World(Struct, frozen=True):
 class Actor:
     """Syncs a key `lag_s` after something about it has changed.
 
-    A subclass sets its name, subscribes in `watch` and does the work for one key in `sync`, without waiting. An exception there
+    A subclass sets its name, subscribes in `start` and does the work for one key in `sync`, without waiting. An exception there
     is not caught: it is a bug of the simulation, and the loop's exception handler gets it.
     """
 
@@ -58,8 +58,8 @@ class Actor:
         self._unlisten: list[Callable[[], None]] = []
 
     def start(self) -> None:
-        """Starts the actor, also for objects that exist already."""
-        self.watch()
+        """Subscribes to the objects that this actor reacts to, also to those that exist already."""
+        raise NotImplementedError
 
     def stop(self) -> None:
         """Cancels all that it was about to do."""
@@ -69,10 +69,6 @@ class Actor:
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
-
-    def watch(self) -> None:
-        """Subscribes to the objects that this actor reacts to."""
-        raise NotImplementedError
 
     def sync(self, key: ObjectKey) -> None:
         """Does what is due for one key."""

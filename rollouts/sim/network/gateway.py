@@ -218,7 +218,7 @@ class Gateway(Actor):
         self._began = False
         self.options = WriteOptions(manager=gateway)
 
-    def watch(self) -> None:
+    def start(self) -> None:
         """Gives existing objects to the proxies at once, and later changes with the lags of the settings."""
         self._install()
         self.listen(SERVICE, self._on_service)

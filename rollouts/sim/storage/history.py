@@ -140,10 +140,6 @@ class ObjectHistory:
         objects = self._objects[kind]
         return (objects[key] for key in list(index.get((namespace, *required), ())))
 
-    def count(self, kind: Kind) -> int:
-        """How many objects of a kind there are."""
-        return len(self._objects[kind])
-
     def commit(
         self, kind: Kind, event: str, manifest: Manifest, owners: tuple[Owner, ...], old: Stored | None
     ) -> Stored:

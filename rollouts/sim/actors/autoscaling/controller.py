@@ -79,7 +79,7 @@ class HorizontalPodAutoscalerController(Actor):
         self._memories: dict[ObjectKey, AutoscalerMemory] = {}
         self._selectors = TargetSelectors()
 
-    def watch(self) -> None:
+    def start(self) -> None:
         """Subscribes to HorizontalPodAutoscalers."""
         self.listen(AUTOSCALER, self._on_autoscaler)
 

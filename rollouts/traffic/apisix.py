@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from rollouts.core.model.traffic import Acceptance, Answer, Feature, MatchKind, NamedMatch, RequestMatch
+from rollouts.core.model.traffic import Acceptance, Feature, MatchKind, NamedMatch, RequestMatch
 from rollouts.errors import Unroutable
 from rollouts.objects import Kind, Manifest
-from rollouts.traffic.codec import Objects, Target
+from rollouts.traffic.codec import Objects, Target, accepted_by_conditions
 from rollouts.traffic.rules.rule_paths import RulePath
 from rollouts.traffic.rules.steering import Dialect, Rules, Side
 from rollouts.traffic.settings import SettingsReader
@@ -85,15 +85,7 @@ class _Apisix(Rules):
         return _FEATURES
 
     def accepted(self, objects: Objects, target: Target) -> Acceptance:
-        generation = objects.user.get("metadata", {}).get("generation", 0)
-        conditions = (objects.user.get("status") or {}).get("conditions") or ()
-        found = [each for each in conditions if each.get("type") in ("Accepted", "ResourcesAvailable")]
-        if not found or any(each.get("observedGeneration", -1) < generation for each in found):
-            return Acceptance(Answer.UNKNOWN, f"APISIX has not processed generation {generation} yet")
-        bad = next((each for each in found if each.get("status") != "True"), None)
-        return (
-            Acceptance(Answer.YES) if bad is None else Acceptance(Answer.NO, f"APISIX says: {bad.get('message', '')}")
-        )
+        return accepted_by_conditions(objects.user, "Accepted", "ResourcesAvailable", router="APISIX")
 
 
 def _expression(scope: str, want: NamedMatch) -> Manifest:

@@ -203,3 +203,17 @@ class SharesAlone:
     def gateways(self, objects: Objects, target: Target) -> tuple[str, ...]:
         """Unknown."""
         return ()
+
+
+def accepted_by_conditions(user: Manifest, *types: str, router: str) -> Acceptance:
+    """What the conditions of these types in the status say of the latest generation, with the errors that they list."""
+    generation = user.get("metadata", {}).get("generation", 0)
+    conditions = (user.get("status") or {}).get("conditions") or ()
+    found = [condition for condition in conditions if condition.get("type") in types]
+    if not found or any(condition.get("observedGeneration", -1) < generation for condition in found):
+        return Acceptance(Answer.UNKNOWN, f"{router} has not processed generation {generation} yet")
+    bad = next((condition for condition in found if condition.get("status") != "True"), None)
+    if bad is None:
+        return Acceptance(Answer.YES)
+    told = [bad.get("message"), *(error.get("message") for error in bad.get("errors") or ())]
+    return Acceptance(Answer.NO, f"{router} says: {'; '.join(filter(None, told))}")

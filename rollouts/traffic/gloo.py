@@ -14,7 +14,7 @@ from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import Objects, Target
 from rollouts.traffic.rules.rule_paths import RulePath
 from rollouts.traffic.rules.steering import Dialect, Rules, Side
-from rollouts.traffic.settings import SettingsReader
+from rollouts.traffic.settings import listed_targets
 
 KINDS = (Kind("gateway.solo.io", "v1", "RouteTable", "routetables"),)
 
@@ -57,22 +57,7 @@ class _Gloo(Rules):
     dialect = _RouteTable
 
     def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
-        read = SettingsReader(settings)
-        tables = read.parts("routeTables")
-        found = tuple(
-            Target(
-                kinds=KINDS,
-                namespace=each.object_name("namespace", default=namespace),
-                name=each.object_name("name", needed=True),
-            )
-            for each in tables
-        )
-        for each in tables:
-            each.done()
-        if not tables:
-            read.refuse("routeTables", "is required: [{name: …}]")
-        read.done()
-        return found
+        return listed_targets(settings, "routeTables", KINDS, namespace=namespace, elsewhere=True)
 
     def accepted(self, objects: Objects, target: Target) -> Acceptance:
         """No when Gloo reports Rejected. Its states are by Pod and have no generation, so Accepted may be an old state."""

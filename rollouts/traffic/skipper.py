@@ -17,7 +17,7 @@ from typing import Any
 from rollouts.errors import Unroutable
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import Context, Target
-from rollouts.traffic.rules.annotations import OneAnnotation
+from rollouts.traffic.rules.annotations import OneAnnotation, ingress_paths
 from rollouts.traffic.rules.weights import WeightPair, weights_for
 from rollouts.traffic.settings import SettingsReader
 
@@ -42,7 +42,11 @@ class _Skipper(OneAnnotation):
         return WEIGHTS
 
     def share(self, text: str | None, user: Manifest, target: Target, context: Context) -> Fraction | None:
-        _check_backends(user, context)
+        names = {service.get("name") for _, _, service in ingress_paths(user)}
+        for service in (context.stable_service, context.canary_service):
+            if service not in names:
+                why = f"none of its paths has Service {service} as a backend; add it beside the other Service"
+                raise Unroutable(why)
         if text is None:
             return None  # Skipper would split evenly among the backends
         return _pair(_weights(text), context).share
@@ -53,18 +57,6 @@ class _Skipper(OneAnnotation):
         pair = weights_for(share, users=_pair(weights, context), most=_WEIGHT_MOST, fixed_total=bool(others))
         said = {**weights, context.stable_service: pair.stable, context.canary_service: pair.canary}
         return json.dumps(said, separators=(",", ":"))
-
-
-def _check_backends(user: Manifest, context: Context) -> None:
-    paths = [
-        path
-        for rule in (user.get("spec") or {}).get("rules") or ()
-        for path in (rule.get("http") or {}).get("paths") or ()
-    ]
-    names = {((path.get("backend") or {}).get("service") or {}).get("name") for path in paths}
-    for service in (context.stable_service, context.canary_service):
-        if service not in names:
-            raise Unroutable(f"none of its paths has Service {service} as a backend; add it beside the other Service")
 
 
 def _weights(text: str) -> dict[str, int]:

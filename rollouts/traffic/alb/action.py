@@ -21,6 +21,8 @@ class Action(Struct, frozen=True):
     """An action of type forward, with its target groups."""
 
     whole: Manifest
+    config: Manifest
+    groups: list[Manifest]
 
     @classmethod
     def of(cls, text: str) -> Action:
@@ -34,16 +36,11 @@ class Action(Struct, frozen=True):
             raise Unroutable(
                 f"its action is of type {kind}, which cannot split requests; change it to a forward with forwardConfig"
             )
-        groups = get(get(whole, "forwardConfig", {}), "targetGroups", None)
+        config = get(whole, "forwardConfig", {})
+        groups = get(config, "targetGroups", None)
         if not isinstance(groups, list) or not all(isinstance(each, dict) for each in groups):
             raise Unroutable("its action has no list forwardConfig.targetGroups; correct the annotation")
-        return cls(whole)
-
-    @property
-    def groups(self) -> list[Manifest]:
-        """The target groups of the action."""
-        found: list[Manifest] = get(self._config, "targetGroups", [])
-        return found
+        return cls(whole, config, groups)
 
     def pair(self, context: Context) -> WeightPair:
         """The weights of the two Services; a target group without a weight has 1. Raises: Unroutable."""
@@ -63,15 +60,10 @@ class Action(Struct, frozen=True):
 
     def changed(self, groups: list[Manifest], stickiness: Manifest | None) -> str:
         """The annotation's text with these target groups and stickiness; None leaves the stickiness as it is."""
-        config = put(self._config, "targetGroups", groups)
+        config = put(self.config, "targetGroups", groups)
         if stickiness is not None:
             config = put(config, "targetGroupStickinessConfig", stickiness)
         return json.dumps(put(self.whole, "forwardConfig", config), separators=(",", ":"))
-
-    @property
-    def _config(self) -> Manifest:
-        found: Manifest = get(self.whole, "forwardConfig", {})
-        return found
 
 
 def service_of(group: Manifest) -> str | None:

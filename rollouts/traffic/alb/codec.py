@@ -24,7 +24,7 @@ from rollouts.objects import Kind, Manifest
 from rollouts.traffic.alb.action import Action, put, service_of
 from rollouts.traffic.alb.rules import USE_ANNOTATION, rules_of
 from rollouts.traffic.codec import Context, Objects, Target
-from rollouts.traffic.rules.annotations import OneAnnotation
+from rollouts.traffic.rules.annotations import OneAnnotation, default_service, ingress_paths
 from rollouts.traffic.rules.weights import weights_for
 from rollouts.traffic.settings import SettingsReader
 
@@ -87,7 +87,8 @@ class _Alb(OneAnnotation):
     def text(self, before: str | None, share: Fraction, user: Manifest, target: Target, context: Context) -> str:
         pair = [(context.stable_service, 100), (context.canary_service, 0)]
         first = [_group(service, target, weight) for service, weight in pair]
-        action = Action({"type": "forward", "forwardConfig": {"targetGroups": first}})
+        config = {"targetGroups": first}
+        action = Action({"type": "forward", "forwardConfig": config}, config, first)
         if before is not None:
             action = Action.of(before)
         services = [service_of(each) for each in action.groups]
@@ -134,11 +135,7 @@ def _root(target: Target, context: Context) -> str:
 
 def _check_paths(user: Manifest, root: str) -> None:
     """Raises: Unroutable when the load balancer's controller would ignore the annotation."""
-    spec = user.get("spec") or {}
-    backends = [spec.get("defaultBackend")]
-    for rule in spec.get("rules") or ():
-        backends += [path.get("backend") for path in (rule.get("http") or {}).get("paths") or ()]
-    services = [(each or {}).get("service") or {} for each in backends]
+    services = [default_service(user), *(service for _, _, service in ingress_paths(user))]
     if not any((each.get("name"), (each.get("port") or {}).get("name")) == (root, USE_ANNOTATION) for each in services):
         raise Unroutable(
             f"none of its paths leads to Service {root} with the port name {USE_ANNOTATION}, so an action has no "

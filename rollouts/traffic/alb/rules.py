@@ -16,6 +16,7 @@ from rollouts.errors import Unroutable
 from rollouts.objects import Manifest
 from rollouts.traffic.alb.action import Action, get
 from rollouts.traffic.codec import Context
+from rollouts.traffic.rules.annotations import default_service, ingress_paths
 
 USE_ANNOTATION = "use-annotation"
 HOST = ":authority"
@@ -58,20 +59,16 @@ def _paths(
     user: Manifest, annotations: Mapping[str, str], prefix: str
 ) -> Iterator[tuple[Manifest, tuple[RequestMatch, ...]]]:
     """The Service of each path, with the requests that it takes; () when its conditions cannot be read."""
-    spec = user.get("spec") or {}
-    default = (spec.get("defaultBackend") or {}).get("service") or {}
-    if default:
+    if default := default_service(user):
         yield default, (RequestMatch(),)
-    for rule in spec.get("rules") or ():
+    for rule, path, service in ingress_paths(user):
         host = [NamedMatch(HOST, TextMatch(MatchKind.EXACT, rule["host"]))] if rule.get("host") else []
-        for path in (rule.get("http") or {}).get("paths") or ():
-            service = (path.get("backend") or {}).get("service") or {}
-            more = _conditions(annotations.get(f"{prefix}/conditions.{service.get('name', '')}"))
-            if more is None:
-                yield service, ()
-                continue
-            headers, query = more
-            yield service, (RequestMatch(path=_path(path), headers=(*host, *headers), query=tuple(query)),)
+        more = _conditions(annotations.get(f"{prefix}/conditions.{service.get('name', '')}"))
+        if more is None:
+            yield service, ()
+            continue
+        headers, query = more
+        yield service, (RequestMatch(path=_path(path), headers=(*host, *headers), query=tuple(query)),)
 
 
 def _path(path: Manifest) -> TextMatch | None:

@@ -12,21 +12,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from rollouts.core.model.traffic import (
-    Acceptance,
-    Answer,
-    Feature,
-    MirrorRoute,
-    RequestMatch,
-)
+from rollouts.core.model.traffic import Acceptance, Feature, MatchKind, MirrorRoute, NamedMatch, RequestMatch, TextMatch
 from rollouts.errors import Unroutable
 from rollouts.objects import Kind, Manifest
-from rollouts.traffic.codec import Objects, Target
-from rollouts.traffic.contour.conditions import cookie, header, is_path, path_of, query, request_of
+from rollouts.traffic.codec import Objects, Target, accepted_by_conditions
 from rollouts.traffic.rules.rule_paths import RulePath
 from rollouts.traffic.rules.steering import Dialect, Rules, Side
-from rollouts.traffic.rules.text_matches import both
-from rollouts.traffic.settings import SettingsReader
+from rollouts.traffic.rules.text_matches import as_regex, both, cookie_pattern
+from rollouts.traffic.settings import listed_targets
 
 KINDS = (Kind("projectcontour.io", "v1", "HTTPProxy", "httpproxies"),)
 _FEATURES = frozenset(Feature) - {Feature.METHOD}
@@ -57,12 +50,15 @@ class _HttpProxy(Dialect):
             raise Unroutable(f"an HTTPProxy's route has one match, without a method; change the match of {name}")
         (want,) = matches
         own: list[Manifest] = rule.get("conditions") or []
-        path = both(path_of(own), want.path, of="paths")
+        path = both(_path_of(own), want.path, of="paths")
         if path is None:
             return None
-        if path != path_of(own):
-            own = [*(each for each in own if not is_path(each)), {path.kind.value: path.value}]
-        more = [*map(header, want.headers), *map(cookie, want.cookies), *map(query, want.query)]
+        if path != _path_of(own):
+            own = [*(each for each in own if not _is_path(each)), {path.kind.value: path.value}]
+        cookies = [{"name": "cookie", "regex": cookie_pattern(each)} for each in want.cookies]
+        query = [{"name": each.name, each.value.kind.value: each.value.value} for each in want.query]
+        more = [{"header": condition} for condition in (*map(_header, want.headers), *cookies)]
+        more += [{"queryParameter": condition} for condition in query]
         return {**rule, "conditions": [*own, *(each for each in more if each not in own)]}
 
     def mirrored(self, rule: Manifest, mirror: MirrorRoute, canary: Manifest) -> Manifest:
@@ -86,7 +82,15 @@ class _HttpProxy(Dialect):
         return rule if len(kept) == len(services) else {**rule, "services": kept}
 
     def requests_of(self, rule: Manifest) -> tuple[RequestMatch, ...]:
-        return (request_of(rule.get("conditions") or []),)
+        conditions: list[Manifest] = rule.get("conditions") or []
+        path = _path_of(conditions)
+        headers = [_named(each["header"]) for each in conditions if each.get("header")]
+        match = RequestMatch(
+            path=None if path == TextMatch(MatchKind.PREFIX, "/") else path,
+            headers=tuple([NamedMatch(each.name.lower(), each.value) for each in headers]),
+            query=tuple([_named(each["queryParameter"]) for each in conditions if each.get("queryParameter")]),
+        )
+        return (match,)
 
     def copied_percents(self, rule: Manifest) -> tuple[Fraction, ...]:
         return tuple(
@@ -103,36 +107,39 @@ class _HttpProxy(Dialect):
             )
 
 
+def _is_path(condition: Manifest) -> bool:
+    return any(kind.value in condition for kind in MatchKind)
+
+
+def _path_of(conditions: list[Manifest]) -> TextMatch:
+    found = next(filter(_is_path, conditions), {"prefix": "/"})
+    return next(TextMatch(kind, found[kind.value]) for kind in MatchKind if kind.value in found)
+
+
+def _named(condition: Manifest) -> NamedMatch:
+    """A condition by header or query parameter; every kind but `exact` is a pattern, which Contour writes in its own way."""
+    name, exact = str(condition.get("name", "")), condition.get("exact")
+    return NamedMatch(name, TextMatch(MatchKind.REGEX, "") if exact is None else TextMatch(MatchKind.EXACT, str(exact)))
+
+
+def _header(want: NamedMatch) -> Manifest:
+    if want.value.kind is MatchKind.EXACT:
+        return {"name": want.name, "exact": want.value.value}
+    return {"name": want.name, "regex": as_regex(want.value)}
+
+
 class _Contour(Rules):
     name = "contour"
     dialect = _HttpProxy
 
     def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
-        read = SettingsReader(settings)
-        proxies = read.parts("httpProxies")
-        found = tuple(
-            Target(kinds=KINDS, namespace=namespace, name=each.object_name("name", needed=True)) for each in proxies
-        )
-        for each in proxies:
-            each.done()
-        if not proxies:
-            read.refuse("httpProxies", "is required: [{name: …}]")
-        read.done()
-        return found
+        return listed_targets(settings, "httpProxies", KINDS, namespace=namespace)
 
     def supported(self, target: Target) -> frozenset[Feature]:
         return _FEATURES
 
     def accepted(self, objects: Objects, target: Target) -> Acceptance:
-        generation = objects.user.get("metadata", {}).get("generation", 0)
-        conditions = (objects.user.get("status") or {}).get("conditions") or ()
-        valid: Manifest = next((each for each in conditions if each.get("type") == "Valid"), {})
-        if valid.get("observedGeneration", -1) < generation:
-            return Acceptance(Answer.UNKNOWN, f"Contour has not processed generation {generation} yet")
-        if valid.get("status") == "True":
-            return Acceptance(Answer.YES)
-        told = [valid.get("message"), *(each.get("message") for each in valid.get("errors") or ())]
-        return Acceptance(Answer.NO, f"Contour says: {'; '.join(filter(None, told))}")
+        return accepted_by_conditions(objects.user, "Valid", router="Contour")
 
 
 PROVIDER = _Contour()

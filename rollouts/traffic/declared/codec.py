@@ -36,13 +36,7 @@ from typing import Any, ClassVar
 from msgspec import Struct
 
 from rollouts.core.model.traffic import Acceptance, Answer, Feature, MatchKind, RequestMatch, RuleSaid, Split
-from rollouts.errors import (
-    ExpressionFailed,
-    ExpressionsTooCostly,
-    SpecInvalid,
-    SpecProblem,
-    Unroutable,
-)
+from rollouts.errors import ExpressionFailed, ExpressionsTooCostly, SpecInvalid, SpecProblem, Unroutable
 from rollouts.expressions import Expression, Result, metered
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import Context, Destination, Objects, Op, Target
@@ -80,7 +74,6 @@ def declared(declaration: Mapping[str, Any]) -> Declared:
     space = _named(read.part("serviceNamespace"))
     header = read_header(read.part("header"), places=places)
     name, kinds = read.text("name", needed=True), _kinds(match) if match is not None else ()
-    weight_field = "weight" if weight is None else weight.text("path", default="weight")
     dialect = _dialect(read, places, (service, space), weight, header)
     accepts, seconds = _acceptance(read.part("accepted")), read.number("settleSeconds", default=-1)
     if seconds == 0 or seconds > SETTLE_MAX_S:
@@ -90,9 +83,7 @@ def declared(declaration: Mapping[str, Any]) -> Declared:
         name=name,
         kinds=kinds,
         backends=places,
-        weight=weight_field,
-        service=service,
-        service_namespace=space,
+        weight=dialect.weight,
         dialect_of=dialect,
         header=header,
         accepts=accepts,
@@ -169,7 +160,6 @@ class Declared(Rules):
         backends, weight: path to the lists of backends, and the field of a backend that is its weight.
         accepts: how to know that an object is accepted; None when nothing shows it.
         settle_s: how long after an accepted write it counts as live; None for the general number.
-        service_namespace: what names the namespace of a backend's Service; None for the object's own.
         live: whom to ask instead whether it is live; None for nobody.
         header: how requests are routed by headers; None when they cannot be.
     """
@@ -179,9 +169,7 @@ class Declared(Rules):
     kinds: tuple[Kind, ...]
     backends: str
     weight: str
-    service: Named
-    service_namespace: Named | None = None
-    dialect_of: type[Dialect]
+    dialect_of: type[_Backends]
     accepts: AcceptedWhen | None = None
     settle_s: float | None = None
     live: DeclaredProbe | None = None
@@ -192,7 +180,7 @@ class Declared(Rules):
         read = SettingsReader(settings)
         where = read.object_name("namespace", default=namespace)
         name = read.object_name("name", needed=True)
-        if where != namespace and self.service_namespace is None:
+        if where != namespace and self.dialect_of.space is None:
             read.refuse(
                 "namespace",
                 f"must be the Rollout's namespace, {namespace}: TrafficProvider {self.name} does not say where a backend names "
@@ -315,7 +303,7 @@ def _dialect(
     named_by: tuple[Named, Named | None],
     weight: SettingsReader | None,
     template: HeaderTemplate | None,
-) -> type[Dialect]:
+) -> type[_Backends]:
     *holders, key = places.split(".")
     name = "weight" if weight is None else weight.text("path", default="weight")
     absent = 1 if weight is None else weight.number("absent", default=1)

@@ -63,9 +63,8 @@ class DeclaredProbe(Struct, frozen=True, kw_only=True):
             return Acceptance(Answer.UNKNOWN, f"its answer is not valid JSON: {str(error)[:200]}")
         data: Mapping[str, Any] = {
             "body": body,
-            "want": float(
-                want.share * 100
-            ),  # always the same type, so that the tests find calculations that fail with it
+            # Always the same type, so that the tests find calculations that fail with it.
+            "want": float(want.share * 100),
             "object": user,
             "stable": stable,
             "canary": canary,

@@ -29,12 +29,8 @@ def targets_of(settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, 
     """The routes that the settings name. Raises: SpecInvalid, with every problem at once."""
     read = SettingsReader(settings)
     found: list[Target] = []
-    for old, field in (
-        ("httpRoute", "httpRoutes"),
-        ("grpcRoute", "grpcRoutes"),
-        ("tcpRoute", "tcpRoutes"),
-        ("tlsRoute", "tlsRoutes"),
-    ):
+    for field in ("httpRoutes", "grpcRoutes", "tcpRoutes", "tlsRoutes"):
+        old = field.removesuffix("s")
         if name := read.text(old):
             read.refuse(old, f"is written {field}: [{{name: {name}}}] here")
     features = read.texts("features")

@@ -3,7 +3,8 @@
 Istio tries routes in order, so a managed route goes right before the one that it copies. Other destinations stay as they are.
 The two sides are two hosts, or two subsets of one host that a DestinationRule has (`subsets.py`).
 Istio writes no status by default (PILOT_ENABLE_STATUS), and its webhook refuses invalid objects, so each counts as accepted.
-Source: istio.io/api v1.28, networking/v1 VirtualService: weights are relative, and one destination alone needs none.
+Source: istio.io/api v1.28, networking/v1 VirtualService: weights are relative, and one destination alone needs none; all
+conditions of one HTTPMatchRequest must hold, and one of several of them. Cookies are one header.
 """
 
 from __future__ import annotations
@@ -12,15 +13,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from rollouts.core.model.traffic import Feature, MirrorRoute, RequestMatch, Split
+from rollouts.core.model.traffic import Feature, MatchKind, MirrorRoute, NamedMatch, RequestMatch, TextMatch
 from rollouts.errors import Unroutable
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import Context, Destination, Objects, Op, Target
-from rollouts.traffic.istio.matches import narrower
 from rollouts.traffic.istio.settings import SERVICE_KINDS, RuleName, targets_of
 from rollouts.traffic.istio.subsets import RULE_KINDS, released, service_of_host
 from rollouts.traffic.rules.rule_paths import RulePath, rules_at
 from rollouts.traffic.rules.steering import Dialect, Rules, Side
+from rollouts.traffic.rules.text_matches import both, cookie_pattern
 
 KINDS: Mapping[str, tuple[Kind, ...]] = {"virtualService": SERVICE_KINDS, "destinationRule": RULE_KINDS}
 _LISTS = ("http", "tls", "tcp")
@@ -34,6 +35,8 @@ class _VirtualService(Dialect):
     weight_alone: ClassVar[int] = 100
 
     def lists(self, user: Manifest) -> tuple[RulePath, ...]:
+        if _is_rule(self.target):
+            raise Unroutable("a DestinationRule has no weights; they are in a VirtualService")
         return tuple(("spec", name) for name in _LISTS)
 
     def is_named(self, rule: Manifest, path: RulePath, name: RuleName) -> bool:
@@ -81,7 +84,7 @@ class _VirtualService(Dialect):
     def narrowed(self, rule: Manifest, matches: Sequence[RequestMatch], name: str) -> Manifest | None:
         if not matches:
             return {**rule, "name": name}
-        found = [narrower(own, want) for own in rule.get("match") or [{}] for want in matches]
+        found = [_narrower(own, want) for own in rule.get("match") or [{}] for want in matches]
         kept = [each for each in found if each is not None]
         return {**rule, "name": name, "match": kept} if kept else None
 
@@ -101,14 +104,6 @@ class _Istio(Rules):
     def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
         return targets_of(settings, namespace=namespace)
 
-    def read(self, objects: Objects, target: Target, context: Context) -> Split:
-        _refuse_rule(target)
-        return super().read(objects, target, context)
-
-    def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
-        _refuse_rule(target)
-        return super().plan(objects, target, context, want)
-
     def release(self, objects: Objects, target: Target, context: Context) -> tuple[Op, ...]:
         return released(objects.user) if _is_rule(target) else super().release(objects, target, context)
 
@@ -123,13 +118,34 @@ class _Istio(Rules):
         return tuple(each if "/" in each else f"{target.namespace}/{each}" for each in named if each != "mesh")
 
 
+def _narrower(own: Manifest, want: RequestMatch) -> Manifest | None:
+    """One match for the requests that match both; None when no request can. Raises: Unroutable when that cannot be known."""
+    cookies = (NamedMatch("cookie", TextMatch(MatchKind.REGEX, cookie_pattern(each))) for each in want.cookies)
+    headers = [*want.headers, *cookies]
+    found = dict(own)
+    for field, text in (("uri", want.path), ("method", want.method)):
+        if text is not None and not _add(found, field, text):
+            return None
+    for field, named in (("headers", headers), ("queryParams", want.query)):
+        conditions = dict(own.get(field) or {})
+        for each in named:
+            if not _add(conditions, each.name, each.value):
+                return None
+        found |= {field: conditions} if conditions else {}
+    return found
+
+
+def _add(conditions: Manifest, name: str, want: TextMatch) -> bool:
+    own = conditions.get(name)
+    has = next((TextMatch(kind, own[kind.value]) for kind in MatchKind if own and kind.value in own), None)
+    text = both(has, want, of=name)
+    if text is not None:
+        conditions[name] = {text.kind.value: text.value}
+    return text is not None
+
+
 def _is_rule(target: Target) -> bool:
     return target.kinds[0].kind == RULE_KINDS[0].kind
-
-
-def _refuse_rule(target: Target) -> None:
-    if _is_rule(target):
-        raise Unroutable("a DestinationRule has no weights; they are in a VirtualService")
 
 
 PROVIDER = _Istio()

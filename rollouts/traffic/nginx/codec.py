@@ -82,8 +82,7 @@ def _owned(rules: list[Manifest], user: Manifest, target: Target, split: Split) 
     if annotated_class and not ingress_class:  # the API server accepts only one of the two in a new Ingress
         annotations[CLASS_ANNOTATION] = annotated_class
     manifest = {
-        "apiVersion": target.kinds[0].api_version,
-        "kind": target.kinds[0].kind,
+        **target.kinds[0].head,
         "metadata": {"name": target.owned_name, "namespace": target.namespace, "annotations": annotations},
         "spec": {**({"ingressClassName": ingress_class} if ingress_class else {}), "rules": rules},
     }

@@ -6,6 +6,7 @@ The ledger holds the user's text, to the letter, and the text that we wrote. Any
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from fractions import Fraction
 
 from rollouts.core.model.traffic import Split
@@ -59,6 +60,19 @@ class OneAnnotation(SharesAlone, ABC):
             return pristine
         text = self.text(before, want.share, pristine, target, context)
         return with_ledger(with_annotation(pristine, name, text), Ledger(texts=(NotedAnnotation(name, before, text),)))
+
+
+def ingress_paths(user: Manifest) -> Iterator[tuple[Manifest, Manifest, Manifest]]:
+    """Each path of an Ingress, after its rule and before the Service that it leads to."""
+    for rule in (user.get("spec") or {}).get("rules") or ():
+        for path in (rule.get("http") or {}).get("paths") or ():
+            yield rule, path, (path.get("backend") or {}).get("service") or {}
+
+
+def default_service(user: Manifest) -> Manifest:
+    """The Service of an Ingress for requests that no path takes; {} for none."""
+    service: Manifest = ((user.get("spec") or {}).get("defaultBackend") or {}).get("service") or {}
+    return service
 
 
 def _without_us(user: Manifest) -> Manifest:

@@ -76,16 +76,12 @@ def ledger_of(user: Manifest) -> Ledger:
         noted = _WIRE.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return NOTHING
+    mirrors = [MirrorRoute(name, tuple(map(_Match.read, matches)), percent) for name, matches, percent in noted.mirrors]
     return Ledger(
         between=(destination_of(noted.between[0]), destination_of(noted.between[1])) if noted.between else None,
         pairs=noted.pairs,
         matches=tuple([MatchRoute(name, match.read()) for name, match in noted.matches]),
-        mirrors=tuple(
-            [
-                MirrorRoute(name, tuple([each.read() for each in matches]), percent)
-                for name, matches, percent in noted.mirrors
-            ]
-        ),
+        mirrors=tuple(mirrors),
         made=noted.made,
         texts=noted.texts,
         sticky=Sticky(*noted.sticky) if noted.sticky else None,

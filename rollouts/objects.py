@@ -87,6 +87,11 @@ def mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
+def mappings(value: object) -> list[Mapping[str, Any]]:
+    """The JSON objects in a list; [] for anything else."""
+    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
+
+
 class Kind(Struct, frozen=True):
     """A resource type that the API server serves.
 

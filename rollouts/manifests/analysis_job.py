@@ -17,7 +17,7 @@ from rollouts.core.analysis.source import JobMetric
 from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.core.model.frozen import replace
 from rollouts.manifests.ownership import PREFIX
-from rollouts.objects import ANALYSIS_RUN, JOB, Manifest, mapping
+from rollouts.objects import ANALYSIS_RUN, JOB, Manifest, mapping, mappings
 
 RUN_UID = f"{PREFIX}analysis-run-uid"
 RUN = f"{PREFIX}analysis-run"
@@ -121,11 +121,8 @@ def job_manifest(of: MeasuringJob, metric: JobMetric) -> Manifest:
 
 def is_made_for(job: Manifest, uid: str) -> bool:
     """Whether the AnalysisRun of that uid controls the Job."""
-    owners = mapping(job.get("metadata")).get("ownerReferences")
-    return any(
-        mapping(owner).get("controller") is True and mapping(owner).get("uid") == uid
-        for owner in (owners if isinstance(owners, list) else ())
-    )
+    owners = mappings(mapping(job.get("metadata")).get("ownerReferences"))
+    return any(owner.get("controller") is True and owner.get("uid") == uid for owner in owners)
 
 
 def job_verdict(job: Manifest, metric: JobMetric) -> JobVerdict:
@@ -161,8 +158,7 @@ def success_policy_holds(policy: Mapping[str, Any], completed: str) -> bool:
     if len(completed) > INDEXES_MAX_CHARACTERS:
         completed = completed[: INDEXES_MAX_CHARACTERS + 1].rpartition(",")[0]
     done = _indexes(completed)
-    rules = policy.get("rules")
-    for rule in map(mapping, rules if isinstance(rules, list) else ()):
+    for rule in mappings(policy.get("rules")):
         given, count = rule.get("succeededIndexes"), rule.get("succeededCount")
         wanted = _indexes(given) if isinstance(given, str) else done
         needed = count if isinstance(count, int) else wanted.bit_count() if isinstance(given, str) else 0
@@ -187,8 +183,7 @@ def _indexes(text: str) -> int:
 def _true_conditions(status: Mapping[str, Any]) -> dict[str, str]:
     """The conditions that hold, with their reasons, which are words of the Job controller; anything else is not repeated."""
     reasons = {}
-    conditions = status.get("conditions")
-    for condition in map(mapping, conditions if isinstance(conditions, list) else ()):
+    for condition in mappings(status.get("conditions")):
         if condition.get("status") == "True":
             reason = condition.get("reason")
             fit = isinstance(reason, str) and _WORD.fullmatch(reason)

@@ -97,7 +97,7 @@ def url_problem(url: str, rules: UrlRules) -> str:
     if port not in tenants.ports:
         return f"port {port} may not be asked"
     host = found["host"].lower().removesuffix(".")
-    if _NUMBER.fullmatch(host.rpartition(".")[2]) and not _is_address(host):
+    if _NUMBER.fullmatch(host.rpartition(".")[2]) and _address(host) is None:
         return "the URL's host is a number, not a name and not an IP address as it is written"
     patterns = [pattern.lower() for pattern in tenants.hosts]
     matches = (host.endswith(it[1:]) if it.startswith("*.") else host == it for it in patterns)
@@ -108,11 +108,8 @@ def url_problem(url: str, rules: UrlRules) -> str:
 
 def address_kind(text: str) -> AddressKind:
     """What the IP address is; a text that is none is refused."""
-    try:
-        address = ipaddress.ip_address(text)
-    except ValueError:
-        return AddressKind.REFUSED
-    if any(address in network for network in _REFUSED_NETWORKS):
+    address = _address(text)
+    if address is None or any(address in network for network in _REFUSED_NETWORKS):
         return AddressKind.REFUSED
     if any(address in network for network in _PRIVATE_NETWORKS):
         return AddressKind.PRIVATE
@@ -132,9 +129,8 @@ def may_be_asked(text: str, rules: UrlRules) -> bool:
     return not any(address in network for network in rules.refused)
 
 
-def _is_address(host: str) -> bool:
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
-        ipaddress.ip_address(host)
+        return ipaddress.ip_address(text)
     except ValueError:
-        return False
-    return True
+        return None

@@ -42,7 +42,8 @@ def listed_autoscalers(body: bytes) -> tuple[tuple[ListedAutoscaler, ...], str]:
     return tuple(listed), page.metadata.continue_
 
 
-class _Owner(ListedPart, frozen=True):
+class _Reference(ListedPart, frozen=True):
+    api_version: str = ""
     kind: str = ""
     name: str = ""
     controller: bool = False
@@ -51,13 +52,7 @@ class _Owner(ListedPart, frozen=True):
 class _Metadata(ListedPart, frozen=True):
     name: str = ""
     generation: int = 0
-    owner_references: tuple[_Owner, ...] | None = None
-
-
-class _Target(ListedPart, frozen=True):
-    api_version: str = ""
-    kind: str = ""
-    name: str = ""
+    owner_references: tuple[_Reference, ...] | None = None
 
 
 class _ScalingRules(ListedPart, frozen=True):
@@ -88,7 +83,7 @@ class _Metric(ListedPart, frozen=True):
 
 
 class _Spec(ListedPart, frozen=True):
-    scale_target_ref: _Target = _Target()
+    scale_target_ref: _Reference = _Reference()
     min_replicas: int | None = None
     max_replicas: int = 0
     metrics: tuple[_Metric, ...] | None = None

@@ -129,11 +129,10 @@ def _rates(look: ComparisonLook, grown: Sequence[Growth], after: Carried) -> tup
     tally = look.before.tally
     canary = _counts(of_canary, all_canary, "canary", look, first=tally.canary.events == 0)
     stable = _counts(of_stable, all_stable, "stable", look, first=False)
-    for counts in (canary, stable):
-        if isinstance(counts, NoEvidence):
-            return counts
-    assert isinstance(canary, Counts)  # noqa: S101 - the loop has returned otherwise
-    assert isinstance(stable, Counts)  # noqa: S101
+    if isinstance(canary, NoEvidence):
+        return canary
+    if isinstance(stable, NoEvidence):
+        return stable
     # What stable has done before the look, as far as the answers go back: the first look bets by it.
     before = NOTHING
     if of_stable.before <= all_stable.before:

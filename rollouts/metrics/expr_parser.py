@@ -25,11 +25,8 @@ _BINARY = {
     "||": 10,
     "&&": 15,
     **dict.fromkeys(("==", "!=", "<", "<=", ">", ">=", "in"), 20),
-    "+": 30,
-    "-": 30,
-    "*": 60,
-    "/": 60,
-    "%": 60,
+    **dict.fromkeys(("+", "-"), 30),
+    **dict.fromkeys(("*", "/", "%"), 60),
     "??": 500,
 }
 _COMPARED = 20
@@ -46,16 +43,8 @@ ONE_ARGUMENT = (
 )
 _CALLS = {**dict.fromkeys(ONE_ARGUMENT, 1), "default": 2}
 _CEL_CALLS = {"size": "len", "double": "asFloat", "float": "asFloat", "int": "asInt", "timestamp": "date"}
-_CEL_MATH = {
-    "isNaN": "isNaN",
-    "isInf": "isInf",
-    "abs": "abs",
-    "ceil": "ceil",
-    "floor": "floor",
-    "round": "round",
-    "least": "min",
-    "greatest": "max",
-}
+_CEL_MATH = {name: name for name in ("isNaN", "isInf", "abs", "ceil", "floor", "round")}
+_CEL_MATH |= {"least": "min", "greatest": "max"}
 _CEL_METHODS = {"size": "len", "lowerAscii": "lower", "upperAscii": "upper", "trim": "trim"}
 _INSTEAD = {
     **dict.fromkeys(("sum", "mean", "median"), "let the query do it: sum(), avg() or quantile() in PromQL"),

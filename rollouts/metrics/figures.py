@@ -141,23 +141,16 @@ def container_figures(source: ContainerResourceMetric, use: ContainerUse | None,
         return NotYet("the revision has no ready pods")
     if not use.complete or use.used is None or use.oldest_at_s is None:
         return NotYet(use.message or "not all ready pods were measured")
-    values: dict[str, float | bool] = {}
-    unknown = {}
-    if use.utilization_percent is None:
-        unknown["utilizationPercent"] = (
-            f"container {source.container} requests no {source.resource} in some of the pods, so there is no utilization"
-        )
-    else:
-        values["utilizationPercent"] = use.utilization_percent
-    values |= {
+    percent = use.utilization_percent
+    why = f"container {source.container} requests no {source.resource} in some of the pods, so there is no utilization"
+    figures: dict[str, float | bool | str] = {
+        "utilizationPercent": why if percent is None else percent,
         "averageValue": use.used / use.pods,
         "value": use.used,
         "pods": float(use.pods),
         "ageSeconds": max(0.0, now_s - use.oldest_at_s),
     }
-    return Figures(
-        values=values, unknown=unknown, samples=use.pods, oldest_at_s=use.oldest_at_s, newest_at_s=use.newest_at_s
-    )
+    return replace(_known_of(figures, samples=use.pods), oldest_at_s=use.oldest_at_s, newest_at_s=use.newest_at_s)
 
 
 def autoscaler_figures(source: AutoscalerMetric, found: Sequence[AutoscalerSeen], *, now_s: float) -> FiguresFound:
@@ -176,32 +169,31 @@ def autoscaler_figures(source: AutoscalerMetric, found: Sequence[AutoscalerSeen]
         return NoEvidence(f"autoscaler {seen.name} does not say whether it is active and able to scale")
     if seen.max_replicas < 1:
         return NoEvidence(f"autoscaler {seen.name} has no maximum")
-    values: dict[str, float | bool] = {
+    limited, scaled_at_s = seen.scaling_limited.status, seen.last_scale_at_s
+    unlimited = f"autoscaler {seen.name} does not say whether it is limited"
+    idle = f"autoscaler {seen.name} scales by nothing ({active.reason or 'no reason'}), so what it wants is not known"
+    headroom = 100.0 * max(0, seen.max_replicas - seen.desired) / seen.max_replicas
+    never = f"autoscaler {seen.name} has never scaled"
+    figures: dict[str, float | bool | str] = {
         "current": float(seen.current),
         "min": float(seen.min_replicas),
         "max": float(seen.max_replicas),
         "settled": is_settled(seen, now_s=now_s),
         "scalingActive": active.status,
         "ableToScale": able.status,
+        "scalingLimited": unlimited if limited is None else limited,
+        "desired": float(seen.desired) if active.status else idle,
+        "headroomPercent": headroom if active.status else idle,
+        "secondsSinceScale": never if scaled_at_s is None else max(0.0, now_s - scaled_at_s),
     }
-    unknown = {}
-    if seen.scaling_limited.status is None:
-        unknown["scalingLimited"] = f"autoscaler {seen.name} does not say whether it is limited"
-    else:
-        values["scalingLimited"] = seen.scaling_limited.status
-    if active.status:
-        values["desired"] = float(seen.desired)
-        values["headroomPercent"] = 100.0 * max(0, seen.max_replicas - seen.desired) / seen.max_replicas
-    else:
-        why = (
-            f"autoscaler {seen.name} scales by nothing ({active.reason or 'no reason'}), so what it wants is not known"
-        )
-        unknown |= {"desired": why, "headroomPercent": why}
-    if seen.last_scale_at_s is None:
-        unknown["secondsSinceScale"] = f"autoscaler {seen.name} has never scaled"
-    else:
-        values["secondsSinceScale"] = max(0.0, now_s - seen.last_scale_at_s)
-    return Figures(values=values, unknown=unknown, samples=1)
+    return _known_of(figures, samples=1)
+
+
+def _known_of(figures: Mapping[str, float | bool | str], *, samples: int) -> Figures:
+    """The figures, some of which are a text instead: why there is no number."""
+    values = {name: value for name, value in figures.items() if not isinstance(value, str)}
+    unknown = {name: why for name, why in figures.items() if isinstance(why, str)}
+    return Figures(values=values, unknown=unknown, samples=samples)
 
 
 def custom_figures(

@@ -15,18 +15,13 @@ from rollouts.core.analysis.measurement import Measurement
 from rollouts.core.analysis.source import PodEvidence
 from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.metrics.kubernetes_values import time_s
-from rollouts.objects import Manifest, mapping
+from rollouts.objects import Manifest, mapping, mappings
 
 OUT_OF_MEMORY = "OOMKilled"
 WAITS_IN_VAIN = (
     *("CrashLoopBackOff", "ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull", "InvalidImageName"),
-    *(
-        "CreateContainerConfigError",
-        "CreateContainerError",
-        "RunContainerError",
-        "PreCreateHookError",
-        "PostStartHookError",
-    ),
+    *("CreateContainerConfigError", "CreateContainerError", "RunContainerError"),
+    *("PreCreateHookError", "PostStartHookError"),
 )
 """Reasons of waiting containers that do not go away by waiting. Source: kubelet, pkg/kubelet/images and kuberuntime."""
 
@@ -69,9 +64,9 @@ class PodSeen(Struct, frozen=True, kw_only=True):
 def pod_seen(pod: Manifest) -> PodSeen:
     """What a pod shows; whatever is missing or of a strange type is not ready, and no restart."""
     metadata, status = mapping(pod.get("metadata")), mapping(pod.get("status"))
-    conditions = _objects(status.get("conditions"))
+    conditions = mappings(status.get("conditions"))
     created_s = time_s(metadata.get("creationTimestamp"))
-    containers = tuple(map(_container, _objects(status.get("containerStatuses"))))
+    containers = tuple(map(_container, mappings(status.get("containerStatuses"))))
     over_at_s = None
     if status.get("phase") in OVER:  # the latest time that it shows; infinity without one, so that it counts
         changed = (time_s(condition.get("lastTransitionTime")) for condition in conditions)
@@ -158,7 +153,3 @@ def _container(status: Mapping[str, Any]) -> Container:
         ended_at_s=max(times, default=None),
         waits=waits if isinstance(waits, str) else "",
     )
-
-
-def _objects(value: object) -> list[Mapping[str, Any]]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -27,7 +27,7 @@ from rollouts.errors import (
     RolloutsError,
 )
 from rollouts.objects import POD, Kind, Manifest
-from rollouts.ports import APPLY_PATCH, JSON, JSON_PATCH, METADATA, METADATA_LIST, ApiServer, Clock, Request, Response
+from rollouts.ports import APPLY_PATCH, JSON, JSON_PATCH, METADATA, ApiServer, Clock, Request, Response
 
 OnRequest: TypeAlias = Callable[[str, str, int, float], None]
 """Called after every attempt with the verb as RBAC names it, the plural, the HTTP status (0 for no answer) and the seconds."""
@@ -85,7 +85,6 @@ class Client:
         label_selector: str = "",
         limit: int = 500,
         continue_token: str = "",
-        metadata_only: bool = False,
     ) -> bytes:
         """One page of a consistent list. Raises also ApiGone, when the continue token has expired: list again from the start."""
         query = {"limit": str(limit)}
@@ -93,8 +92,7 @@ class Client:
             query["labelSelector"] = label_selector
         if continue_token:
             query["continue"] = continue_token
-        accept = METADATA_LIST if metadata_only else JSON
-        return await self._read("list", kind, Request("GET", kind.path(namespace), query, accept=accept))
+        return await self._read("list", kind, Request("GET", kind.path(namespace), query))
 
     async def read(self, kind: Kind, path: str, query: Mapping[str, str] | None = None) -> bytes:
         """What is at a path that is no object or list of a kind: a metric of an aggregated API, a list of what is served.

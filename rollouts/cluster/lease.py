@@ -201,7 +201,7 @@ class Elector:
         if lease is not None:
             return await self._send("PUT", self._path[1], lease | {"spec": spec}, deadline_s)
         metadata = {"namespace": self._namespace, "name": self._name}
-        manifest = {"apiVersion": LEASE.api_version, "kind": LEASE.kind, "metadata": metadata, "spec": spec}
+        manifest = {**LEASE.head, "metadata": metadata, "spec": spec}
         return await self._send("POST", self._path[0], manifest, deadline_s)
 
     async def _send(self, method: str, path: str, body: Manifest | None, deadline_s: float) -> Manifest:

@@ -56,9 +56,8 @@ class _Scope:
     version: int = 0  # that of the last list, event or bookmark
     synced: bool = False
     watch: WatchState = field(default_factory=WatchState)
-    names: dict[NamespacedName, None] = field(
-        default_factory=dict
-    )  # in the order of arrival, so that a run can be repeated
+    # In the order of arrival, so that a run can be repeated.
+    names: dict[NamespacedName, None] = field(default_factory=dict)
 
 
 class Table(Generic[T]):
@@ -336,7 +335,7 @@ class Table(Generic[T]):
         current = self._objects.get(where)
         if current is not None and current.metadata.version >= version:
             return True
-        return self._is_old(where, version) or self._buried(uid) >= version
+        return self._is_old(where, version) or self._tombstones.get(uid, (-1, 0.0))[0] >= version
 
     def _is_old(self, where: NamespacedName, version: int) -> bool:
         """Whether a newer version of the object has come, which could not be read."""
@@ -381,10 +380,6 @@ class Table(Generic[T]):
         for oldest in tuple(islice(self._tombstones, 2)):  # more go than come, until none is old
             if len(self._tombstones) > TOMBSTONES or self._tombstones[oldest][1] < now_s:
                 del self._tombstones[oldest]
-
-    def _buried(self, uid: str) -> int:
-        """The version in which an object was deleted; -1 for one that was not, or long ago."""
-        return self._tombstones.get(uid, (-1, 0.0))[0]
 
 
 class Store:

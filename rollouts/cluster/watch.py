@@ -59,9 +59,8 @@ GOOD_SPELL_S = 30.0  # a connection that lasts so long ends the back-off
 SHORT_WATCH_S = 1.0  # a watch that ends sooner without an event is an error, even after a clean end
 PATIENCE_WITH_ERRORS = 3  # error answers for one resourceVersion before a list is tried instead
 PATIENCE_WITH_THE_PAST = 5  # lists older than the last one, before we assume that history was turned back
-TOO_LARGE = (
-    "Too large resource version"  # 504: the server is behind our resourceVersion (apiserver/pkg/storage/errors.go)
-)
+TOO_LARGE = "Too large resource version"
+"""In a 504: the server is behind our resourceVersion. Source: apiserver, pkg/storage/errors.go."""
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 log = structlog.get_logger()

@@ -19,9 +19,8 @@ def main() -> int:
         case ["controller", *rest]:
             # Libraries import optional ones that are installed: that takes a sixth of the controller's start-up time.
             sys.modules["rich"] = None  # type: ignore[assignment]  # structlog would draw tracebacks with it
-            os.environ.setdefault(
-                "PYDANTIC_DISABLE_PLUGINS", "__all__"
-            )  # pydantic would read every package's entry points
+            # pydantic would read every package's entry points.
+            os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
             with _importing():
                 from rollouts.controller.command import main as controller  # noqa: PLC0415 - only this command needs it
 

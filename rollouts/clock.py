@@ -30,12 +30,7 @@ class SystemClock:
         elapsed_s: seconds that never go back.
     """
 
-    def __init__(
-        self,
-        *,
-        wall_s: Callable[[], float] = time.time,
-        elapsed_s: Callable[[], float] = _elapsed_s,
-    ) -> None:
+    def __init__(self, *, wall_s: Callable[[], float] = time.time, elapsed_s: Callable[[], float] = _elapsed_s) -> None:
         self._wall_s = wall_s
         self._elapsed_s = elapsed_s
         self._offset_s = wall_s() - elapsed_s()

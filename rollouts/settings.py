@@ -134,9 +134,14 @@ def parse_address(text: str, *, flag: str = "--metrics-address") -> Address | No
     if text in {"", "0"}:
         return None
     host, colon, port = text.rpartition(":")
-    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise SettingsInvalid(f"{flag}: {text!r} is not HOST:PORT or :PORT, for example :8080; 0 turns it off")
+    is_port = port.isascii() and port.isdigit() and int(port) <= 65535
+    _check(bool(colon) and is_port, flag, text, "HOST:PORT or :PORT, for example :8080; 0 turns it off")
     return Address(host.removeprefix("[").removesuffix("]"), int(port))
+
+
+def _check(holds: bool, flag: str, value: object, wanted: str) -> None:
+    if not holds:
+        raise SettingsInvalid(f"{flag}: {value!r} is not {wanted}")
 
 
 def _path(text: str | None) -> Path | None:
@@ -151,20 +156,18 @@ def _kubeconfig(text: str | None) -> Path | None:
 
 
 def _between(flag: str, most: int, number: int) -> int:
-    if not 1 <= number <= most:
-        raise SettingsInvalid(f"{flag}: {number} is not between 1 and {most}")
+    _check(1 <= number <= most, flag, number, f"between 1 and {most}")
     return number
 
 
 def _folder(path: str) -> Path:
-    if not path.startswith("/"):
-        raise SettingsInvalid(f"--metrics-credentials: {path!r} is not the absolute path of a folder")
+    _check(path.startswith("/"), "--metrics-credentials", path, "the absolute path of a folder")
     return Path(path)
 
 
 def _host(host: str) -> str:
-    if not _HOST_PATTERN.fullmatch(host):
-        raise SettingsInvalid(f"--tenant-metrics: {host!r} is not a host such as a.example, *.example, or * for all")
+    valid = _HOST_PATTERN.fullmatch(host) is not None
+    _check(valid, "--tenant-metrics", host, "a host such as a.example, *.example, or * for all")
     return host
 
 
@@ -183,10 +186,8 @@ def _job_account(name: str) -> str:
 
 
 def _name(flag: str, name: str) -> str:
-    if not _DNS_LABEL.fullmatch(name):
-        raise SettingsInvalid(
-            f"{flag}: {name!r} is not a name: use lower-case letters, digits and '-', at most 63 characters"
-        )
+    valid = _DNS_LABEL.fullmatch(name) is not None
+    _check(valid, flag, name, "a name: use lower-case letters, digits and '-', at most 63 characters")
     return name
 
 

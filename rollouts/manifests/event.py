@@ -28,13 +28,7 @@ class Regarding(Protocol):
 
 
 def event(
-    regarding: Regarding,
-    notice: Notice,
-    *,
-    at_s: float,
-    name: str,
-    instance: str,
-    kind: Kind = ROLLOUT,
+    regarding: Regarding, notice: Notice, *, at_s: float, name: str, instance: str, kind: Kind = ROLLOUT
 ) -> Manifest:
     """One Event about an object, named by `event_name`, reported by a controller process (its pod's name).
 

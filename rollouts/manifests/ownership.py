@@ -81,13 +81,7 @@ LABEL_VALUE_MAX = 63  # characters
 
 def owner_reference(rollout: Rollout) -> Manifest:
     """The owner reference that makes the Rollout the controller of an object, which is deleted with the Rollout."""
-    return {
-        **ROLLOUT.head,
-        "name": rollout.name,
-        "uid": rollout.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
+    return {**ROLLOUT.head, "name": rollout.name, "uid": rollout.uid, "controller": True, "blockOwnerDeletion": True}
 
 
 def name_label(rollout: str) -> str:

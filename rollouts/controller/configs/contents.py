@@ -6,19 +6,15 @@ still true (`observed.py`).
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from typing import TypeVar
-
 from msgspec import Struct
 
 from rollouts.cluster.structs import ConfigMapMetadata, ConfigMapObject
 from rollouts.controller.workqueue.askers import Askers, SourceKey
 from rollouts.core.model.config import ConfigKind
+from rollouts.recent import Recent
 
 KEPT_MAX = 50_000
 """Sources whose hash is kept, 0.5 KB each; the least recently used one makes room, and is read again when it is needed."""
-
-_Kept = TypeVar("_Kept")
 
 
 class ContentRead(Struct, frozen=True, kw_only=True):
@@ -61,14 +57,14 @@ class Contents:
     def __init__(self) -> None:
         self.askers: Askers[SourceKey] = Askers()
         """Which Rollouts name which sources."""
-        self._read: OrderedDict[SourceKey, ContentRead | ReadFailed] = OrderedDict()
-        self._gone: OrderedDict[SourceKey, float] = OrderedDict()
-        self._undated: OrderedDict[SourceKey, float] = OrderedDict()
+        self._read: Recent[SourceKey, ContentRead | ReadFailed] = Recent(KEPT_MAX)
+        self._gone: Recent[SourceKey, float] = Recent(KEPT_MAX)
+        self._undated: Recent[SourceKey, float] = Recent(KEPT_MAX)
         self._secrets: dict[SourceKey, SecretSeen] = {}
 
     def put(self, source: SourceKey, answer: ContentRead | ReadFailed) -> None:
         """Takes what the last read of a source brought."""
-        _keep(self._read, source, answer)
+        self._read[source] = answer
 
     def get(self, source: SourceKey) -> ContentRead | ReadFailed | None:
         """What the last read of a source brought; None when there was none, or it is forgotten."""
@@ -133,20 +129,13 @@ class Contents:
         self._undated.pop(source, None)
         # RFC 3339 in UTC, whole seconds
         if self.askers.count(source) and (after.changed_at or "") <= (before.changed_at or ""):
-            _keep(self._undated, source, now_s)
+            self._undated[source] = now_s
 
     def _deleted(self, source: SourceKey, *, now_s: float) -> None:
         self._read.pop(source, None)
         self._undated.pop(source, None)
         if self.askers.count(source):
-            _keep(self._gone, source, now_s)
-
-
-def _keep(kept: OrderedDict[SourceKey, _Kept], source: SourceKey, value: _Kept) -> None:
-    kept[source] = value
-    kept.move_to_end(source)
-    if len(kept) > KEPT_MAX:
-        kept.popitem(last=False)
+            self._gone[source] = now_s
 
 
 def _version(metadata: ConfigMapMetadata | None) -> tuple[str, str]:

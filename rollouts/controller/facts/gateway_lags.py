@@ -8,14 +8,14 @@ measure again.
 from __future__ import annotations
 
 import math
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Iterable
-from typing import TypeVar
 
 import structlog
 
 from rollouts.core.model.traffic import LiveSeen, RouteName, VerifiedBy
 from rollouts.ports import Clock, LiveQuestion
+from rollouts.recent import Recent
 
 KEPT = 50  # measurements of a gateway
 LEAST = 3  # measurements before a lag is given
@@ -24,7 +24,6 @@ MOST_S = 30.0
 """The longest lag that counts. A longer one is a proxy that was cut off or down, and no sleep of pods is long enough for that."""
 
 _ROUTES_MOST = 1_000  # routes that are remembered
-_T = TypeVar("_T")
 
 log = structlog.get_logger()
 
@@ -34,15 +33,15 @@ class GatewayLags:
 
     def __init__(self, *, clock: Clock) -> None:
         self._clock = clock
-        self._began: OrderedDict[RouteName, tuple[str, float]] = OrderedDict()
-        self._was_live: OrderedDict[RouteName, None] = OrderedDict()
+        self._began: Recent[RouteName, tuple[str, float]] = Recent(_ROUTES_MOST)
+        self._was_live: Recent[RouteName, None] = Recent(_ROUTES_MOST)
         self._measured: dict[str, deque[float]] = {}
 
     def asked(self, question: LiveQuestion) -> None:
         """Notes when the data plane was first asked about a split of a route."""
         version, route = question.resource_version, question.route
         if self._began.get(route, ("", 0.0))[0] != version:
-            _put(self._began, route, (version, self._clock.monotonic_s()))
+            self._began[route] = (version, self._clock.monotonic_s())
 
     def answered(self, question: LiveQuestion, seen: LiveSeen) -> None:
         """Takes the answer. Counters of requests do not count: they show what proxies do, but not since when.
@@ -54,7 +53,7 @@ class GatewayLags:
             return
         del self._began[question.route]
         lag_s, is_change = self._clock.monotonic_s() - began_s, question.route in self._was_live
-        _put(self._was_live, question.route, None)
+        self._was_live[question.route] = None
         if is_change and lag_s <= MOST_S:
             for name in names_of(question.gateways, question.route):
                 self._learn(name, lag_s)
@@ -72,13 +71,6 @@ class GatewayLags:
         self._measured.setdefault(name, deque(maxlen=KEPT)).append(lag_s)
         if (now := self.slowest_s((name,))) != before:
             log.info("gateway_lag", gateway=name, lag_s=now)
-
-
-def _put(routes: OrderedDict[RouteName, _T], route: RouteName, value: _T) -> None:
-    routes[route] = value
-    routes.move_to_end(route)
-    if len(routes) > _ROUTES_MOST:
-        routes.popitem(last=False)
 
 
 def names_of(gateways: tuple[str, ...], route: RouteName) -> tuple[str, ...]:

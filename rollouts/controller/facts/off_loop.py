@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import lru_cache
@@ -18,6 +17,7 @@ from typing import Any, TypeVar
 from rollouts.core.model.traffic import Acceptance, Answer, Split
 from rollouts.errors import CallEnded, RolloutsError, Unroutable
 from rollouts.ports import BoundedCalls, Clock
+from rollouts.recent import Recent
 from rollouts.traffic.codec import Context, Objects, Op, Target
 from rollouts.traffic.declared.codec import Declared, declared
 
@@ -52,7 +52,7 @@ class WorkedOut:
     def __init__(self, bounded: BoundedCalls, *, clock: Clock) -> None:
         self._bounded = bounded
         self._clock = clock
-        self._known: OrderedDict[bytes, _Known] = OrderedDict()
+        self._known: Recent[bytes, _Known] = Recent(ANSWERS_KEPT)
 
     def of(
         self, declaration: bytes, method: Callable[..., _Answer], objects: Objects, tenant: str, *arguments: Any
@@ -82,8 +82,6 @@ class WorkedOut:
             why_not = Unroutable(f"the expressions of its TrafficProvider cannot be used for it: {error}")
             until_s = self._clock.monotonic_s() + ENDED_AGAIN_S
         self._known[key] = _Known(value, why_not, until_s)
-        if len(self._known) > ANSWERS_KEPT:
-            self._known.popitem(last=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,6 @@ Templates are read only while an update is under way, and a draft is made once f
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -31,6 +30,7 @@ from rollouts.core.one_way import target_of
 from rollouts.core.strategy.beginning import has_no_pods_yet
 from rollouts.errors import SpecInvalid, SpecProblem
 from rollouts.objects import ANALYSIS_RUN, ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, ROLLOUT, Key, Kind, Manifest
+from rollouts.recent import Recent
 
 DRAFTED_MAX = 500  # Rollouts whose drafts are kept; more updates at once make drafts anew
 ESCAPED_MAX = 6  # the API server writes `<` as `\u003c`
@@ -69,7 +69,7 @@ class Analyses:
         """Which Rollouts depend on which templates, and on which runs of somebody else under a name that they need."""
         self._store = store
         self._why_unseen = why_unseen
-        self._drafted: OrderedDict[str, _Drafted] = OrderedDict()
+        self._drafted: Recent[str, _Drafted] = Recent(DRAFTED_MAX)
 
     def observed(self, snapshot: Snapshot, rollout: RolloutObject) -> Snapshot:
         """`snapshot` with the runs of its Rollout, and with those that can be made for the update now."""
@@ -129,8 +129,6 @@ class Analyses:
         if len(known.drafts) < len(wanted):
             of = Updated(manifest=_manifest(rollout), stable=snapshot.status.stable_revision, latest=latest)
             known = self._drafted[metadata.uid] = self._with_more(key.namespace, known, wanted, of)
-            if len(self._drafted) > DRAFTED_MAX:
-                self._drafted.popitem(last=False)
         self.askers.asks(key, (*known.templates, *((key.namespace, name) for name in taken)))
         return known.drafts
 

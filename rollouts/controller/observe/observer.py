@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import TypeAlias
 
 import msgspec
@@ -55,6 +55,7 @@ from rollouts.manifests.ownership import (
 )
 from rollouts.objects import ENDPOINT_SLICE, REPLICA_SET, ROLLOUT, SERVICE, Key, Kind, Manifest
 from rollouts.ports import Clock
+from rollouts.recent import Recent
 from rollouts.traffic.codec import Context, Destination
 
 PARSED_MAX = 2_000  # specs kept parsed: 10 KB each; idle Rollouts need none
@@ -146,8 +147,10 @@ class Observer:
     configs: Configs | None = None
     command_notes: bool = False
     selectors: Selectors = field(default_factory=Selectors)
-    _parsed: OrderedDict[str, _Parsed] = field(default_factory=OrderedDict)
-    _read: OrderedDict[str, tuple[RolloutObject, RolloutStatus, Manifest]] = field(default_factory=OrderedDict)
+    _parsed: Recent[str, _Parsed] = field(default_factory=partial(Recent, PARSED_MAX))
+    _read: Recent[str, tuple[RolloutObject, RolloutStatus, Manifest]] = field(
+        default_factory=partial(Recent, PARSED_MAX)
+    )
 
     def observe(self, key: Key) -> Observation:
         """Everything that a decision about `key` may depend on, as it is now. Raises: nothing on purpose."""
@@ -297,8 +300,6 @@ class Observer:
         if known is None or known[0] is not rollout:
             wire = json_object(bytes(rollout.status))
             known = self._read[uid] = (rollout, status_from_wire(wire), wire)
-            if len(self._read) > PARSED_MAX:
-                self._read.popitem(last=False)
         return known[1], known[2]
 
     def _parse(self, rollout: RolloutObject) -> _Parsed | None:
@@ -322,9 +323,6 @@ class Observer:
         except SpecInvalid as exc:
             parsed = _Parsed(metadata.generation, providers, exc.problems)
         self._parsed[metadata.uid] = parsed
-        self._parsed.move_to_end(metadata.uid)
-        if len(self._parsed) > PARSED_MAX:
-            self._parsed.popitem(last=False)
         return parsed
 
     def _with_gateways(self, proxy: ProxyFacts, routes: Iterable[RouteRead]) -> ProxyFacts:

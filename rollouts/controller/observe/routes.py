@@ -7,9 +7,9 @@ namespace is reported in the same words as one that does not exist, and its cont
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 import msgspec
 from msgspec import Struct
@@ -50,6 +50,7 @@ from rollouts.manifests.own_route import is_made, remake_reason
 from rollouts.manifests.ownership import ALLOW_FROM, BESIDE, ROUTER
 from rollouts.objects import VALUES_MAX, Key, Kind, Manifest, has_more_values, is_deeper
 from rollouts.ports import DataPlanes
+from rollouts.recent import Recent
 from rollouts.traffic.codec import Context, Destination, Objects, Provider, Target
 from rollouts.traffic.gateway_api.features import features_of_class
 from rollouts.traffic.gateway_api.parents import GROUP
@@ -98,10 +99,10 @@ class RouteReader:
     planes: DataPlanes | None = None
     classes: GatewayClasses | None = None
     settle_times: SettleTimes = field(default_factory=dict)
-    _decoded: OrderedDict[str, tuple[RouteObject, Manifest]] = field(default_factory=OrderedDict)
-    _splits: OrderedDict[
-        tuple[str, str, RouteName], tuple[Provider, Objects, Place, Context, tuple[Split | None, str]]
-    ] = field(default_factory=OrderedDict)
+    _decoded: Recent[str, tuple[RouteObject, Manifest]] = field(default_factory=partial(Recent, READ_MAX))
+    _splits: Recent[tuple[str, str, RouteName], tuple[Provider, Objects, Place, Context, tuple[Split | None, str]]] = (
+        field(default_factory=partial(Recent, READ_MAX))
+    )
 
     def undecided(self, spec: RolloutSpec) -> bool:
         """Whether it is not known yet if each of the spec's routers has a provider."""
@@ -324,8 +325,6 @@ class RouteReader:
                 return read
         read = _split(provider, objects, place, context)
         self._splits[at] = provider, objects, place, context, read
-        if len(self._splits) > READ_MAX:
-            self._splits.popitem(last=False)
         return read
 
     def _features(
@@ -345,8 +344,6 @@ class RouteReader:
         known = self._decoded.get(uid)
         if known is None or known[0] is not seen:
             known = self._decoded[uid] = (seen, _shallow_manifest(kind, seen))
-            if len(self._decoded) > READ_MAX:
-                self._decoded.popitem(last=False)
         return known[1]
 
 

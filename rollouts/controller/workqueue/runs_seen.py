@@ -5,7 +5,6 @@ Nothing here trusts a status: one that cannot be read is that of a run that has 
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable
 
 import msgspec
@@ -23,6 +22,7 @@ from rollouts.errors import SpecInvalid
 from rollouts.manifests.analysis_run import gate_of
 from rollouts.manifests.ownership import REVISION
 from rollouts.objects import has_more_values
+from rollouts.recent import Recent
 
 KEPT_MAX = 10_000  # runs, 1 KB each
 MESSAGE_MAX = 300  # characters: it becomes a part of one line in status
@@ -32,7 +32,7 @@ class RunsSeen:
     """Reads AnalysisRuns, and remembers what it read of the latest versions."""
 
     def __init__(self) -> None:
-        self._seen: OrderedDict[str, RunSeen] = OrderedDict()
+        self._seen: Recent[str, RunSeen] = Recent(KEPT_MAX)
 
     def seen(self, run: AnalysisRunObject) -> RunSeen:
         """The run as the policy sees it. Raises: nothing."""
@@ -41,8 +41,6 @@ class RunsSeen:
         if known is not None and known.resource_version == run.metadata.resource_version:
             return known
         seen = self._seen[uid] = _read(run, known)
-        if len(self._seen) > KEPT_MAX:
-            self._seen.popitem(last=False)
         return seen
 
     def forget(self, uid: str) -> None:

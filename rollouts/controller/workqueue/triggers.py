@@ -5,9 +5,10 @@ The reason for a wake-up is not passed on: `decide` looks at the world, not at w
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias, assert_never
+from operator import attrgetter
+from typing import Any, TypeAlias, assert_never
 
 from rollouts.cluster.store import NamespacedName, Store
 from rollouts.cluster.structs import (
@@ -46,6 +47,17 @@ Watched: TypeAlias = (
     | ConfigMapObject
 )
 """The kinds that the controller watches."""
+
+_METADATA = attrgetter("uid", "generation", "deletion_timestamp", "labels", "annotations", "owner_references")
+_CONTENT: Mapping[type[Watched], Callable[[Any], object]] = {
+    RolloutObject: attrgetter("spec", "status"),
+    ReplicaSetObject: attrgetter("spec", "status"),
+    ServiceObject: attrgetter("spec"),
+    EndpointSliceObject: attrgetter("endpoints"),
+    RouteObject: attrgetter("spec", "status"),  # its status says which gateways accepted it
+    AnalysisTemplateObject: attrgetter("spec"),
+}
+"""What decisions read. Of a ConfigMap only a read of the new version says whether its content is another one."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -127,7 +139,9 @@ class Triggers:
         if isinstance(before, AnalysisRunObject) and isinstance(after, AnalysisRunObject):
             same_owners = before.metadata.owner_references == after.metadata.owner_references
             return same_owners and _decided_on(self.runs.seen(before)) == _decided_on(self.runs.seen(after))
-        return _read_metadata(before.metadata) == _read_metadata(after.metadata) and _has_same_content(before, after)
+        content = _CONTENT.get(type(after))
+        same_metadata = _METADATA(before.metadata) == _METADATA(after.metadata)
+        return same_metadata and content is not None and content(before) == content(after)
 
     def _keys_of_service(self, namespace: str, name: str, service: ServiceObject | None) -> Iterable[Key]:
         owner = managed_by(service) if service is not None else ""
@@ -146,32 +160,3 @@ def _decided_on(run: RunSeen) -> RunSeen:
     """The run without what changes no decision: its version, and what an analysis beside the steps says while it runs."""
     beside = run.gate is not None and run.gate.kind is AnalysisKind.BACKGROUND and not run.phase.over
     return replace(run, resource_version="", message="" if beside else run.message)
-
-
-def _has_same_content(before: Watched, after: Watched) -> bool:
-    match before, after:
-        case RolloutObject(), RolloutObject():
-            return bytes(before.spec) == bytes(after.spec) and bytes(before.status) == bytes(after.status)
-        case ReplicaSetObject(), ReplicaSetObject():
-            return before.spec == after.spec and before.status == after.status
-        case ServiceObject(), ServiceObject():
-            return before.spec == after.spec
-        case EndpointSliceObject(), EndpointSliceObject():
-            return before.endpoints == after.endpoints
-        case RouteObject(), RouteObject():  # its status says which gateways accepted it
-            return bytes(before.spec) == bytes(after.spec) and bytes(before.status) == bytes(after.status)
-        case AnalysisTemplateObject(), AnalysisTemplateObject():
-            return bytes(before.spec) == bytes(after.spec)
-        case _:  # of a ConfigMap only a read of the new version says whether its content is another one
-            return False
-
-
-def _read_metadata(metadata: Metadata) -> tuple[object, ...]:
-    return (
-        metadata.uid,
-        metadata.generation,
-        metadata.deletion_timestamp,
-        metadata.labels,
-        metadata.annotations,
-        metadata.owner_references,
-    )

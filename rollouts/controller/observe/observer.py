@@ -176,7 +176,7 @@ class Observer:
             return Unreadable(
                 metadata=metadata, problems=spec, snapshot=snapshot, status_wire=status_wire, trouble=trouble
             )
-        facts = self.facts()
+        facts, answers = self.facts(), self.inbox.of(key)
         routes: Mapping[RouteName, RouteRead] = {}
         if self.routes is not None:
             context = context_of(key, spec, status)
@@ -203,17 +203,17 @@ class Observer:
             ),
             services=services,
             routes={name: read.route for name, read in routes.items() if not read.place.target.subsets},
-            drains=self.inbox.drained(key),
+            drains=answers.drained,
             pods=self.inbox.pods(key),
-            eviction_refused=self.inbox.refusal(key),
-            creation_refused=self.inbox.creation_refused(key),
+            eviction_refused=answers.eviction_refused,
+            creation_refused=answers.creation_refused,
             autoscaling=self.inbox.autoscaling(key, gate) if (gate := spec.autoscaling) is not None else None,
             proxy=self._with_gateways(facts.proxy, routes.values()),
             native_sleep=facts.native_sleep,
             shares_pods_with=self.selectors.of(key),
         )
         if self.configs is not None:
-            snapshot = self.configs.observed(snapshot, self.inbox.copies(key))
+            snapshot = self.configs.observed(snapshot, answers.copies)
         if self.analyses is not None:
             snapshot = self.analyses.observed(snapshot, rollout)
         trouble = self._trouble(key, metadata.uid, services=services, routes=routes.values())

@@ -214,7 +214,8 @@ class RouteReader:
         if owned is not None and not place.named and not _is_ours(owned, key):
             owned = None  # a mark alone does not make it ours: we delete objects that are ours
         read = RouteRead(place=place, context=context, route=absent, kind=kind, owned_kind=owned_kind)
-        refused = self.inbox.route_refused(key, place.route)
+        answers = self.inbox.of(key)
+        refused = answers.refused_routes.get(place.route)
         if user is None:
             if isinstance(absent, RouteAbsent):
                 if place.own is not None and not absent.message:
@@ -227,8 +228,7 @@ class RouteReader:
         except Unroutable as exc:
             return replace(read, route=RouteAbsent(place.route, now_s, f"{place.route}: {exc}"))
         gateways = place.provider.gateways(objects, target) if place.provider is not None else ()
-        live = self.inbox.live(key, place.route)
-        seen = self._seen(place, context, objects, user, owned, gateways, live)
+        seen = self._seen(place, context, objects, user, owned, gateways, answers.live.get(place.route))
         return replace(read, route=replace(seen, refused=refused), objects=objects, gateways=gateways)
 
     def _objects(

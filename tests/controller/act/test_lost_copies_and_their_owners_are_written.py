@@ -69,7 +69,7 @@ async def test_whether_a_copy_of_a_secret_is_there_is_what_a_creation_would_meet
     body = json.loads(request.body)
     assert (body["metadata"]["name"], "data" in body, "stringData" in body) == ("token-x", False, False)
     assert body["metadata"]["labels"] == {"rollouts.dev/name": "cart", "rollouts.dev/config-copy": "true"}
-    assert world.inbox.copies(CART)["token-x"].there is there
+    assert world.inbox.of(CART).copies["token-x"].there is there
     assert len(world.queue) == 1
 
 
@@ -78,7 +78,7 @@ async def test_a_question_that_fails_leaves_what_was_known_and_comes_again(world
     world.api.answers = [says(error(500, "InternalError"))]
     await performer.perform(world.target(), [TRY])
     await answered()
-    assert world.inbox.copies(CART) == {}
+    assert world.inbox.of(CART).copies == {}
 
 
 async def test_answers_about_copies_that_nobody_asks_for_are_forgotten(world: World, performer: Performer) -> None:
@@ -87,4 +87,4 @@ async def test_answers_about_copies_that_nobody_asks_for_are_forgotten(world: Wo
     for number in range(150):
         await performer.perform(world.target(), [AskSecretCopy(f"token-{number}")])
     await answered()
-    assert len(world.inbox.copies(CART)) == 100
+    assert len(world.inbox.of(CART).copies) == 100

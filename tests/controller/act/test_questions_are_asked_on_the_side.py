@@ -160,7 +160,7 @@ async def test_what_the_inbox_knows_of_a_rollout_goes_with_it(world: World, perf
     world.inbox.forget(CART)
 
     assert world.inbox.service(CART, "web") is None
-    assert world.inbox.refusal(CART) is None
+    assert world.inbox.of(CART).eviction_refused is None
     assert world.inbox.askers("shop", "web") == frozenset()
 
 

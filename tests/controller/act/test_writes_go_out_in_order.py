@@ -230,7 +230,7 @@ async def test_a_refused_eviction_is_an_answer_not_a_failure(world: World, perfo
     world.api.answers = [says(error(429, "TooManyRequests", "needs 2 healthy pods"))]
     await performer.perform(world.target(), [EvictPod(name="cart-v1-abcde", uid="u"), STATUS])
 
-    refusal = world.inbox.refusal(CART)
+    refusal = world.inbox.of(CART).eviction_refused
     assert refusal is not None
     assert refusal.pod == "cart-v1-abcde"
     assert await world.queue.take() == CART

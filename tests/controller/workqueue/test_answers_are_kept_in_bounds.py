@@ -14,4 +14,4 @@ def test_the_newest_hundred_answers_about_copies_of_secrets_are_kept() -> None:
     for number in (*range(100), 0, 100):
         inbox.put_copy(CART, f"copy-{number}", CopyLook(float(number), True))
 
-    assert list(inbox.copies(CART)) == [f"copy-{number}" for number in (*range(2, 100), 0, 100)]
+    assert list(inbox.of(CART).copies) == [f"copy-{number}" for number in (*range(2, 100), 0, 100)]

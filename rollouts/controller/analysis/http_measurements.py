@@ -15,6 +15,7 @@ from msgspec import Struct
 from rollouts.cluster.client import Client
 from rollouts.cluster.secret_data import secret_data
 from rollouts.controller.analysis.sources import MeasuredRun, failed, stopped
+from rollouts.controller.facts.cluster_metrics import Shared
 from rollouts.core.analysis.measurement import Measurement
 from rollouts.core.analysis.metric import Metric, SecretReference, with_secret_values
 from rollouts.core.analysis.run import Due, Task
@@ -43,21 +44,10 @@ class SecretProblem(Struct, frozen=True):
     why: str
 
 
+_Data: TypeAlias = Mapping[str, Secret | None] | SecretProblem
+
 SecretValues: TypeAlias = Callable[[str, tuple[SecretReference, ...]], Awaitable[Mapping[str, str] | SecretProblem]]
 """Reads the values of secrets in a namespace; by the names of their arguments."""
-
-
-@dataclass(slots=True)
-class _Kept:
-    """One Secret.
-
-    Args:
-        reading: held while it is read: others wait for that answer.
-        data: None before it is read.
-    """
-
-    reading: asyncio.Lock = field(default_factory=asyncio.Lock)
-    data: Mapping[str, Secret | None] | SecretProblem | None = None
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -69,7 +59,7 @@ class ArgumentSecrets:
     """
 
     client: Client
-    _kept: dict[tuple[str, str], _Kept] = field(default_factory=dict, init=False)
+    _shared: Shared[tuple[str, str], _Data] = field(default_factory=partial(Shared, KEPT_S), init=False)
 
     async def __call__(self, namespace: str, secrets: tuple[SecretReference, ...]) -> Mapping[str, str] | SecretProblem:
         """The values by the names of their arguments, or why one of them is not known.
@@ -78,7 +68,8 @@ class ArgumentSecrets:
         """
         values: dict[str, str] = {}
         for secret in secrets:
-            data = await self._data(namespace, secret.name)
+            read = partial(self._data, namespace, secret.name)
+            data = await self._shared.of((namespace, secret.name), read)
             if isinstance(data, SecretProblem):
                 return data
             value = data.get(secret.key)
@@ -88,24 +79,16 @@ class ArgumentSecrets:
             values[secret.argument] = value.reveal()
         return values
 
-    async def _data(self, namespace: str, name: str) -> Mapping[str, Secret | None] | SecretProblem:
-        key = namespace, name
-        kept = self._kept.setdefault(key, _Kept())
-        async with kept.reading:
-            if kept.data is not None:
-                return kept.data
-            try:
-                kept.data = await secret_data(self.client, namespace, name)
-            except ApiNotFound:
-                kept.data = SecretProblem(f"there is no Secret {name} in namespace {namespace}")
-            except ApiForbidden:
-                kept.data = SecretProblem(
-                    f"the controller may not read Secret {name} in namespace {namespace}: apply what "
-                    f"`rollouts rbac -f FILE` prints for the template"
-                )
-            finally:
-                asyncio.get_running_loop().call_later(KEPT_S, self._kept.pop, key, None)
-            return kept.data
+    async def _data(self, namespace: str, name: str) -> _Data:
+        try:
+            return await secret_data(self.client, namespace, name)
+        except ApiNotFound:
+            return SecretProblem(f"there is no Secret {name} in namespace {namespace}")
+        except ApiForbidden:
+            return SecretProblem(
+                f"the controller may not read Secret {name} in namespace {namespace}: apply what "
+                f"`rollouts rbac -f FILE` prints for the template"
+            )
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

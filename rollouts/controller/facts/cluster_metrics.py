@@ -7,7 +7,7 @@ longer than the interval. What a server does is an answer, never an exception.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from functools import partial
 from typing import Generic, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
@@ -37,6 +37,7 @@ INTERVAL_S = 15.0
 log = structlog.get_logger()
 
 T = TypeVar("T")
+_K = TypeVar("_K", bound=Hashable)
 
 
 class Unread(Struct, frozen=True):
@@ -58,14 +59,14 @@ UseByRevision: TypeAlias = Mapping[str, ContainerUse]
 
 
 class ClusterMetrics:
-    """Reads what metrics.k8s.io and autoscalers say; an answer is good for `interval_s` for everybody who asks."""
+    """Reads what metrics.k8s.io and autoscalers say; an answer is good for INTERVAL_S for everybody who asks."""
 
-    def __init__(self, client: Client, clock: Clock, *, interval_s: float = INTERVAL_S) -> None:
+    def __init__(self, client: Client, clock: Clock) -> None:
         self._client = client
         self._clock = clock
-        self._autoscalers: _Shared[tuple[ListedAutoscaler, ...]] = _Shared(interval_s)
-        self._samples: _Shared[tuple[PodSample, ...]] = _Shared(interval_s)
-        self._pods: _Shared[tuple[ListedPod, ...]] = _Shared(interval_s)
+        self._autoscalers: Shared[str, Answered[tuple[ListedAutoscaler, ...]]] = Shared(INTERVAL_S)
+        self._samples: Shared[str, Answered[tuple[PodSample, ...]]] = Shared(INTERVAL_S)
+        self._pods: Shared[str, Answered[tuple[ListedPod, ...]]] = Shared(INTERVAL_S)
 
     async def seen(self, key: Key, gate: AutoscalingGate) -> AutoscalingSeen:
         """What the gate of a Rollout asks for, and no more.
@@ -159,22 +160,22 @@ class ClusterMetrics:
             return Unread(_why(kind, exc), at_s)
 
 
-class _Shared(Generic[T]):
-    """Answers by namespace, each for an interval; whoever asks meanwhile gets the same one, an answer of failure too."""
+class Shared(Generic[_K, T]):
+    """Answers, each kept for some seconds; whoever asks meanwhile gets the same one, an answer of failure too."""
 
-    def __init__(self, interval_s: float) -> None:
-        self._interval_s = interval_s
-        self._kept: dict[str, Answered[T]] = {}
-        self._asking: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+    def __init__(self, kept_s: float) -> None:
+        self._kept_s = kept_s
+        self._kept: dict[_K, T] = {}
+        self._asking: WeakValueDictionary[_K, asyncio.Lock] = WeakValueDictionary()
 
-    async def of(self, namespace: str, read: Callable[[], Awaitable[Answered[T]]]) -> Answered[T]:
-        """The namespace's answer. If the one who asks is cancelled, the next one asks."""
-        lock = self._asking.setdefault(namespace, asyncio.Lock())
+    async def of(self, about: _K, read: Callable[[], Awaitable[T]]) -> T:
+        """The answer. If the one who asks is cancelled, or fails, the next one asks."""
+        lock = self._asking.setdefault(about, asyncio.Lock())
         async with lock:
-            kept = self._kept.get(namespace)
+            kept = self._kept.get(about)
             if kept is None:
-                kept = self._kept[namespace] = await read()
-                asyncio.get_running_loop().call_later(self._interval_s, self._kept.pop, namespace, None)
+                kept = self._kept[about] = await read()
+                asyncio.get_running_loop().call_later(self._kept_s, self._kept.pop, about, None)
             return kept
 
 

@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import structlog
 from msgspec import Struct
@@ -104,6 +104,7 @@ class _Known:
     unnamed: bool = False
 
 
+@dataclass(kw_only=True, eq=False)
 class AnalysisRuns:
     """Carries out AnalysisRuns.
 
@@ -113,49 +114,42 @@ class AnalysisRuns:
         on_change: called for each change of a run, after this room knows of it.
     """
 
-    def __init__(  # noqa: PLR0913 - keyword-only: the ports, and what looks share with passes
-        self,
-        *,
-        api: ApiServer,
-        client: Client,
-        store: Store,
-        sources: Mapping[str, MeasurementSource],
-        events: EventSender,
-        telemetry: Telemetry,
-        clock: Clock,
-        rng: random.Random,
-        identity: str,
-        measurements: int,
-        on_change: Callable[[AnalysisRunObject | None, AnalysisRunObject | None], None],
-    ) -> None:
-        self._table: Table[AnalysisRunObject] = store.table(ANALYSIS_RUN)
-        self._rollouts: Table[RolloutObject] = store.table(ROLLOUT)
-        self._client = client
-        self._events = events
-        self._telemetry = telemetry
-        self._clock = clock
-        self._identity = identity
-        self._on_change = on_change
-        self._known: dict[Key, _Known] = {}
-        self._queue = WorkQueue(clock=clock, rng=rng, workers=LOOKS_AT_ONCE)
-        self._barrier = Barrier(store=store, queue=self._queue, clock=clock)
+    api: ApiServer
+    client: Client
+    store: Store
+    sources: Mapping[str, MeasurementSource]
+    events: EventSender
+    telemetry: Telemetry
+    clock: Clock
+    rng: random.Random
+    identity: str
+    measurements: int
+    on_change: Callable[[AnalysisRunObject | None, AnalysisRunObject | None], None]
+    _known: dict[Key, _Known] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self._table: Table[AnalysisRunObject] = self.store.table(ANALYSIS_RUN)
+        self._rollouts: Table[RolloutObject] = self.store.table(ROLLOUT)
+        self._queue = WorkQueue(clock=self.clock, rng=self.rng, workers=LOOKS_AT_ONCE)
+        self._barrier = Barrier(store=self.store, queue=self._queue, clock=self.clock)
         self._measuring = Measuring(
-            sources=sources,
-            clock=clock,
-            rng=rng,
-            telemetry=telemetry,
-            at_once=measurements,
+            sources=self.sources,
+            clock=self.clock,
+            rng=self.rng,
+            telemetry=self.telemetry,
+            at_once=self.measurements,
             on_taken=self._queue.add,
         )
         self.watch = OptionalWatch(
             self._table,
-            api=api,
-            rng=rng,
+            api=self.api,
+            rng=self.rng,
             on_change=self._changed,
             on_unreadable=self._unreadable,
-            on_seen=lambda: telemetry.follow_table(self._table),
+            on_seen=lambda: self.telemetry.follow_table(self._table),
         )
         """Whether runs can be seen, and where not."""
+        telemetry = self.telemetry
         telemetry.analysis.measurements_active.set_function(lambda: self._measuring.active)
         telemetry.analysis.measurements_waiting.set_function(lambda: len(self._measuring))
         telemetry.analysis.runs_active.set_function(lambda: len(self._known))
@@ -189,7 +183,7 @@ class AnalysisRuns:
             known = self._known.get(key)
             if known is None or known.written != metadata.resource_version or known.generation != metadata.generation:
                 self._queue.add(key)
-        self._on_change(before, after)
+        self.on_change(before, after)
 
     def _unreadable(self, kind: Kind, seen: UnreadableObject) -> None:
         """A look at a run that exists and cannot be read ends its measurements, and its Rollout says so; all others go on."""
@@ -197,10 +191,10 @@ class AnalysisRuns:
         log.error("object_unreadable", kind=kind.kind, namespace=metadata.namespace, name=metadata.name, why=seen.why)
         self._barrier.shown(kind, metadata.namespace, metadata.name)
         self._queue.add(Key(metadata.namespace, metadata.name))
-        self._on_change(None, AnalysisRunObject(metadata=metadata))
+        self.on_change(None, AnalysisRunObject(metadata=metadata))
 
     def _on_error(self, key: Key, error: Exception, retry_in_s: float) -> None:
-        self._telemetry.analysis.errors.labels(type(error).__name__).inc()
+        self.telemetry.analysis.errors.labels(type(error).__name__).inc()
         log_error("analysis", error, retry_in_s, run=str(key))
 
     async def _reconcile(self, key: Key) -> None:
@@ -214,7 +208,7 @@ class AnalysisRuns:
         if seen is None or seen.metadata.deletion_timestamp is not None or unreadable:
             self._forget(key)
             return
-        now_s = self._clock.now_s()
+        now_s = self.clock.now_s()
         known = self._known.get(key)
         if known is not None and known.recorded is not None and known.written == seen.metadata.resource_version:
             read = RunStatusRead(known.recorded)  # nobody has written since we did
@@ -246,7 +240,7 @@ class AnalysisRuns:
         if known.unnamed:
             await self._record(key, seen, read, replace(read.status, message=_UNNAMED))
         known.unnamed = True
-        self._queue.add_at(key, self._clock.monotonic_s() + UNNAMED_AGAIN_S)
+        self._queue.add_at(key, self.clock.monotonic_s() + UNNAMED_AGAIN_S)
 
     async def _measure(
         self, key: Key, seen: AnalysisRunObject, read: RunStatusRead, spec: RunSpec, now_s: float
@@ -285,7 +279,7 @@ class AnalysisRuns:
             self._measuring.ask(key, run, metrics[due.metric], due)
         if decision.wake_at_s is not None:
             wait_s = min(AGAIN_MAX_S, max(AGAIN_MIN_S, decision.wake_at_s - now_s))
-            self._queue.add_at(key, self._clock.monotonic_s() + wait_s)
+            self._queue.add_at(key, self.clock.monotonic_s() + wait_s)
 
     async def _record(self, key: Key, seen: AnalysisRunObject, read: RunStatusRead, status: RunStatus) -> None:
         """Writes the status if it differs."""
@@ -294,7 +288,7 @@ class AnalysisRuns:
             # With a resourceVersion in it, a merge patch on an old version is a conflict, not an overwrite.
             body = {"metadata": {"uid": metadata.uid, "resourceVersion": metadata.resource_version}, "status": patch}
             try:
-                answer = await self._client.patch(
+                answer = await self.client.patch(
                     ANALYSIS_RUN,
                     key.namespace,
                     key.name,
@@ -324,12 +318,12 @@ class AnalysisRuns:
 
     def _report_end(self, metadata: Metadata, status: RunStatus) -> None:
         phase = status.phase
-        self._telemetry.analysis.runs.labels(phase.value).inc()
+        self.telemetry.analysis.runs.labels(phase.value).inc()
         log.info("analysis_over", run=f"{metadata.namespace}/{metadata.name}", phase=phase, why=status.message or None)
         message = status.message or "all its metrics are Successful"
         notice = Notice(_REASONS[phase], message, warning=phase is not AnalysisPhase.SUCCESSFUL)
-        at_s = self._clock.now_s()
-        self._events.report(metadata, (notice,), at_s=at_s, instance=self._identity, kind=ANALYSIS_RUN)
+        at_s = self.clock.now_s()
+        self.events.report(metadata, (notice,), at_s=at_s, instance=self.identity, kind=ANALYSIS_RUN)
 
     async def _expire(self, key: Key, seen: AnalysisRunObject, status: RunStatus, now_s: float) -> None:
         """Deletes a run that was to be kept until now, exactly as it was seen."""
@@ -342,10 +336,10 @@ class AnalysisRuns:
         metadata = seen.metadata
         wait_s = at_s - now_s if at_s > now_s else KEPT_AGAIN_S if self._is_awaited(metadata) else 0.0
         if wait_s > 0:
-            self._queue.add_at(key, self._clock.monotonic_s() + wait_s)
+            self._queue.add_at(key, self.clock.monotonic_s() + wait_s)
             return
         try:
-            await self._client.delete(ANALYSIS_RUN, key.namespace, key.name, metadata.uid, metadata.resource_version)
+            await self.client.delete(ANALYSIS_RUN, key.namespace, key.name, metadata.uid, metadata.resource_version)
         except ApiNotFound:
             pass  # it is gone already, as wanted
         except ApiConflict:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import contextlib
 import random
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Generic, NoReturn, TypeVar
+from typing import ClassVar, Generic, NoReturn, TypeVar
 
 import structlog
 
@@ -58,19 +58,23 @@ class Declaration:
 _D = TypeVar("_D", bound=Declaration)
 
 
+@dataclass(kw_only=True, eq=False)
 class DeclaredKind(ABC, Generic[_D]):
     """Keeps a declaration for each object of a kind."""
 
-    def __init__(self, kind: Kind, *, api: ApiServer, client: Client, clock: Clock, rng: random.Random) -> None:
-        self._kind = kind
-        self._client = client
-        self._clock = clock
-        self._declarations: dict[str, _D] = {}
-        self._queue = WorkQueue(clock=clock, rng=rng, workers=1)
+    kind: ClassVar[Kind]
+    api: ApiServer
+    client: Client
+    clock: Clock
+    rng: random.Random
+    _declarations: dict[str, _D] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self._queue = WorkQueue(clock=self.clock, rng=self.rng, workers=1)
         self._watch = OptionalWatch(
-            Table(kind, ProviderObject, clock=clock, labels=(), by_owner=False, scopes=("",)),
-            api=api,
-            rng=rng,
+            Table(self.kind, ProviderObject, clock=self.clock, labels=(), by_owner=False, scopes=("",)),
+            api=self.api,
+            rng=self.rng,
             on_change=self._changed,
             on_unreadable=self._unreadable,
             on_seen=partial(self._listed, served=True),
@@ -140,7 +144,7 @@ class DeclaredKind(ABC, Generic[_D]):
         declaration = self._declarations.get(key.name)
         if declaration is None:
             return
-        if declaration.judge_at_s is not None and declaration.judge_at_s <= self._clock.monotonic_s():
+        if declaration.judge_at_s is not None and declaration.judge_at_s <= self.clock.monotonic_s():
             await self._judge(key.name, declaration)
         if self._declarations.get(key.name) is not declaration:
             return  # a newer one has replaced it
@@ -155,14 +159,14 @@ class DeclaredKind(ABC, Generic[_D]):
         if judged is None:
             return
         before = json_object(bytes(declaration.seen.status))
-        wanted = status_of(judged, generation=metadata.generation, before=before, now_s=self._clock.now_s())
+        wanted = status_of(judged, generation=metadata.generation, before=before, now_s=self.clock.now_s())
         if wanted != before and (declaration.unsaid or not is_judged(before, generation=metadata.generation)):
             body: Manifest = {
                 "metadata": {"uid": metadata.uid, "resourceVersion": metadata.resource_version},
                 "status": wanted,
             }
-            await self._client.patch(
-                self._kind, None, metadata.name, body, MERGE_PATCH, subresource="status", field_manager=FIELD_MANAGER
+            await self.client.patch(
+                self.kind, None, metadata.name, body, MERGE_PATCH, subresource="status", field_manager=FIELD_MANAGER
             )
         declaration.unsaid = False
 
@@ -173,10 +177,10 @@ class DeclaredKind(ABC, Generic[_D]):
             case RolloutsError():
                 log.warning(
                     "provider_status_not_written",
-                    kind=self._kind.kind,
+                    kind=self.kind.kind,
                     name=key.name,
                     why=str(error),
                     retry_in_s=retry_in_s,
                 )
             case _:  # a bug; the other providers are not affected
-                log.exception("provider_crashed", kind=self._kind.kind, name=key.name, retry_in_s=retry_in_s)
+                log.exception("provider_crashed", kind=self.kind.kind, name=key.name, retry_in_s=retry_in_s)

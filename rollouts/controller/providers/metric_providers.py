@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 
 import structlog
 
-from rollouts.cluster.client import Client
 from rollouts.cluster.decoding import json_object
 from rollouts.cluster.structs import ProviderObject
 from rollouts.controller.providers.credentials import ProviderCredentials
@@ -30,7 +28,7 @@ from rollouts.core.model.reasons import Reason
 from rollouts.errors import SpecInvalid
 from rollouts.metrics.requests import ClientCredentials, HttpRequest, MetricAnswer, MetricEndpoint, NoAnswer
 from rollouts.objects import METRIC_PROVIDER, Key
-from rollouts.ports import ApiServer, Clock, MetricEndpoints
+from rollouts.ports import Clock, MetricEndpoints
 
 READ_AGAIN_S = 300.0
 REFUSED_AGAIN_S = 10.0
@@ -55,6 +53,7 @@ class _Declared(Declaration):
     read_at_s: float | None = None
 
 
+@dataclass(kw_only=True, eq=False)
 class MetricProviders(DeclaredKind[_Declared]):
     """Keeps `declared()` up to date with the cluster.
 
@@ -64,23 +63,17 @@ class MetricProviders(DeclaredKind[_Declared]):
         prometheus_url: of the endpoint `default`; "" for none.
     """
 
-    def __init__(
-        self,
-        *,
-        api: ApiServer,
-        client: Client,
-        clock: Clock,
-        rng: random.Random,
-        namespace: str,
-        folder: Path,
-        prometheus_url: str,
-    ) -> None:
-        super().__init__(METRIC_PROVIDER, api=api, client=client, clock=clock, rng=rng)
-        self._folder = folder
-        self._default = MetricEndpoint(url=prometheus_url, declared=True) if prometheus_url else None
-        self._credentials = ProviderCredentials(client=client, namespace=namespace, folder=folder)
-        self._fewer_unread = asyncio.Event()
-        self._asked_for = False
+    kind = METRIC_PROVIDER
+    namespace: str
+    folder: Path
+    prometheus_url: str
+    _fewer_unread: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    _asked_for: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._default = MetricEndpoint(url=self.prometheus_url, declared=True) if self.prometheus_url else None
+        self._credentials = ProviderCredentials(client=self.client, namespace=self.namespace, folder=self.folder)
 
     def declared(self) -> Mapping[str, MetricEndpoint]:
         """Whom metrics may ask, by name, `default` first: of two with one URL, metrics that name the URL ask the first."""
@@ -120,16 +113,14 @@ class MetricProviders(DeclaredKind[_Declared]):
         if name is None:
             return None
         known = self._declarations[name]
-        if known.read_at_s is not None and self._clock.monotonic_s() >= known.read_at_s + REFUSED_AGAIN_S:
+        if known.read_at_s is not None and self.clock.monotonic_s() >= known.read_at_s + REFUSED_AGAIN_S:
             await self._judge(name, known)
             self._queue.add(Key("", name))
         return known.endpoint
 
     def _read(self, name: str, seen: ProviderObject, before: _Declared | None) -> None:
         try:
-            server = server_of(
-                name, json_object(bytes(seen.spec)), folder=self._folder, taken=self._default is not None
-            )
+            server = server_of(name, json_object(bytes(seen.spec)), folder=self.folder, taken=self._default is not None)
         except SpecInvalid as exc:
             known = self._declarations[name] = _Declared(seen, judge_at_s=None)
             self._conclude(name, known, None, invalid(exc))
@@ -147,7 +138,7 @@ class MetricProviders(DeclaredKind[_Declared]):
         found = await self._credentials.endpoint_of(server)
         if self._declarations.get(name) is not declaration:
             return
-        now_s = declaration.read_at_s = self._clock.monotonic_s()
+        now_s = declaration.read_at_s = self.clock.monotonic_s()
         if isinstance(found, MetricEndpoint):
             self._conclude(name, declaration, found, Judged(True, Reason.ENDPOINT_READY, "metrics may ask it"))
         elif found.lasting or declaration.judged is None or not declaration.judged.ready:

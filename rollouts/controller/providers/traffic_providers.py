@@ -10,13 +10,11 @@ again only while a Rollout names an unknown provider.
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import structlog
 
-from rollouts.cluster.client import Client
 from rollouts.cluster.decoding import json_object
 from rollouts.cluster.structs import ProviderObject
 from rollouts.controller.facts.live_providers import LiveProviders
@@ -27,7 +25,6 @@ from rollouts.controller.providers.verdicts import Judged, invalid, judged_befor
 from rollouts.core.model.reasons import Reason
 from rollouts.errors import SpecInvalid
 from rollouts.objects import TRAFFIC_PROVIDER
-from rollouts.ports import ApiServer, Clock
 from rollouts.traffic.declared.codec import Declared
 
 log = structlog.get_logger()
@@ -44,6 +41,7 @@ class _Declared(Declaration):
     provider: Declared | None = None
 
 
+@dataclass(kw_only=True, eq=False)
 class TrafficProviders(DeclaredKind[_Declared]):
     """Keeps `providers` up to date with the cluster.
 
@@ -55,30 +53,15 @@ class TrafficProviders(DeclaredKind[_Declared]):
         on_ready: called with each provider that Rollouts may use from now on.
     """
 
-    def __init__(  # noqa: PLR0913 - keyword-only: the ports, and callbacks
-        self,
-        *,
-        api: ApiServer,
-        client: Client,
-        clock: Clock,
-        rng: random.Random,
-        providers: LiveProviders,
-        answers: WorkedOut,
-        namespace: str,
-        named: Callable[[str], bool],
-        on_change: Callable[[str], None],
-        on_ready: Callable[[Declared], None],
-    ) -> None:
-        super().__init__(TRAFFIC_PROVIDER, api=api, client=client, clock=clock, rng=rng)
-        self.known = asyncio.Event()
-        """Set when all TrafficProviders are known, even if there are none."""
-        self._api = api
-        self._providers = providers
-        self._answers = answers
-        self._namespace = namespace
-        self._named = named
-        self._on_change = on_change
-        self._on_ready = on_ready
+    kind = TRAFFIC_PROVIDER
+    providers: LiveProviders
+    answers: WorkedOut
+    namespace: str
+    named: Callable[[str], bool]
+    on_change: Callable[[str], None]
+    on_ready: Callable[[Declared], None]
+    known: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    """Set when all TrafficProviders are known, even if there are none."""
 
     async def judge(self) -> None:
         """Tries TrafficProviders and writes their status while this controller leads. Cancellation: safe."""
@@ -89,7 +72,7 @@ class TrafficProviders(DeclaredKind[_Declared]):
 
     def _read(self, name: str, seen: ProviderObject, before: _Declared | None) -> None:  # noqa: ARG002 - of the base
         try:
-            provider = provider_of(name, json_object(bytes(seen.spec)), self._providers.fixed)
+            provider = provider_of(name, json_object(bytes(seen.spec)), self.providers.fixed)
         except SpecInvalid as exc:
             known = self._declarations[name] = _Declared(seen, judge_at_s=None)
             self._conclude(name, known, invalid(exc))
@@ -100,8 +83,8 @@ class TrafficProviders(DeclaredKind[_Declared]):
             if verdict.reason != Reason.NOT_TRIED:
                 known.judge_at_s = None
             return
-        self._providers.lacks(name, None)
-        self._on_change(name)
+        self.providers.lacks(name, None)
+        self.on_change(name)
 
     def _seen_again(self, name: str, declaration: _Declared) -> None:
         if declaration.judged is None and (verdict := _verdict_in_status(declaration.seen)) is not None:
@@ -115,36 +98,36 @@ class TrafficProviders(DeclaredKind[_Declared]):
         judged = await tried(
             declaration.provider,
             json_object(bytes(declaration.seen.spec)),
-            api=self._api,
-            client=self._client,
-            namespace=self._namespace,
+            api=self.api,
+            client=self.client,
+            namespace=self.namespace,
         )
         if self._declarations.get(name) is declaration:
             again_in_s = judged.again_in_s
-            declaration.judge_at_s = None if again_in_s is None else self._clock.monotonic_s() + again_in_s
+            declaration.judge_at_s = None if again_in_s is None else self.clock.monotonic_s() + again_in_s
             self._conclude(name, declaration, judged)
 
     def _withdraw(self, name: str, why: str) -> None:
         if why:
-            self._providers.lacks(name, f"the controller cannot read it: {why}; make it smaller")
+            self.providers.lacks(name, f"the controller cannot read it: {why}; make it smaller")
         else:
-            self._providers.gone(name)
-        self._on_change(name)
+            self.providers.gone(name)
+        self.on_change(name)
 
     def _listed(self, *, served: bool) -> None:
         """Wakes the Rollouts that wait for the first list."""
         if not self.known.is_set():
             self.known.set()
-            self._providers.listed()
-            for name in tuple(self._providers.missed):
-                self._on_change(name)
+            self.providers.listed()
+            for name in tuple(self.providers.missed):
+                self.on_change(name)
         if served:
-            self._providers.missed.clear()
+            self.providers.missed.clear()
 
     def _is_missed(self) -> bool:
-        missed = self._providers.missed
+        missed = self.providers.missed
         for name in tuple(missed):
-            if not self._named(name):
+            if not self.named(name):
                 del missed[name]
         return bool(missed)
 
@@ -155,12 +138,12 @@ class TrafficProviders(DeclaredKind[_Declared]):
         if before is not None and before.ready == judged.ready and (judged.ready or before.message == judged.message):
             return
         if judged.ready and declaration.provider is not None:
-            self._providers.has(off_loop(declaration.provider, self._answers))
-            self._on_ready(declaration.provider)
+            self.providers.has(off_loop(declaration.provider, self.answers))
+            self.on_ready(declaration.provider)
         else:
-            self._providers.lacks(name, judged.message)
+            self.providers.lacks(name, judged.message)
         log.info("traffic_provider_judged", name=name, ready=judged.ready, reason=judged.reason)
-        self._on_change(name)
+        self.on_change(name)
 
 
 def _verdict_in_status(seen: ProviderObject) -> Judged | None:

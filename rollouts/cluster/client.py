@@ -58,12 +58,14 @@ class Client:
         request_deadline_s: float,
         on_request: OnRequest | None = None,
         rng: random.Random | None = None,
+        field_manager: str | None = None,
     ) -> None:
         """A client that shares the connection's pool.
 
         Args:
             may_write: the fence, `Elector.holds` or a function that returns True.
             request_deadline_s: of one call, including all its retries.
+            field_manager: of each write that names none; None to leave the name to the server.
         """
         self._api = api
         self._clock = clock
@@ -71,6 +73,7 @@ class Client:
         self._request_deadline_s = request_deadline_s
         self._on_request = on_request
         self._rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
+        self._field_manager = field_manager
 
     async def get(self, kind: Kind, namespace: str | None, name: str, *, metadata_only: bool = False) -> bytes:
         """One object as it is now, not from a cache."""
@@ -118,7 +121,7 @@ class Client:
             dry_run: validate and answer, change nothing. The fence is checked all the same.
             strict: the server refuses unknown fields (ApiInvalid) instead of dropping them.
         """
-        query = _write_query(field_manager, dry_run=dry_run, strict=strict)
+        query = _write_query(field_manager or self._field_manager, dry_run=dry_run, strict=strict)
         return await self._write("create", kind, Request("POST", kind.path(namespace), query, _encode(manifest), JSON))
 
     async def patch(  # noqa: PLR0913 - PATCH has that many parameters
@@ -144,7 +147,7 @@ class Client:
 
         Raises also: ApiConflict, for an old resourceVersion, a field of another manager, or a JSON Patch `test` that failed.
         """
-        query = _write_query(field_manager, dry_run=dry_run, strict=strict)
+        query = _write_query(field_manager or self._field_manager, dry_run=dry_run, strict=strict)
         if force and content_type == APPLY_PATCH:
             query["force"] = "true"
         path = kind.path(namespace, name, subresource)

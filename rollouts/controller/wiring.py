@@ -61,7 +61,7 @@ from rollouts.controller.workqueue.queue import WorkQueue
 from rollouts.controller.workqueue.standing_watches import WATCHED, new_store
 from rollouts.controller.workqueue.triggers import Triggers
 from rollouts.core.model.drain import ProxyMode
-from rollouts.manifests.ownership import MANAGED, MANAGED_VALUE
+from rollouts.manifests.ownership import FIELD_MANAGER, MANAGED, MANAGED_VALUE
 from rollouts.objects import ROLLOUT, SERVICE, Key, Kind
 from rollouts.ports import ApiServer, BoundedCalls, Clock, DataPlanes, MetricEndpoints
 from rollouts.probes.declared_probes import DeclaredProbes
@@ -197,7 +197,10 @@ class Controller:
         self._group: asyncio.TaskGroup | None = None
         self._background: list[asyncio.Task[None]] = []
         self._barrier = Barrier(store=self._store, queue=self._queue, clock=clock)
-        client = partial(Client, api, clock=clock, may_write=may_write, on_request=self.telemetry.on_request, rng=rng)
+        told = self.telemetry.on_request
+        client = partial(
+            Client, api, clock=clock, may_write=may_write, on_request=told, rng=rng, field_manager=FIELD_MANAGER
+        )
         self._client = client(request_deadline_s=REQUEST_DEADLINE_S)
         self._events = EventSender(client=client(request_deadline_s=EVENT_DEADLINE_S), telemetry=self.telemetry)
         self._evidence = self._new_evidence(metrics, bounded, namespace=namespace)

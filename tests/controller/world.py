@@ -46,7 +46,7 @@ from rollouts.core.model.intents import Intent
 from rollouts.core.model.rollout import Rollout
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import RolloutStatus
-from rollouts.manifests.ownership import NAME
+from rollouts.manifests.ownership import FIELD_MANAGER, NAME
 from rollouts.objects import (
     ANALYSIS_RUN,
     ANALYSIS_TEMPLATE,
@@ -240,7 +240,14 @@ class World:
         self.managed = ManagedServices()
         self.barrier = Barrier(store=self.store, queue=self.queue, clock=self.clock)
         self.kinds = RouteKinds(api=self.api, on_found=self.found_kinds.append)
-        self.client = Client(self.api, clock=self.clock, may_write=lambda: self.leads, request_deadline_s=5.0, rng=rng)
+        self.client = Client(
+            self.api,
+            clock=self.clock,
+            may_write=lambda: self.leads,
+            request_deadline_s=5.0,
+            rng=rng,
+            field_manager=FIELD_MANAGER,
+        )
         self.load = ClusterMetrics(self.client, self.clock)
 
     @property

@@ -31,7 +31,7 @@ from rollouts.core.model.intents import AskAutoscaling, AskPods, AskSecretCopy, 
 from rollouts.core.model.snapshot import DrainSeen
 from rollouts.errors import ApiExists, ApiForbidden, ApiInvalid, ApiNotFound, Delays, RolloutsError, remedy
 from rollouts.manifests.config_copy import config_copy_probe
-from rollouts.manifests.ownership import FIELD_MANAGER, REVISION, pods_selector
+from rollouts.manifests.ownership import REVISION, pods_selector
 from rollouts.objects import POD, REPLICA_SET, SECRET, SERVICE, Key, Kind
 from rollouts.ports import Clock, ClusterLoad, DataPlanes, DrainQuestion
 
@@ -154,7 +154,7 @@ class Answers:
         at_s = self.clock.now_s()
         manifest = config_copy_probe(key.namespace, name, rollout=key.name)
         try:
-            await self.client.create(SECRET, key.namespace, manifest, FIELD_MANAGER, dry_run=True)
+            await self.client.create(SECRET, key.namespace, manifest, dry_run=True)
         except ApiExists:
             return CopyLook(at_s, there=True)
         except (ApiForbidden, ApiInvalid, ApiNotFound) as exc:

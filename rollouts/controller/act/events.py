@@ -11,7 +11,6 @@ from rollouts.cluster.client import Client
 from rollouts.core.model.intents import Notice
 from rollouts.errors import RolloutsError
 from rollouts.manifests.event import Regarding, event, event_name
-from rollouts.manifests.ownership import FIELD_MANAGER
 from rollouts.objects import EVENT, ROLLOUT, Kind, Manifest
 from rollouts.telemetry import Telemetry
 
@@ -67,7 +66,7 @@ class EventSender:
             not_before_s, namespace, manifest = await self._waiting.get()
             try:
                 await asyncio.sleep(not_before_s - asyncio.get_running_loop().time())
-                await self._client.create(EVENT, namespace, manifest, FIELD_MANAGER)
+                await self._client.create(EVENT, namespace, manifest)
             except RolloutsError as exc:
                 self._telemetry.events_dropped.labels(type(exc).__name__).inc()
                 log.debug("event_dropped", namespace=namespace, error=str(exc))

@@ -24,7 +24,6 @@ from rollouts.core.model.intents import ReleaseService
 from rollouts.core.model.traffic import RouteSeen
 from rollouts.errors import ApiNotFound
 from rollouts.manifests.own_route import is_made
-from rollouts.manifests.ownership import FIELD_MANAGER
 from rollouts.manifests.service import release_service
 from rollouts.objects import ROLLOUT, SERVICE, Key, Manifest
 from rollouts.ports import MERGE_PATCH
@@ -103,9 +102,7 @@ class Orphans:
                     await self.client.delete(call.kind, call.namespace, call.name, call.uid, call.resource_version)
                 elif isinstance(call, Patch):
                     where = call.namespace
-                    answer = await self.client.patch(
-                        call.kind, where, call.name, call.body, call.content_type, field_manager=FIELD_MANAGER
-                    )
+                    answer = await self.client.patch(call.kind, where, call.name, call.body, call.content_type)
                     version = metadata_of(answer).resource_version
                     self.barrier.wrote(
                         key, call.kind, call.name, resource_version=version, uid=call.uid, namespace=where

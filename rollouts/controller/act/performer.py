@@ -51,7 +51,7 @@ from rollouts.errors import (
 )
 from rollouts.json_pointer import json_pointer
 from rollouts.manifests.adoption import adoption_patch
-from rollouts.manifests.ownership import FIELD_MANAGER, REVISION
+from rollouts.manifests.ownership import REVISION
 from rollouts.objects import ANALYSIS_RUN, CONFIG_MAP, POD, REPLICA_SET, ROLLOUT, SERVICE, Key, Kind
 from rollouts.ports import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, Clock
 
@@ -211,11 +211,12 @@ class Performer:
         """Writes to the Rollout as it was at `version`; returns the new version, for the next write."""
         key = target.key
         body: Mapping[str, Any] | Sequence[Any]
+        subresource: str | None = None
         match call:
             case WriteStatus(patch=patch):
                 # With a resourceVersion in it, a merge patch on an old version is a conflict, not an overwrite.
                 body = {"metadata": {"resourceVersion": version}, "status": patch}
-                content_type = MERGE_PATCH
+                content_type, subresource = MERGE_PATCH, "status"
             case RemoveRolloutAnnotation(annotation=annotation, value=value, note=note):
                 path = json_pointer("metadata", "annotations", annotation)
                 body = [
@@ -229,13 +230,7 @@ class Performer:
                 assert_never(call)
         try:
             answer = await self.client.patch(
-                ROLLOUT,
-                key.namespace,
-                key.name,
-                body,
-                content_type,
-                subresource="status" if isinstance(call, WriteStatus) else None,
-                field_manager=FIELD_MANAGER,
+                ROLLOUT, key.namespace, key.name, body, content_type, subresource=subresource
             )
         except ApiNotFound as exc:
             # No further object is created for it: the garbage collector would delete each one, and each would cause a pass.
@@ -255,7 +250,7 @@ class Performer:
         try:
             # A field that an older CRD drops would be missing in what is measured, and in the hash by which the run is known.
             strict = call.kind == ANALYSIS_RUN
-            answer = await self.client.create(call.kind, key.namespace, call.manifest, FIELD_MANAGER, strict=strict)
+            answer = await self.client.create(call.kind, key.namespace, call.manifest, strict=strict)
             made = metadata_of(answer)
         except ApiExists as exc:
             # Most likely it is ours: the answer to an earlier attempt was lost, or our store is behind.
@@ -279,13 +274,7 @@ class Performer:
         shown = table is not None and table.get(where, call.name) is not None
         try:
             answer = await self.client.patch(
-                call.kind,
-                where,
-                call.name,
-                call.body,
-                call.content_type,
-                field_manager=FIELD_MANAGER,
-                strict=call.strict,
+                call.kind, where, call.name, call.body, call.content_type, strict=call.strict
             )
         except ApiNotFound as exc:
             raise ApiConflict(f"{call.kind.kind} {call.name} is gone") from exc
@@ -312,11 +301,9 @@ class Performer:
         try:
             match call:
                 case CreateRoute():
-                    answer = await self.client.create(kind, where, call.manifest, FIELD_MANAGER, strict=True)
+                    answer = await self.client.create(kind, where, call.manifest, strict=True)
                 case Apply():
-                    answer = await self.client.patch(
-                        kind, where, call.name, call.manifest, APPLY_PATCH, field_manager=FIELD_MANAGER
-                    )
+                    answer = await self.client.patch(kind, where, call.name, call.manifest, APPLY_PATCH)
         except ApiExists as exc:
             raise ApiConflict(f"{kind.kind} {call.name} already exists") from exc
         except ApiNotFound as exc:

@@ -21,7 +21,6 @@ from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.core.model.frozen import replace
 from rollouts.errors import ApiConflict, ApiExists, ApiForbidden, ApiInvalid, ApiNotFound, ApiUnavailable
 from rollouts.manifests.analysis_job import MeasuringJob, is_made_for, job_manifest, job_problem, job_verdict
-from rollouts.manifests.ownership import FIELD_MANAGER
 from rollouts.objects import JOB, Manifest
 from rollouts.ports import Clock
 
@@ -90,10 +89,10 @@ class JobMeasurements:
         """Creates the Job. An answer that got lost is asked for again: what was created then exists, and is found by its name."""
         for _ in range(TRIES - 1):
             try:
-                return await self.client.create(JOB, job.namespace, manifest, FIELD_MANAGER, strict=True)
+                return await self.client.create(JOB, job.namespace, manifest, strict=True)
             except ApiUnavailable:
                 await asyncio.sleep(LOOK_MIN_S)
-        return await self.client.create(JOB, job.namespace, manifest, FIELD_MANAGER, strict=True)
+        return await self.client.create(JOB, job.namespace, manifest, strict=True)
 
     async def _followed(
         self, run: MeasuredRun, source: JobMetric, measurement: Measurement, now_s: float, *, stop: bool

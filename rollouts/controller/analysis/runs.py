@@ -48,7 +48,7 @@ from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import Notice
 from rollouts.core.model.reasons import Reason
 from rollouts.errors import ApiConflict, ApiNotFound, Delays, SpecInvalid
-from rollouts.manifests.ownership import FIELD_MANAGER, NAME, REVISION, name_label
+from rollouts.manifests.ownership import NAME, REVISION, name_label
 from rollouts.objects import ANALYSIS_RUN, ROLLOUT, Key, Kind
 from rollouts.ports import MERGE_PATCH, ApiServer, Clock
 from rollouts.telemetry import Telemetry
@@ -289,13 +289,7 @@ class AnalysisRuns:
             body = {"metadata": {"uid": metadata.uid, "resourceVersion": metadata.resource_version}, "status": patch}
             try:
                 answer = await self.client.patch(
-                    ANALYSIS_RUN,
-                    key.namespace,
-                    key.name,
-                    body,
-                    MERGE_PATCH,
-                    subresource="status",
-                    field_manager=FIELD_MANAGER,
+                    ANALYSIS_RUN, key.namespace, key.name, body, MERGE_PATCH, subresource="status"
                 )
             except ApiNotFound as exc:
                 self._barrier.wrote(key, ANALYSIS_RUN, key.name, resource_version=None, uid=metadata.uid)

@@ -23,7 +23,7 @@ from rollouts.core.config.content import hashing
 from rollouts.core.model.config import ConfigKind
 from rollouts.errors import ApiConflict, ApiExists, ApiForbidden, ApiNotFound, ApiUnavailable, RolloutsError
 from rollouts.manifests.config_copy import CONFIG_KEY_BYTES, TOKEN_TYPE, config_key, config_key_of, kind_of
-from rollouts.manifests.ownership import CONFIG_COPY, CONFIG_KEY_NAME, FIELD_MANAGER
+from rollouts.manifests.ownership import CONFIG_COPY, CONFIG_KEY_NAME
 from rollouts.objects import SECRET
 
 _ENTRIES = msgspec.json.Decoder(dict[str, str] | None)
@@ -136,7 +136,7 @@ async def _hash_key(client: Client, namespace: str) -> bytes:
     except ApiNotFound:
         key = secrets.token_bytes(CONFIG_KEY_BYTES)
         try:
-            await client.create(SECRET, namespace, config_key(namespace, key), FIELD_MANAGER)
+            await client.create(SECRET, namespace, config_key(namespace, key))
         except ApiExists as exc:
             raise ApiConflict(f"Secret {CONFIG_KEY_NAME} was created while the controller read it") from exc
         except ApiForbidden as exc:

@@ -46,7 +46,7 @@ from rollouts.errors import (
     remedy,
 )
 from rollouts.manifests.config_copy import config_copy, kind_of
-from rollouts.manifests.ownership import CONFIG_COPY, CONFIG_COPY_VALUE, FIELD_MANAGER, NAME, name_label
+from rollouts.manifests.ownership import CONFIG_COPY, CONFIG_COPY_VALUE, NAME, name_label
 from rollouts.objects import CONFIG_MAP, Key
 from rollouts.ports import Clock
 
@@ -126,7 +126,7 @@ class Sources:
             rollout, use, data=source.data, binary_data=source.binary_data, secret_type=source.type, owner=owner
         )
         try:
-            made = metadata_of(await self.client.create(kind_of(use.kind), key.namespace, manifest, FIELD_MANAGER))
+            made = metadata_of(await self.client.create(kind_of(use.kind), key.namespace, manifest))
         except ApiExists as exc:
             if use.kind is ConfigKind.SECRET:
                 return None  # of this ReplicaSet, and the answer was lost: nothing else has such a name

@@ -33,7 +33,6 @@ from rollouts.errors import (
     TransientError,
     Unroutable,
 )
-from rollouts.manifests.ownership import FIELD_MANAGER
 from rollouts.metrics.declared import declaration_problems
 from rollouts.objects import Kind, Manifest
 from rollouts.ports import ApiServer
@@ -154,7 +153,7 @@ async def _created(path: str, manifest: Manifest, kind: Kind, client: Client, na
         **{part: value for part, value in manifest.items() if part not in _REPLACED},
     }
     try:
-        answer = await client.create(kind, namespace, made, FIELD_MANAGER, dry_run=True, strict=True)
+        answer = await client.create(kind, namespace, made, dry_run=True, strict=True)
     except TransientError:
         raise
     except ApiForbidden as exc:

@@ -24,7 +24,6 @@ from rollouts.controller.workqueue.optional_watch import OptionalWatch
 from rollouts.controller.workqueue.queue import WorkQueue
 from rollouts.controller.workqueue.runtime import reconcile_loop
 from rollouts.errors import ApiConflict, ApiNotFound, Delays, NotLeader, RolloutsError
-from rollouts.manifests.ownership import FIELD_MANAGER
 from rollouts.objects import Key, Kind, Manifest
 from rollouts.ports import MERGE_PATCH, ApiServer, Clock
 
@@ -165,9 +164,7 @@ class DeclaredKind(ABC, Generic[_D]):
                 "metadata": {"uid": metadata.uid, "resourceVersion": metadata.resource_version},
                 "status": wanted,
             }
-            await self.client.patch(
-                self.kind, None, metadata.name, body, MERGE_PATCH, subresource="status", field_manager=FIELD_MANAGER
-            )
+            await self.client.patch(self.kind, None, metadata.name, body, MERGE_PATCH, subresource="status")
         declaration.unsaid = False
 
     def _on_error(self, key: Key, error: Exception, retry_in_s: float) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import NoReturn
 
@@ -34,6 +35,7 @@ PROVIDERS_KNOWN_DEADLINE_S = 5.0
 """For the servers that metrics may ask: the first measurements should know them, and can be errors without them."""
 
 
+@dataclass(kw_only=True, eq=False)
 class Evidence:
     """All parts about evidence, connected.
 
@@ -44,80 +46,77 @@ class Evidence:
         on_change, on_unreadable: as for `cluster.watch.reflect`.
     """
 
-    def __init__(  # noqa: PLR0913 - keyword-only: the ports, and what looks share with passes
-        self,
-        settings: Settings,
-        *,
-        api: ApiServer,
-        client: Client,
-        store: Store,
-        clock: Clock,
-        metrics: MetricEndpoints,
-        bounded: BoundedCalls,
-        namespace: str,
-        events: EventSender,
-        telemetry: Telemetry,
-        on_change: OnChange,
-        on_unreadable: OnUnreadable,
-    ) -> None:
-        self.cluster_metrics = ClusterMetrics(client, clock)
+    settings: Settings
+    api: ApiServer
+    client: Client
+    store: Store
+    clock: Clock
+    metrics: MetricEndpoints
+    bounded: BoundedCalls
+    namespace: str
+    events: EventSender
+    telemetry: Telemetry
+    on_change: OnChange
+    on_unreadable: OnUnreadable
+
+    def __post_init__(self) -> None:
+        settings = self.settings
+        self.cluster_metrics = ClusterMetrics(self.client, self.clock)
         """What containers use, and autoscalers: the same lists for runs and for gates."""
         self._providers = MetricProviders(
-            api=api,
-            client=client,
-            clock=clock,
+            api=self.api,
+            client=self.client,
+            clock=self.clock,
             rng=random.Random(f"{settings.identity} metrics"),  # noqa: S311 - jitter of its own: most clusters have none
-            namespace=namespace,
+            namespace=self.namespace,
             folder=settings.metrics.credentials,
             prometheus_url=settings.prometheus_url,
         )
         rng = random.Random("TemplateWatches")  # noqa: S311 - jitter of its own: some clusters have none to watch
         self._templates = {
             kind: OptionalWatch(
-                store.table(kind),
-                api=api,
+                self.store.table(kind),
+                api=self.api,
                 rng=rng,
-                on_change=on_change,
-                on_unreadable=on_unreadable,
-                on_seen=partial(telemetry.follow_table, store.table(kind)),
+                on_change=self.on_change,
+                on_unreadable=self.on_unreadable,
+                on_seen=partial(self.telemetry.follow_table, self.store.table(kind)),
             )
             for kind in TEMPLATES
         }
         self._runs = AnalysisRuns(
-            api=api,
-            client=client,
-            store=store,
-            sources=self._sources(settings, metrics, client=client, bounded=bounded, clock=clock),
-            events=events,
-            telemetry=telemetry,
-            clock=clock,
+            api=self.api,
+            client=self.client,
+            store=self.store,
+            sources=self._sources(),
+            events=self.events,
+            telemetry=self.telemetry,
+            clock=self.clock,
             rng=random.Random(settings.identity),  # noqa: S311 - jitter of its own
             identity=settings.identity,
             measurements=settings.metrics.at_once,
-            on_change=partial(on_change, ANALYSIS_RUN),
+            on_change=partial(self.on_change, ANALYSIS_RUN),
         )
 
-    def _sources(
-        self, settings: Settings, metrics: MetricEndpoints, *, client: Client, bounded: BoundedCalls, clock: Clock
-    ) -> Mapping[str, MeasurementSource]:
+    def _sources(self) -> Mapping[str, MeasurementSource]:
         """What takes the measurements of AnalysisRuns in this installation."""
         http = HttpMeasurements(
-            endpoints=FreshCredentials(metrics, providers=self._providers, clock=clock),
+            endpoints=FreshCredentials(self.metrics, providers=self._providers, clock=self.clock),
             declared=self._providers.declared,
             why_not=self._providers.why_not,
-            secret_values=ArgumentSecrets(client=client),
-            bounded=bounded,
-            clock=clock,
+            secret_values=ArgumentSecrets(client=self.client),
+            bounded=self.bounded,
+            clock=self.clock,
             deadline_s=MEASUREMENT_DEADLINE_S,
         )
         sources: dict[str, MeasurementSource] = {
             **dict.fromkeys((*HTTP_CODECS, COMPARED), http),
-            PodEvidence.provider: PodMeasurements(client=client, clock=clock),
-            **cluster_sources(self.cluster_metrics, client=client, bounded=bounded, clock=clock),
+            PodEvidence.provider: PodMeasurements(client=self.client, clock=self.clock),
+            **cluster_sources(self.cluster_metrics, client=self.client, bounded=self.bounded, clock=self.clock),
         }
-        if settings.metrics.jobs:
-            account = settings.metrics.job_service_account
-            sources[JobMetric.provider] = JobMeasurements(client=client, clock=clock, service_account=account)
+        if self.settings.metrics.jobs:
+            account = self.settings.metrics.job_service_account
+            sources[JobMetric.provider] = JobMeasurements(client=self.client, clock=self.clock, service_account=account)
         return sources
 
     def why_unseen(self, kind: Kind, namespace: str) -> str:

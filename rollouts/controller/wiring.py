@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import random
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -134,7 +135,7 @@ async def run_controller(  # noqa: PLR0913 - each is a port, and a test replaces
         declared = DeclaredProbes(settings.data_plane_ca, bounded=bounded, clock=clock)
         probes = await stack.enter_async_context(contextlib.aclosing(declared))
         controller = Controller(
-            settings,
+            settings=settings,
             api=api,
             sign_in=sign_in,
             elector=elector,
@@ -155,118 +156,112 @@ async def run_controller(  # noqa: PLR0913 - each is a port, and a test replaces
         return await controller.run(stop or asyncio.Event(), on_ready=on_ready)
 
 
+@dataclass(kw_only=True, eq=False)
 class Controller:
     """All parts of one controller, connected."""
 
-    def __init__(  # noqa: PLR0913 - each is a port, by name
-        self,
-        settings: Settings,
-        *,
-        api: ApiServer,
-        sign_in: SignIn,
-        elector: Elector | None,
-        clock: Clock,
-        rng: random.Random,
-        planes: DataPlanes,
-        probes: DeclaredProbes,
-        metrics: MetricEndpoints,
-        bounded: BoundedCalls,
-        namespace: str,
-    ) -> None:
-        self.telemetry = Telemetry()
-        self._settings = settings
-        self._api = api
-        self._elector = elector
-        self._clock = clock
-        self._rng = rng
+    settings: Settings
+    api: ApiServer
+    sign_in: SignIn
+    elector: Elector | None
+    clock: Clock
+    rng: random.Random
+    planes: DataPlanes
+    probes: DeclaredProbes
+    metrics: MetricEndpoints
+    bounded: BoundedCalls
+    namespace: str
+    telemetry: Telemetry = field(default_factory=Telemetry, init=False)
+    _leading: bool = field(default=False, init=False)
+    _group: asyncio.TaskGroup | None = field(default=None, init=False)
+    _background: list[asyncio.Task[None]] = field(default_factory=list, init=False)
+
+    def __post_init__(self) -> None:
+        settings, clock, elector = self.settings, self.clock, self.elector
         self._scopes = settings.namespaces or ("",)
-        self._leading = False
         may_write = elector.holds if elector is not None else lambda: True
         self._store = new_store(clock, self._scopes)
-        self.readiness = Readiness(self._store, sign_in=sign_in, wake_all=self._wake_all)
-        self.telemetry.credentials_refused.set_function(lambda: float(sign_in.refused))
-        self._queue = WorkQueue(clock=clock, rng=rng, workers=settings.workers)
+        self.readiness = Readiness(self._store, sign_in=self.sign_in, wake_all=self._wake_all)
+        self.telemetry.credentials_refused.set_function(lambda: float(self.sign_in.refused))
+        self._queue = WorkQueue(clock=clock, rng=self.rng, workers=settings.workers)
         self._inbox = Inbox(clock=clock)
         self._managed, self._managed_routes = ManagedServices(), ManagedRouteObjects()
-        self._kinds = RouteKinds(api=api, on_found=self._watch_routes)
+        self._kinds = RouteKinds(api=self.api, on_found=self._watch_routes)
         self._classes = GatewayClasses(clock=clock)
         self._lags = GatewayLags(clock=clock)
         providers = LiveProviders(providers_of(settings))
-        self._planes = AllDataPlanes(planes, probes=probes, providers=providers)
+        self._planes = AllDataPlanes(self.planes, probes=self.probes, providers=providers)
         self._routes = self._route_reader(providers)
-        self._group: asyncio.TaskGroup | None = None
-        self._background: list[asyncio.Task[None]] = []
         self._barrier = Barrier(store=self._store, queue=self._queue, clock=clock)
         told = self.telemetry.on_request
         client = partial(
-            Client, api, clock=clock, may_write=may_write, on_request=told, rng=rng, field_manager=FIELD_MANAGER
+            Client,
+            self.api,
+            clock=clock,
+            may_write=may_write,
+            on_request=told,
+            rng=self.rng,
+            field_manager=FIELD_MANAGER,
         )
         self._client = client(request_deadline_s=REQUEST_DEADLINE_S)
         self._events = EventSender(client=client(request_deadline_s=EVENT_DEADLINE_S), telemetry=self.telemetry)
-        self._evidence = self._new_evidence(metrics, bounded, namespace=namespace)
+        self._evidence = self._new_evidence()
         analyses = Analyses(self._store, why_unseen=self._evidence.why_unseen)
         self._configuration = Configuration(
-            settings, api, self._store, self._queue, clock, self.telemetry, self._on_change, self._on_unreadable
+            settings, self.api, self._store, self._queue, clock, self.telemetry, self._on_change, self._on_unreadable
         )
         named = self._configuration.contents.askers
         self._triggers = Triggers(
             inbox=self._inbox, store=self._store, runs=analyses.seen, templates=analyses.askers, sources=named
         )
         self._deferred = DeferredStatus(clock=clock)
-        self._traffic_providers = self._new_traffic_providers(
-            providers, WorkedOut(bounded, clock=clock), namespace=namespace
-        )
+        self._traffic_providers = self._new_traffic_providers(providers)
         declared = None if settings.proxy_mode == "auto" else ProxyMode(settings.proxy_mode)
         self._proxies = Proxies(
-            client=self._client, api=api, declared=declared, on_change=self._wake_all, ask_nodes=learnt_lag_s
+            client=self._client, api=self.api, declared=declared, on_change=self._wake_all, ask_nodes=learnt_lag_s
         )
-        self._observer = self._new_observer(analyses)
-        self.telemetry.queue_depth.set_function(lambda: len(self._queue))
-        self.telemetry.leader.set_function(lambda: float(self._leading and may_write()))
-        for kind, _ in WATCHED:
-            self.telemetry.follow_table(self._store.table(kind))
-
-    def _new_observer(self, analyses: Analyses) -> Observer:
-        return Observer(
+        self._observer = Observer(
             store=self._store,
             inbox=self._inbox,
             managed=self._managed,
-            clock=self._clock,
+            clock=clock,
             routes=self._routes,
             facts=lambda: self._proxies.facts,
             lags=self._lags,
             analyses=analyses,
             configs=self._configuration.configs,
-            command_notes=self._settings.command_notes,
+            command_notes=settings.command_notes,
             selectors=self._triggers.selectors,
         )
+        self.telemetry.queue_depth.set_function(lambda: len(self._queue))
+        self.telemetry.leader.set_function(lambda: float(self._leading and may_write()))
+        for kind, _ in WATCHED:
+            self.telemetry.follow_table(self._store.table(kind))
 
-    def _new_traffic_providers(
-        self, providers: LiveProviders, answers: WorkedOut, *, namespace: str
-    ) -> TrafficProviders:
+    def _new_traffic_providers(self, providers: LiveProviders) -> TrafficProviders:
         return TrafficProviders(
-            api=self._api,
+            api=self.api,
             client=self._client,
-            clock=self._clock,
-            rng=random.Random(self._settings.identity),  # noqa: S311 - jitter of its own: most clusters have none to watch
+            clock=self.clock,
+            rng=random.Random(self.settings.identity),  # noqa: S311 - jitter of its own: most clusters have none to watch
             providers=providers,
-            answers=answers,
-            namespace=namespace,
+            answers=WorkedOut(self.bounded, clock=self.clock),
+            namespace=self.namespace,
             named=lambda name: bool(self._rollouts_naming(name)),
             on_change=self._wake_rollouts_naming,
             on_ready=lambda provider: self._look_for_routes((provider.kinds,)),
         )
 
-    def _new_evidence(self, metrics: MetricEndpoints, bounded: BoundedCalls, *, namespace: str) -> Evidence:
+    def _new_evidence(self) -> Evidence:
         return Evidence(
-            self._settings,
-            api=self._api,
+            settings=self.settings,
+            api=self.api,
             client=self._client,
             store=self._store,
-            clock=self._clock,
-            metrics=metrics,
-            bounded=bounded,
-            namespace=namespace,
+            clock=self.clock,
+            metrics=self.metrics,
+            bounded=self.bounded,
+            namespace=self.namespace,
             events=self._events,
             telemetry=self.telemetry,
             on_change=self._on_change,
@@ -284,10 +279,7 @@ class Controller:
             background += [group.create_task(part.run()) for part in parts]
             background.append(group.create_task(self._traffic_providers.watch()))
             self._look_for_routes(
-                kinds
-                for name in self._settings.routers
-                for kinds in kinds_of(self._routes.providers.get(name))
-                if kinds
+                kinds for name in self.settings.routers for kinds in kinds_of(self._routes.providers.get(name)) if kinds
             )
             try:
                 return await self._lead_until(stop)
@@ -318,13 +310,13 @@ class Controller:
             return EXIT_STOPPED
         if self.readiness.blind.is_set():
             return EXIT_BLIND
-        log.error("lease_lost", identity=self._settings.identity)
+        log.error("lease_lost", identity=self.settings.identity)
         return EXIT_LEASE_LOST
 
     async def _stand(self) -> None:
         """Takes part in the election once the lists are complete: a leader that sees nothing would block one that does."""
         await self.readiness.ready.wait()
-        await (self._lead() if self._elector is None else self._elector.run(self._lead))
+        await (self._lead() if self.elector is None else self.elector.run(self._lead))
 
     async def _lead(self) -> None:
         """Runs passes until the queue is closed. Cancellation: ends the passes at their next await."""
@@ -344,7 +336,7 @@ class Controller:
                     load=self._evidence.cluster_metrics,
                     planes=self._planes,
                     lags=self._lags,
-                    clock=self._clock,
+                    clock=self.clock,
                     questions=questions,
                 )
                 sources = self._configuration.sources(client=self._client, barrier=self._barrier, reads=questions)
@@ -354,13 +346,13 @@ class Controller:
                     barrier=self._barrier,
                     inbox=self._inbox,
                     queue=self._queue,
-                    clock=self._clock,
+                    clock=self.clock,
                     answers=answers,
                     sources=sources,
                 )
                 worker = self._worker(performer)
                 async with asyncio.TaskGroup() as workers:
-                    for _ in range(self._settings.workers):
+                    for _ in range(self.settings.workers):
                         workers.create_task(worker.run())
                 await asyncio.wait({analysing})
                 judging.cancel()
@@ -379,7 +371,7 @@ class Controller:
             providers=providers,
             planes=self._planes,
             classes=self._classes,
-            settle_times=parse_settle_times(self._settings.settle_times),
+            settle_times=parse_settle_times(self.settings.settle_times),
         )
 
     def _worker(self, performer: Performer) -> Worker:
@@ -399,8 +391,8 @@ class Controller:
             deferred=self._deferred,
             events=self._events,
             telemetry=self.telemetry,
-            clock=self._clock,
-            identity=self._settings.identity,
+            clock=self.clock,
+            identity=self.settings.identity,
         )
 
     def _look_for_routes(self, routers: Iterable[tuple[Kind, ...]]) -> None:
@@ -425,14 +417,14 @@ class Controller:
 
     async def _watch(self, kind: Kind, labels: str, scope: str) -> None:
         await reflect(
-            self._api,
+            self.api,
             self._store.table(kind),
             namespace=scope,
             label_selector=labels,
             on_change=self._on_change,
             on_problem=self.readiness.on_problem,
             on_unreadable=self._on_unreadable,
-            rng=self._rng,
+            rng=self.rng,
         )
 
     def _on_change(self, kind: Kind, before: Any, after: Any) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from rollouts.cluster.client import Client
@@ -91,6 +92,7 @@ class ConfigMapWatch(OptionalWatch):
             self._on_sight()
 
 
+@dataclass(eq=False)
 class Configuration:
     """All parts about sources of configuration. With `--config-versioning=off` nothing is watched, read or copied.
 
@@ -98,37 +100,32 @@ class Configuration:
         on_change, on_unreadable: as for `cluster.watch.reflect`.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        api: ApiServer,
-        store: Store,
-        queue: WorkQueue,
-        clock: Clock,
-        telemetry: Telemetry,
-        on_change: OnChange,
-        on_unreadable: OnUnreadable,
-    ) -> None:
+    settings: Settings
+    api: ApiServer
+    store: Store
+    queue: WorkQueue
+    clock: Clock
+    telemetry: Telemetry
+    on_change: OnChange
+    on_unreadable: OnUnreadable
+
+    def __post_init__(self) -> None:
         self.contents = Contents()
         """What was read, and which Rollouts name which sources."""
-        self._store = store
-        self._queue = queue
-        self._clock = clock
-        self._on_change = on_change
-        self.watch = ConfigMapWatch(store, api, telemetry, self._changed, on_unreadable, self._wake)
+        self.watch = ConfigMapWatch(self.store, self.api, self.telemetry, self._changed, self.on_unreadable, self._wake)
         listed, why = self.watch.listed.is_set, self.watch.why_unseen
-        observes = Configs(store, self.contents, clock=clock, is_listed=listed, why_unseen=why)
-        self.configs = observes if settings.config_versioning else None
+        observes = Configs(self.store, self.contents, clock=self.clock, is_listed=listed, why_unseen=why)
+        self.configs = observes if self.settings.config_versioning else None
 
     def sources(self, *, client: Client, barrier: Barrier, reads: asyncio.TaskGroup) -> Sources:
         """What reads and copies sources while this process leads; its tasks end with that group."""
         return Sources(
             client=client,
-            store=self._store,
+            store=self.store,
             contents=self.contents,
             barrier=barrier,
-            queue=self._queue,
-            clock=self._clock,
+            queue=self.queue,
+            clock=self.clock,
             reads=reads,
         )
 
@@ -138,9 +135,9 @@ class Configuration:
             self.watch.wanted()
 
     def _changed(self, kind: Kind, before: Any, after: Any) -> None:
-        self.contents.learn(before, after, now_s=self._clock.now_s())
-        self._on_change(kind, before, after)
+        self.contents.learn(before, after, now_s=self.clock.now_s())
+        self.on_change(kind, before, after)
 
     def _wake(self) -> None:
         for key in self.contents.askers.all():
-            self._queue.add(key)
+            self.queue.add(key)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-import msgspec
-
+from rollouts.cluster.decoding import json_object
 from rollouts.cluster.structs import RolloutObject
 from rollouts.controller.workqueue.index import Index
 from rollouts.core.advice.shared_selectors import Workload, share_pods, workload_of
@@ -14,18 +13,6 @@ from rollouts.objects import ROLLOUT, Key
 
 _Label: TypeAlias = tuple[str, str, str]
 """Namespace, key and value."""
-
-
-class _Template(msgspec.Struct):
-    metadata: dict[str, object] | None = None
-
-
-class _Spec(msgspec.Struct):
-    selector: dict[str, object] | None = None
-    template: _Template | None = None
-
-
-_SPEC = msgspec.json.Decoder(_Spec)
 
 
 class Selectors:
@@ -47,7 +34,10 @@ class Selectors:
             if (was.uid, was.generation) == (metadata.uid, metadata.generation):
                 return frozenset()
         key = Key(metadata.namespace, metadata.name)
-        workload = _read(after) if after is not None else None
+        workload: Workload | None = None
+        if after is not None:  # a spec that cannot be read is none: its own pass says what is wrong with it
+            spec = json_object(bytes(after.spec))
+            workload = workload_of({"kind": ROLLOUT.kind, "metadata": {"name": metadata.name}, "spec": spec})
         if workload == self._workloads.get(key):
             return frozenset()
         former = self._remove(key)
@@ -88,17 +78,6 @@ class Selectors:
             if share_pods(workload, self._workloads[other]):
                 self._others.add(key, other)
                 self._others.add(other, key)
-
-
-def _read(rollout: RolloutObject) -> Workload | None:
-    try:
-        spec = _SPEC.decode(bytes(rollout.spec)) if bytes(rollout.spec) else _Spec()
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        return None  # its own pass says what is wrong with it
-    template = {"metadata": spec.template.metadata} if spec.template is not None else None
-    metadata = {"name": rollout.metadata.name}
-    manifest = {"kind": ROLLOUT.kind, "metadata": metadata, "spec": {"selector": spec.selector, "template": template}}
-    return workload_of(manifest)
 
 
 def _labels(key: Key, labels: Mapping[str, str]) -> list[_Label]:

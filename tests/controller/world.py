@@ -24,7 +24,7 @@ from rollouts.cluster.structs import (
     ServiceObject,
 )
 from rollouts.controller.act.answers import Answers
-from rollouts.controller.act.calls import RolloutQuestion, Write
+from rollouts.controller.act.calls import RolloutCall
 from rollouts.controller.act.performer import Performer, RolloutVersion
 from rollouts.controller.act.render import render
 from rollouts.controller.configs.contents import Contents
@@ -109,7 +109,7 @@ def parsed(**changes: Any) -> Rollout:
     )
 
 
-def rendered(intent: Intent) -> Sequence[Write | RolloutQuestion]:
+def rendered(intent: Intent) -> Sequence[RolloutCall]:
     """The calls of an intent for Rollout cart."""
     return render(Snapshot(now_s=0.0, rollout=parsed(), status=RolloutStatus()), intent)
 

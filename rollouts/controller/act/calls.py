@@ -163,5 +163,5 @@ OwnQuestion: TypeAlias = (
 )
 """What one Rollout asks for itself: questions of the decision as they are, or with what `render` knows about their subject."""
 
-RolloutQuestion: TypeAlias = OwnQuestion | AskConfig
+RolloutCall: TypeAlias = Write | OwnQuestion | AskConfig
 """All Rollouts of the namespace that name a source share one `AskConfig`."""

@@ -26,7 +26,7 @@ from rollouts.controller.act.calls import (
     ObjectWrite,
     Patch,
     RemoveRolloutAnnotation,
-    RolloutQuestion,
+    RolloutCall,
     Write,
     WriteStatus,
 )
@@ -93,10 +93,8 @@ class RolloutVersion(Struct, frozen=True):
 def _refused(call: Write, cause: ApiForbidden | ApiInvalid) -> RouteWriteRefused | CreationWriteRefused | None:
     """The error for a write that the next pass can do without; None for another one."""
     match call:
-        case CreateRoute(route=RouteName() as route) | Patch(route=RouteName() as route):
-            return RouteWriteRefused(route, cause)
-        case Apply(route=RouteName() as route) | Delete(route=RouteName() as route):
-            return RouteWriteRefused(route, cause)
+        case CreateRoute() | Patch() | Apply() | Delete() if call.route is not None:
+            return RouteWriteRefused(call.route, cause)
         case Create(kind=kind) if kind == REPLICA_SET:
             return CreationWriteRefused(cause)
         case CreateCopy(owner=None):
@@ -123,7 +121,7 @@ class Performer:
     answers: Answers
     sources: Sources
 
-    async def perform(self, target: RolloutVersion, calls: Sequence[Write | RolloutQuestion]) -> int:
+    async def perform(self, target: RolloutVersion, calls: Sequence[RolloutCall]) -> int:
         """Makes the calls in order and returns how many were writes. Questions only start here.
 
         Guarantees: a write is sent after all writes before it have succeeded, only while this process leads, and with a deadline.

@@ -14,7 +14,7 @@ from rollouts.controller.act.calls import (
     Delete,
     Patch,
     RemoveRolloutAnnotation,
-    RolloutQuestion,
+    RolloutCall,
     Write,
     WriteStatus,
 )
@@ -69,7 +69,7 @@ from rollouts.ports import JSON_PATCH, MERGE_PATCH
 
 def render(
     snapshot: Snapshot, intent: Intent, routes: Mapping[RouteName, RouteRead] = MappingProxyType({})
-) -> tuple[Write | RolloutQuestion, ...]:
+) -> tuple[RolloutCall, ...]:
     """The calls that carry out `intent`, in order: one; for a route as many as its codec needs, or none when nothing differs.
 
     Raises: Unroutable, when a codec cannot express the split; ApiConflict, when a route has changed since the decision.

@@ -17,7 +17,7 @@ from rollouts.controller.act.calls import (
     Patch,
     ReadClasses,
     ReadRoute,
-    RolloutQuestion,
+    RolloutCall,
     Write,
 )
 from rollouts.controller.observe.places import Place
@@ -58,7 +58,7 @@ def render_routing(
     snapshot: Snapshot,
     intent: RouteIntent | AskRoute | AskFeatures | AskLive | AskDrained,
     routes: Mapping[RouteName, RouteRead],
-) -> tuple[Write | RolloutQuestion, ...]:
+) -> tuple[RolloutCall, ...]:
     """The calls that carry out `intent`, in order. Raises: Unroutable; ApiConflict."""
     match intent:
         case SetTraffic(route=name, resource_version=version, split=split, settled=settled, rewrite=rewrite):
@@ -257,7 +257,7 @@ def marks_of(read: RouteRead) -> Marks:
 
 def render_subset(
     rollout: Rollout, intent: SwitchService | AskService, routes: Mapping[RouteName, RouteRead]
-) -> tuple[Write | RolloutQuestion, ...]:
+) -> tuple[RolloutCall, ...]:
     """The calls that carry out `intent` about a subset: one for each object that must change. Raises: ApiConflict."""
     rule = rule_of(routes)
     if rule is None:

@@ -98,8 +98,12 @@ def refusal_remedy(kind: ConfigKind, text: str) -> str:
     """
     if f'cannot create resource "{kind_of(kind).plural}"' in text:
         return f"; {remedy_of(kind, 'create')}"
-    denied = any(" denied" in text.partition(denier)[2] for denier in _DENIERS)
-    return f"; exempt objects with the label {CONFIG_COPY}" if denied else ""
+    return f"; exempt objects with the label {CONFIG_COPY}" if is_denied(text) else ""
+
+
+def is_denied(text: str) -> bool:
+    """Whether a webhook or a policy denied a request, by the words of the refusal."""
+    return any(" denied" in text.partition(denier)[2] for denier in _DENIERS)
 
 
 def not_readable(kind: ConfigKind, name: str, why: ApiForbidden) -> ApiForbidden:

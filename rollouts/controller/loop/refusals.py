@@ -7,9 +7,10 @@ again for a while, and decides on everything else: counts, commands, an abort, t
 
 from __future__ import annotations
 
-from rollouts.controller.act.calls import RolloutQuestion, Write
+from rollouts.controller.act.calls import RolloutCall
 from rollouts.controller.act.performer import CreationWriteRefused, RouteWriteRefused
 from rollouts.controller.act.render import render
+from rollouts.controller.configs.reads import is_denied
 from rollouts.controller.observe.observer import Seen
 from rollouts.core.context.waits import NOT_SEEN, REFUSED
 from rollouts.core.model.frozen import replace
@@ -31,22 +32,21 @@ from rollouts.errors import (
 
 DELAYS = Delays()
 MESSAGE_MAX = 1_024  # characters; an admission webhook may say anything
-DENIERS = ("admission webhook", "ValidatingAdmissionPolicy")
 
 
 class RouteCannotExpress(Exception):
     """A route cannot say what an intent asks for; the calls of the intents before it are good."""
 
-    def __init__(self, calls: list[Write | RolloutQuestion], intent: Intent, cause: Unroutable) -> None:
+    def __init__(self, calls: list[RolloutCall], intent: Intent, cause: Unroutable) -> None:
         super().__init__(str(cause))
         self.calls = calls
         self.intent = intent
         self.cause = cause
 
 
-def render_intents(seen: Seen, decision: Decision) -> list[Write | RolloutQuestion]:
+def render_intents(seen: Seen, decision: Decision) -> list[RolloutCall]:
     """The calls for the intents in order. Raises: RouteCannotExpress, for the first that a route cannot express."""
-    calls: list[Write | RolloutQuestion] = []
+    calls: list[RolloutCall] = []
     for intent in decision.intents:
         try:
             calls += render(seen.snapshot, intent, seen.routes)
@@ -132,7 +132,7 @@ def with_help(error: TerminalError) -> str:
         return f"{message}; grant the controller {verb} of {plural}{'.' * bool(group)}{group}"
     if "exceeded quota" in message:
         return f"{message}; raise the ResourceQuota, or delete what counts in it"
-    if any(" denied" in message.partition(denier)[2] for denier in DENIERS):
+    if is_denied(message):
         return f"{message}; change what it names, or ask who runs that policy for an exemption"
     return message
 

@@ -18,8 +18,7 @@ from rollouts.controller.act.calls import (
     AskDataPlanes,
     Patch,
     ReadRoute,
-    RolloutQuestion,
-    Write,
+    RolloutCall,
     WriteStatus,
 )
 from rollouts.controller.act.events import EventSender
@@ -62,6 +61,7 @@ UNTOLD_DELAYS = Delays(refused_s=DELAYS.forbidden_s)  # the error could not even
 log = structlog.get_logger()
 
 _Rollout: TypeAlias = Seen | Unreadable
+_Refusal: TypeAlias = RouteCannotExpress | RouteWriteRefused | CreationWriteRefused
 _ASKS = AskService | AskConfig | AskPods | ReadRoute | AskDataPlanes | DrainQuestion
 
 
@@ -177,7 +177,7 @@ class Worker:
             case Unreadable():
                 seen_whole = observed.trouble is None
                 decision = decide_invalid(observed.snapshot, problems=observed.problems, all_seen=seen_whole)
-                calls: list[Write | RolloutQuestion] = []
+                calls: list[RolloutCall] = []
             case Seen():
                 if observed.trouble is not None:
                     self._stop_unless_settled(this, observed, observed.trouble)
@@ -211,13 +211,7 @@ class Worker:
         self._requeue(this, decision, now_s=observed.snapshot.now_s)
         self.telemetry.set_phase(this.key, decision.status.phase)
 
-    def _decide_without(
-        self,
-        this: _Pass,
-        observed: _Rollout,
-        decision: Decision,
-        error: RouteCannotExpress | RouteWriteRefused | CreationWriteRefused,
-    ) -> None:
+    def _decide_without(self, this: _Pass, observed: _Rollout, decision: Decision, error: _Refusal) -> None:
         """Has the next pass, which is due now, decide without a write that is refused.
 
         Raises: the cause, when no pass can decide without it, or when this one has tried it in spite of the refusal.
@@ -256,12 +250,7 @@ class Worker:
         self.queue.add_at(this.key, self.clock.monotonic_s() + remedy(trouble, DELAYS).in_s)
 
     async def _carry_out(
-        self,
-        this: _Pass,
-        metadata: Metadata,
-        decision: Decision,
-        calls: list[Write | RolloutQuestion],
-        status: WriteStatus | None,
+        self, this: _Pass, metadata: Metadata, decision: Decision, calls: list[RolloutCall], status: WriteStatus | None
     ) -> None:
         """Performs the calls and the write of status, in the decision's order, and then sends the Events."""
         target = _target(this.key, metadata)
@@ -279,7 +268,7 @@ class Worker:
             self._send_events(metadata, decision.notices)
 
     def _status_due(
-        self, this: _Pass, observed: _Rollout, decision: Decision, calls: list[Write | RolloutQuestion]
+        self, this: _Pass, observed: _Rollout, decision: Decision, calls: list[RolloutCall]
     ) -> WriteStatus | None:
         """The write of status; None when nothing differs or the write can wait (then a later pass is queued)."""
         if isinstance(observed, Seen) and decision.status == observed.snapshot.status:
@@ -335,7 +324,7 @@ class Worker:
     def _send_events(self, metadata: Metadata, notices: tuple[Notice, ...]) -> None:
         self.events.report(metadata, notices, at_s=self.clock.now_s(), instance=self.identity)
 
-    def _count_routes(self, calls: list[Write | RolloutQuestion], notices: tuple[Notice, ...]) -> None:
+    def _count_routes(self, calls: list[RolloutCall], notices: tuple[Notice, ...]) -> None:
         for call in calls:
             if isinstance(call, Patch | Apply) and call.route is not None:
                 self.telemetry.route_writes.labels(call.route.router).inc()

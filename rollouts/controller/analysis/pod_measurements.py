@@ -83,12 +83,7 @@ class PodMeasurements:
                 page = _PAGE.decode(answer)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
                 raise ApiUnavailable(f"the list of pods cannot be read ({type(exc).__name__})") from exc
-            for pod in page.items or ():
-                metadata = {
-                    "creationTimestamp": pod.metadata.creation_timestamp,
-                    "deletionTimestamp": pod.metadata.deletion_timestamp,
-                }
-                pods.append(pod_seen({"metadata": metadata, "status": pod.status}))
+            pods += [pod_seen(msgspec.to_builtins(pod)) for pod in page.items or ()]
             token = page.metadata.continue_
             if not token:
                 return pods

@@ -49,13 +49,12 @@ class ConfigMapWatch(OptionalWatch):
         on_unreadable: OnUnreadable,
         on_sight: Callable[[], None],
     ) -> None:
-        self._config_maps = store.table(CONFIG_MAP)
         self._telemetry = telemetry
         self._on_sight = on_sight
         self._wanted = asyncio.Event()
         self._reasons: list[str] = []
         super().__init__(
-            self._config_maps,
+            store.table(CONFIG_MAP),
             api=api,
             rng=random.Random(ConfigMapWatch.__name__),  # noqa: S311 - jitter of its own: many controllers have no such watch
             on_change=on_change,
@@ -81,12 +80,12 @@ class ConfigMapWatch(OptionalWatch):
         await super().run()
 
     def _sees(self) -> None:
-        self._telemetry.follow_table(self._config_maps)
+        self._telemetry.follow_table(self.table)
         self._reasons = []
         self._on_sight()
 
     def _sees_nothing(self) -> None:
-        reasons = [self.why_unseen(scope) for scope in self._config_maps.watches()]
+        reasons = [self.why_unseen(scope) for scope in self.table.watches()]
         if reasons != self._reasons:
             self._reasons = reasons
             self._on_sight()

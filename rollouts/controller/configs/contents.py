@@ -58,9 +58,15 @@ class Contents:
         self.askers: Askers[SourceKey] = Askers()
         """Which Rollouts name which sources."""
         self._read: Recent[SourceKey, ContentRead | ReadFailed] = Recent(KEPT_MAX)
-        self._gone: Recent[SourceKey, float] = Recent(KEPT_MAX)
-        self._undated: Recent[SourceKey, float] = Recent(KEPT_MAX)
-        self._secrets: dict[SourceKey, SecretSeen] = {}
+        self.gone_since_s: Recent[SourceKey, float] = Recent(KEPT_MAX)
+        """When a source was seen to go, wall clock; of those that somebody named then."""
+        self.undated_change_s: Recent[SourceKey, float] = Recent(KEPT_MAX)
+        """When a change was seen that the API server gave no time, wall clock; of sources whose last change has none.
+
+        The API server dates what an update sets. One that only removes a key moves no time in managedFields.
+        """
+        self.secrets: dict[SourceKey, SecretSeen] = {}
+        """What the last look at each Secret showed that somebody needs."""
 
     def put(self, source: SourceKey, answer: ContentRead | ReadFailed) -> None:
         """Takes what the last read of a source brought."""
@@ -73,17 +79,6 @@ class Contents:
             self._read.move_to_end(source)
         return answer
 
-    def gone_since_s(self, source: SourceKey) -> float | None:
-        """When the source was seen to go, wall clock; None when it was not, or nobody named it then."""
-        return self._gone.get(source)
-
-    def undated_change_s(self, source: SourceKey) -> float | None:
-        """When a change was seen that the API server gave no time, wall clock; None when its last change has one.
-
-        The API server dates what an update sets. One that only removes a key moves no time in managedFields.
-        """
-        return self._undated.get(source)
-
     def learn(self, before: ConfigMapObject | None, after: ConfigMapObject | None, *, now_s: float) -> None:
         """Follows one change of a watched ConfigMap. `now_s` is the wall clock."""
         seen = after or before
@@ -95,47 +90,39 @@ class Contents:
         else:
             self._deleted(source, now_s=now_s)
 
-    def secret(self, source: SourceKey) -> SecretSeen | None:
-        """What the last look at a Secret showed; None when nobody has looked yet, or nobody needs it any more."""
-        return self._secrets.get(source)
-
     def look(self, source: SourceKey, seen: SecretSeen, *, now_s: float) -> bool:
         """Takes what a look at a Secret showed, or a read of it, and returns whether that is news.
 
         An older version than the last one counts for nothing. `now_s` is the wall clock.
         """
-        before = self._secrets.get(source)
+        before = self.secrets.get(source)
         known, now = (before.metadata if before is not None else None), seen.metadata
         if known is not None and now is not None and now.version < known.version:
             return False
-        self._secrets[source] = seen
+        self.secrets[source] = seen
         if now is not None:
             self._changed(source, known, now, now_s=now_s)
         elif seen.failed is None and known is not None:
             self._deleted(source, now_s=now_s)
         return before is None or (_version(known), before.failed) != (_version(now), seen.failed)
 
-    def forget_secret(self, source: SourceKey) -> None:
-        """Forgets a Secret that nobody looks at any more."""
-        self._secrets.pop(source, None)
-
     def _changed(
         self, source: SourceKey, before: ConfigMapMetadata | None, after: ConfigMapMetadata, *, now_s: float
     ) -> None:
         """Notes when a version was seen that is not dated later than the one before; a process that has just begun saw none."""
-        self._gone.pop(source, None)
+        self.gone_since_s.pop(source, None)
         if before is None or _version(before) == _version(after):
             return
-        self._undated.pop(source, None)
+        self.undated_change_s.pop(source, None)
         # RFC 3339 in UTC, whole seconds
         if self.askers.count(source) and (after.changed_at or "") <= (before.changed_at or ""):
-            self._undated[source] = now_s
+            self.undated_change_s[source] = now_s
 
     def _deleted(self, source: SourceKey, *, now_s: float) -> None:
         self._read.pop(source, None)
-        self._undated.pop(source, None)
+        self.undated_change_s.pop(source, None)
         if self.askers.count(source):
-            self._gone[source] = now_s
+            self.gone_since_s[source] = now_s
 
 
 def _version(metadata: ConfigMapMetadata | None) -> tuple[str, str]:

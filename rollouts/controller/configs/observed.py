@@ -158,7 +158,7 @@ class Configs:
         return self._source(namespace, ref, seen.metadata if seen is not None else None, noted)
 
     def _secret(self, namespace: str, ref: ConfigRef, noted: _Noted) -> Source:
-        seen = self.contents.secret((ref.kind, namespace, ref.name))
+        seen = self.contents.secrets.get((ref.kind, namespace, ref.name))
         if seen is None:
             return SourceUnread()
         if seen.failed is not None:
@@ -168,7 +168,7 @@ class Configs:
     def _source(self, namespace: str, ref: ConfigRef, metadata: ConfigMapMetadata | None, noted: _Noted) -> Source:
         source = (ref.kind, namespace, ref.name)
         if metadata is None:
-            return SourceAbsent(self.contents.gone_since_s(source))
+            return SourceAbsent(self.contents.gone_since_s.get(source))
         if is_left_alone(metadata.annotations or {}):
             return SourceLeftAlone()
         read = self.contents.get(source)
@@ -184,7 +184,7 @@ class Configs:
                 immutable=immutable,
                 uid=metadata.uid,
                 resource_version=metadata.resource_version,
-                changed_at_s=max(time_or_0(metadata.changed_at), self.contents.undated_change_s(source) or 0.0),
+                changed_at_s=max(time_or_0(metadata.changed_at), self.contents.undated_change_s.get(source) or 0.0),
                 shared_by=max(1, self.contents.askers.count(source)),
             )
         if isinstance(read, ReadFailed):

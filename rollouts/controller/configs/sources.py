@@ -1,5 +1,8 @@
 """Sources of configuration: read beside the passes for their hashes, and copied for a revision.
 
+Secrets are looked at one by one, without their data, for as long as a Rollout names them: each costs a `get` by its name, and no
+other right. A watch for each would need the rights to list and to watch it too, and keep a connection open.
+
 Their contents pass through and are not kept. A read that fails is repeated until it is answered, or until nobody needs it; passes
 see meanwhile why it failed.
 """
@@ -7,13 +10,16 @@ see meanwhile why it failed.
 from __future__ import annotations
 
 import asyncio
+import zlib
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
 import structlog
 
 from rollouts.cluster.client import Client
-from rollouts.cluster.decoding import metadata_of
+from rollouts.cluster.decoding import decode_secret_metadata, metadata_of
 from rollouts.cluster.store import Store
 from rollouts.cluster.structs import ConfigMapMetadata, Metadata
 from rollouts.controller.configs.contents import ContentRead, Contents, ReadFailed, SecretSeen
@@ -25,7 +31,6 @@ from rollouts.controller.configs.reads import (
     refusal_remedy,
     without_values,
 )
-from rollouts.controller.configs.secret_looks import SecretLooks
 from rollouts.controller.workqueue.askers import SourceKey
 from rollouts.controller.workqueue.barrier import Barrier
 from rollouts.controller.workqueue.managed import is_rollout
@@ -47,19 +52,45 @@ from rollouts.errors import (
 )
 from rollouts.manifests.config_copy import config_copy, kind_of
 from rollouts.manifests.ownership import CONFIG_COPY, CONFIG_COPY_VALUE, NAME, name_label
-from rollouts.objects import CONFIG_MAP, Key
+from rollouts.objects import CONFIG_MAP, SECRET, Key
 from rollouts.ports import Clock
 
 READ_AGAIN = Delays(transient_s=1.0, refused_s=60.0)
 GONE_AGAIN_S = 1.0
 READS_AT_ONCE = 32  # half of the connection's pool
 
+LOOK_AGAIN_S = 30.0
+"""How often a Secret is looked at; a kubelet follows one after 60 to 90 seconds."""
+LOOKS_PER_S = 10.0
+"""The most looks of one controller; with more than 300 Secrets those of large namespaces are looked at less often."""
+LOOK_AGAIN_FAILED_S = 5.0
+FAILED_TELL_S = 60.0
+"""How long looks fail until what was seen before does not count any more; a refusal is told at once."""
+
 log = structlog.get_logger()
+
+
+def look_again_s(followed: Mapping[str, int], namespace: str) -> float:
+    """How often each Secret of a namespace is looked at, in seconds, `LOOK_AGAIN_S` at least.
+
+    All looks together are `LOOKS_PER_S` at most. A namespace that needs less than an equal part of these has what it needs; the
+    rest is for the others, in equal parts. So nobody's thousands of Secrets keep another tenant waiting.
+
+    Args:
+        followed: the number of Secrets by namespace, >= 1.
+    """
+    rest_per_s = LOOKS_PER_S
+    for index, count in enumerate(sorted(followed.values())):
+        part_per_s = rest_per_s / (len(followed) - index)
+        if count / LOOK_AGAIN_S > part_per_s:
+            return max(LOOK_AGAIN_S, followed[namespace] / part_per_s)
+        rest_per_s -= count / LOOK_AGAIN_S
+    return LOOK_AGAIN_S
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Sources:
-    """Reads sources for all Rollouts that name them, and copies them.
+    """Reads sources for all Rollouts that name them, looks at Secrets, and copies them.
 
     Args:
         reads: owns the tasks; they end with it.
@@ -74,32 +105,23 @@ class Sources:
     reads: asyncio.TaskGroup
     _reading: dict[SourceKey, asyncio.Task[None]] = field(default_factory=dict)
     _room: asyncio.Semaphore = field(default_factory=partial(asyncio.Semaphore, READS_AT_ONCE))
-    _looks: SecretLooks = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._looks = SecretLooks(
-            client=self.client,
-            contents=self.contents,
-            queue=self.queue,
-            clock=self.clock,
-            room=self._room,
-            looks=self.reads,
-        )
+    _following: dict[SourceKey, asyncio.Task[None]] = field(default_factory=dict)  # Secrets
+    _in_namespace: Counter[str] = field(default_factory=Counter)  # how many of them
 
     def ask(self, source: SourceKey) -> None:
         """Starts to read a source, unless that is under way. The answer wakes everybody who names it.
 
         A Secret is looked at first, and from then on: its content may be known from a note, or need no read.
         """
-        if source[0] is ConfigKind.SECRET and self._looks.follow(source):
-            return
-        if source not in self._reading:
+        if source[0] is ConfigKind.SECRET and source not in self._following:
+            self._following[source] = self.reads.create_task(self._follow(source))
+            self._in_namespace[source[1]] += 1
+        elif source not in self._reading:
             self._reading[source] = self.reads.create_task(self._read(source))
 
     def stop(self) -> None:
-        """Ends all reads, because no pass will need them."""
-        self._looks.stop()
-        for task in self._reading.values():
+        """Ends all reads and looks, because no pass will need them."""
+        for task in (*self._following.values(), *self._reading.values()):
             task.cancel()
 
     async def copy(
@@ -174,6 +196,52 @@ class Sources:
             raise ApiExists(f"{use.kind} {use.copy} exists and another object controls it; delete it") from error
         return metadata
 
+    async def _follow(self, source: SourceKey) -> None:
+        """Looks until nobody names the Secret; never fails the task group."""
+        seen_at_s = self.clock.monotonic_s()
+        first = True
+        try:
+            while self.contents.askers.count(source):
+                async with self._room:
+                    seen = await self._look(source)
+                now_s = self.clock.monotonic_s()
+                if seen.failed is None:
+                    seen_at_s = now_s
+                known = self.contents.secrets.get(source)
+                tells = seen.failed is None or seen.failed.needs_a_person or known is None
+                if (tells or now_s - seen_at_s >= FAILED_TELL_S) and self.contents.look(
+                    source, seen, now_s=self.clock.now_s()
+                ):
+                    for key in self.contents.askers.of(source):
+                        self.queue.add(key)
+                await asyncio.sleep(self._pause_s(source, seen, first=first))
+                first = first and seen.failed is not None
+        finally:
+            self._following.pop(source, None)
+            self._in_namespace -= Counter((source[1],))
+            self.contents.secrets.pop(source, None)
+
+    def _pause_s(self, source: SourceKey, seen: SecretSeen, *, first: bool) -> float:
+        """Until the next look. After the first one a part of the time, so that not all Secrets are looked at in one moment."""
+        if seen.failed is not None and not seen.failed.needs_a_person:
+            return LOOK_AGAIN_FAILED_S
+        again_s = look_again_s(self._in_namespace, source[1])
+        return again_s * (0.5 + zlib.crc32("/".join(source).encode()) / 2**33) if first else again_s
+
+    async def _look(self, source: SourceKey) -> SecretSeen:
+        _, namespace, name = source
+        try:
+            answer = await self.client.get(SECRET, namespace, name, metadata_only=True)
+            return SecretSeen(decode_secret_metadata(answer))
+        except ApiNotFound:
+            return SecretSeen()
+        except Exception as exc:
+            if not isinstance(exc, RolloutsError):  # a bug; it affects this Secret alone
+                log.exception("secret_look_crashed", namespace=namespace, name=name)
+            failed = read_failed(ConfigKind.SECRET, name, exc)
+            log.warning("secret_not_seen", namespace=namespace, name=name, why=failed.message)
+            return SecretSeen(failed=failed)
+
     async def _read(self, source: SourceKey) -> None:
         """Reads a source until there is an answer, or nobody needs one; never fails the task group."""
         try:
@@ -222,7 +290,7 @@ class Sources:
         """The source as its watch, or the last look at it, shows it."""
         kind, namespace, name = source
         if kind is ConfigKind.SECRET:
-            secret = self.contents.secret(source)
+            secret = self.contents.secrets.get(source)
             return secret.metadata if secret is not None else None
         config_map = self.store.table(CONFIG_MAP).get(namespace, name)
         return config_map.metadata if config_map is not None else None

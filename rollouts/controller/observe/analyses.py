@@ -80,9 +80,7 @@ class Analyses:
 
     def _runs(self, key: Key, uid: str) -> tuple[RunSeen, ...]:
         """The AnalysisRuns that the Rollout of that key and uid controls, also those that cannot be read; the oldest first."""
-        table = self._store.watched(ANALYSIS_RUN)
-        if table is None:
-            return ()
+        table = self._store.table(ANALYSIS_RUN)
         runs = [
             self.seen.seen(run)
             for run in table.owned_by(key.namespace, uid)
@@ -97,9 +95,7 @@ class Analyses:
 
     def _taken(self, key: Key, uid: str, status: RolloutStatus) -> frozenset[str]:
         """Names in status under which somebody else has an AnalysisRun."""
-        table = self._store.watched(ANALYSIS_RUN)
-        if table is None:
-            return frozenset()
+        table = self._store.table(ANALYSIS_RUN)
         runs = ((analysis.run, table.get(key.namespace, analysis.run)) for analysis in status.analyses)
         return frozenset(name for name, run in runs if run is not None and not is_controlled_by(run.metadata, key, uid))
 
@@ -108,7 +104,7 @@ class Analyses:
     ) -> Mapping[AnalysisGate, Draft]:
         """The runs that can be made for the update that is under way, or that begins; {} while there is none."""
         latest = target_of(snapshot, snapshot.status)
-        wanted = dict(_next_analyses(snapshot, latest)) if self._store.watched(ANALYSIS_TEMPLATE) is not None else {}
+        wanted = dict(_next_analyses(snapshot, latest))
         metadata = rollout.metadata
         if not wanted:
             self.forget(key, metadata.uid)

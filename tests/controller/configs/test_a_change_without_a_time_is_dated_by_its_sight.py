@@ -54,7 +54,7 @@ def test_only_a_change_that_was_seen_and_has_no_time_is_dated(
 
     _shown(contents, kind, before, after)
 
-    assert contents.undated_change_s(source) == expected_s
+    assert contents.undated_change_s.get(source) == expected_s
 
 
 def test_the_next_change_with_a_time_and_a_deletion_end_it() -> None:
@@ -67,7 +67,7 @@ def test_the_next_change_with_a_time_and_a_deletion_end_it() -> None:
         contents.learn(
             ConfigMapObject(_seen(2, NOON)), ConfigMapObject(ending) if ending is not None else None, now_s=SEEN_S + 9
         )
-        assert contents.undated_change_s(source) is None
+        assert contents.undated_change_s.get(source) is None
 
 
 @pytest.mark.parametrize("kind", ConfigKind)
@@ -82,10 +82,10 @@ def test_a_source_that_goes_is_dated_until_it_is_there_again(kind: ConfigKind) -
         assert contents.look(source, SecretSeen(None), now_s=SEEN_S)
     else:
         contents.learn(ConfigMapObject(_seen(1, NOON)), None, now_s=SEEN_S)
-    gone_s = contents.gone_since_s(source)
+    gone_s = contents.gone_since_s.get(source)
     _shown(contents, kind, None, _seen(5, LATER, uid="another"))
 
-    assert (gone_s, contents.gone_since_s(source)) == (SEEN_S, None)
+    assert (gone_s, contents.gone_since_s.get(source)) == (SEEN_S, None)
 
 
 def test_nothing_is_kept_of_what_nobody_names() -> None:
@@ -94,4 +94,4 @@ def test_nothing_is_kept_of_what_nobody_names() -> None:
 
     _shown(contents, ConfigKind.CONFIG_MAP, _seen(1, NOON), _seen(2, NOON))
 
-    assert contents.undated_change_s((ConfigKind.CONFIG_MAP, "shop", "conf")) is None
+    assert contents.undated_change_s.get((ConfigKind.CONFIG_MAP, "shop", "conf")) is None

@@ -167,7 +167,7 @@ async def test_a_source_that_came_back_is_not_gone(world: World) -> None:
     world.contents.put(SOURCE, READ)
     world.contents.learn(config_map(), None, now_s=EPOCH_S + 5)
     world.contents.learn(None, config_map(version=9, uid="again"), now_s=EPOCH_S + 6)
-    assert world.contents.gone_since_s(SOURCE) is None
+    assert world.contents.gone_since_s.get(SOURCE) is None
     assert world.contents.get(SOURCE) is None
     observed(world)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.controller.configs.secret_looks import LOOK_AGAIN_S, LOOKS_PER_S, look_again_s
+from rollouts.controller.configs.sources import LOOK_AGAIN_S, LOOKS_PER_S, look_again_s
 
 
 @pytest.mark.parametrize(

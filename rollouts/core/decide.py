@@ -68,16 +68,11 @@ TELLS_AFTER_S = 0.25
 
 
 class _Begun(Struct, frozen=True, kw_only=True):
-    """A pass after its target is taken up and its commands are read.
-
-    Args:
-        published: the status on the API server; the Snapshot's status also has an abort that is recorded only as a note.
-    """
+    """A pass after its target is taken up and its commands are read."""
 
     ctx: PassContext
-    published: RolloutStatus
-    reading: Reading
-    notices: tuple[Notice, ...]
+    reading: Reading = Reading(())
+    notices: tuple[Notice, ...] = ()
 
 
 def decide(seen: Snapshot) -> Decision:
@@ -86,24 +81,19 @@ def decide(seen: Snapshot) -> Decision:
         return Decision(status=seen.status)
     if seen.orphans and (adopted := adoptions(seen)):
         return Decision(intents=adopted, status=seen.status)
-    published = seen.status
-    seen = _prepared(seen)
+    published = seen.status  # without an abort that is recorded only as a note
+    seen, target, shown = _prepared(seen)
     if not seen.rollout.spec.revision:  # the first revision is not known yet
         ctx = context_of(seen, seen.status)
-        begun = _Begun(ctx=ctx, published=published, reading=Reading(seen.status.commands), notices=())
-        return _concluded(begun, ctx, Contribution(intents=config_questions(ctx)))
-    target = target_of(seen, seen.status)
-    shown = read_shown(seen, target=target, gates_of=gates_of)
+        return _concluded(_Begun(ctx=ctx), ctx, Contribution(intents=config_questions(ctx)))
     if shown.fresh:
         return _recorded_first(seen, shown, published)
-    begun = _begin(seen, published, target=target)
-    one_way = first_one_way(begun.ctx)
-    if one_way is not None and not _is_on_record(begun.ctx, one_way):
+    begun, one_way = _begin(seen, target=target)
+    if one_way is not None:
         return _recorded_alone(begun, one_way)
-    begun = begun if one_way is None else _gone_on(begun, one_way)
     if begun.ctx.status.evicting_since_s is not None and needs_pods(begun.ctx):
         return Decision(intents=(AskPods(),), status=published)
-    return _ordinary(begun)
+    return _ordinary(begun, published)
 
 
 def decide_invalid(seen: Snapshot, *, problems: tuple[SpecProblem, ...], all_seen: bool = True) -> Decision:
@@ -137,10 +127,9 @@ def commands_on_record(seen: Snapshot) -> RolloutStatus:
     other values are read if the template is that of the status. They are carried out when a pass can decide again.
     """
     status = seen.status
-    if seen.rollout.deleting or not (seen := _prepared(seen)).rollout.spec.revision:
+    seen, target, shown = _prepared(seen)
+    if seen.rollout.deleting or not seen.rollout.spec.revision:
         return status
-    target = target_of(seen, seen.status)
-    shown = read_shown(seen, target=target, gates_of=gates_of)
     if not shown.fresh and target == status.current_revision:
         shown = read_named(seen, seen.status, target=target, gates_of=gates_of)
     return _with_commands(seen, status, shown) if shown.fresh else status
@@ -153,16 +142,12 @@ def begun_on_record(seen: Snapshot) -> RolloutStatus:
     For a pass one of whose writes was refused: this much holds without any write.
     """
     status = seen.status
-    if seen.rollout.deleting or not (seen := _prepared(seen)).rollout.spec.revision:
+    seen, target, shown = _prepared(seen)
+    if seen.rollout.deleting or not seen.rollout.spec.revision:
         return status
-    target = target_of(seen, seen.status)
-    shown = read_shown(seen, target=target, gates_of=gates_of)
     if shown.fresh:
         return _with_commands(seen, seen.status, shown)
-    begun = _begin(seen, status, target=target)
-    one_way = first_one_way(begun.ctx)
-    if one_way is not None and _is_on_record(begun.ctx, one_way):
-        begun = _gone_on(begun, one_way)
+    begun, _ = _begin(seen, target=target)
     return with_command_problems(begun.ctx.status, generation=seen.rollout.generation, now_s=seen.now_s)
 
 
@@ -171,26 +156,33 @@ def _with_commands(seen: Snapshot, status: RolloutStatus, reading: Reading) -> R
     return with_command_problems(recorded, generation=seen.rollout.generation, now_s=seen.now_s)
 
 
-def _prepared(seen: Snapshot) -> Snapshot:
-    """The snapshot as the rules see it: Services in their roles, ReplicaSets without surge, the revision of its sources."""
+def _prepared(seen: Snapshot) -> tuple[Snapshot, str, Reading]:
+    """The snapshot as the rules see it, its target, and the commands about the published status.
+
+    Services are in their roles, ReplicaSets without surge, and the revision is that of its sources.
+    """
     seen = with_noted_abort(without_restart_surge(in_their_roles(seen)))
-    return as_its_sources_say(seen) if seen.rollout.spec.config_refs else seen
+    seen = as_its_sources_say(seen) if seen.rollout.spec.config_refs else seen
+    target = target_of(seen, seen.status)
+    return seen, target, read_shown(seen, target=target, gates_of=gates_of)
 
 
-def _begin(seen: Snapshot, published: RolloutStatus, *, target: str) -> _Begun:
-    """Takes up the target, then reads the commands that name their revision."""
+def _begin(seen: Snapshot, *, target: str) -> tuple[_Begun, Contribution | None]:
+    """Takes up the target, then reads the commands that name their revision; and the one-way decision to record alone.
+
+    One that is on record already, as the command that asked for it, is taken up too.
+    """
     started = start_update(seen, target=target)
     status = apply(seen.status, started.changes)
     reading = read_named(seen, status, target=target, gates_of=gates_of)
     if reading.commands != status.commands:
         status = apply(status, (record_commands(reading.commands),))
     ctx = context_of(seen if status.evicting_since_s is None else without_evicted(seen, status), status)
-    return _Begun(ctx=ctx, published=published, reading=reading, notices=started.notices)
-
-
-def _gone_on(begun: _Begun, one_way: Contribution) -> _Begun:
-    """The pass after a one-way decision that is on record already, as the command that asked for it."""
-    return replace(begun, ctx=_after(begun.ctx, one_way), notices=(*begun.notices, *one_way.notices))
+    one_way = first_one_way(ctx)
+    if one_way is None or not _is_on_record(ctx, one_way):
+        return _Begun(ctx=ctx, reading=reading, notices=started.notices), one_way
+    notices = (*started.notices, *one_way.notices)
+    return _Begun(ctx=_after(ctx, one_way), reading=reading, notices=notices), None
 
 
 # --- what is recorded alone
@@ -244,7 +236,7 @@ def _stable_grows(ctx: PassContext) -> tuple[PatchReplicaSet, ...]:
 # --- the ordinary rules
 
 
-def _ordinary(begun: _Begun) -> Decision:
+def _ordinary(begun: _Begun, published: RolloutStatus) -> Decision:
     """The Decision of a pass that had nothing to record alone so far; a promotion or a progress deadline may come now."""
     settled = as_of_now(begun.ctx)
     release = release_routes(settled)
@@ -265,7 +257,7 @@ def _ordinary(begun: _Begun) -> Decision:
     acts = any(not isinstance(intent, RemoveAnnotation) for intent in decision.intents)
     told_at_s = asked.at_s + TELLS_AFTER_S
     waits = not acts and asked.at_s <= settled.now_s < told_at_s
-    return Decision(status=begun.published, requeue_at_s=told_at_s) if waits else decision
+    return Decision(status=published, requeue_at_s=told_at_s) if waits else decision
 
 
 def _late(ctx: PassContext, wait: Wait | None) -> str | None:

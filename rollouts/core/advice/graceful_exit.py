@@ -262,14 +262,12 @@ def _signals(container: _Container) -> Iterator[Finding]:
     reach = sigterm((*command, *_words(container.fields.get("args"))))
     if reach is Reach.REACHES:
         return
-    how = (
-        "a shell stays in front of the app as process 1"
-        if reach is Reach.SWALLOWED
-        else "many shells stay in front of it"
-    )
+    severity, how = Severity.WARNING, "many shells stay in front of it"
+    if reach is Reach.SWALLOWED:
+        severity, how = Severity.UNSAFE, "a shell stays in front of the app as process 1"
     yield Finding(
         Rule.SHELL_SWALLOWS_SIGNALS,
-        Severity.UNSAFE if reach is Reach.SWALLOWED else Severity.WARNING,
+        severity,
         f"{container.path}.command",
         f"the app may never get SIGTERM: {how}, and a shell does not pass it on; the app is then killed at the end of the grace "
         "period with requests in flight",

@@ -176,45 +176,37 @@ def weight_findings(spec: RolloutSpec, *, severity: Severity) -> tuple[Finding, 
 
 
 def _external(*, managed: bool) -> Finding:
-    path = "spec.externalTrafficPolicy"
-    if managed:
-        return Finding(
-            Rule.EXTERNAL_TRAFFIC_LOCAL,
-            Severity.UNSAFE,
-            path,
-            "Local drops outside connections on nodes without a ready pod: at the switch, nodes that have only old pods drop "
-            "them at once, until the load balancer's health check fails there",
-            "use Cluster, or run a pod of each revision on every node that the load balancer sends to",
-        )
-    return Finding(
-        Rule.EXTERNAL_TRAFFIC_LOCAL,
-        Severity.WARNING,
-        path,
+    severity = Severity.WARNING
+    what = (
         "Local shares outside connections by node, not by pod, so a canary's share is that of its nodes; once the last pod "
-        "of a node is gone, connections to that node fail until the load balancer notices",
-        "use Cluster, or make the preStop sleep longer than the load balancer's health check takes to fail",
+        "of a node is gone, connections to that node fail until the load balancer notices"
     )
+    fix = "use Cluster, or make the preStop sleep longer than the load balancer's health check takes to fail"
+    if managed:
+        severity = Severity.UNSAFE
+        what = (
+            "Local drops outside connections on nodes without a ready pod: at the switch, nodes that have only old pods drop "
+            "them at once, until the load balancer's health check fails there"
+        )
+        fix = "use Cluster, or run a pod of each revision on every node that the load balancer sends to"
+    return Finding(Rule.EXTERNAL_TRAFFIC_LOCAL, severity, "spec.externalTrafficPolicy", what, fix)
 
 
 def _distribution(keeps: str, *, managed: bool) -> Finding:
-    path = "spec.trafficDistribution"
-    if managed:
-        return Finding(
-            Rule.TRAFFIC_DISTRIBUTION,
-            Severity.WARNING,
-            path,
-            f"{keeps}: while a revision is small, one pod may get all of a zone; drain is not affected, because a zone without "
-            "pods falls back to the others",
-            "have at least one pod of each revision in every zone (topologySpreadConstraints), or remove the field",
-        )
-    return Finding(
-        Rule.TRAFFIC_DISTRIBUTION,
-        Severity.UNSAFE,
-        path,
+    severity = Severity.UNSAFE
+    what = (
         f"{keeps}: where the only pod is a canary, it gets 100 % of them, and 0 % where there is no canary, whatever its weight; "
-        "when the last pod of a zone leaves, the others take its clients at once",
-        "remove it while canaries share this Service, or give the canary a Service of its own behind a gateway",
+        "when the last pod of a zone leaves, the others take its clients at once"
     )
+    fix = "remove it while canaries share this Service, or give the canary a Service of its own behind a gateway"
+    if managed:
+        severity = Severity.WARNING
+        what = (
+            f"{keeps}: while a revision is small, one pod may get all of a zone; drain is not affected, because a zone without "
+            "pods falls back to the others"
+        )
+        fix = "have at least one pod of each revision in every zone (topologySpreadConstraints), or remove the field"
+    return Finding(Rule.TRAFFIC_DISTRIBUTION, severity, "spec.trafficDistribution", what, fix)
 
 
 def _selector(service: Manifest) -> Mapping[str, Any]:

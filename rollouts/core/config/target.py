@@ -189,8 +189,6 @@ def _debounce_hold(seen: Snapshot, sources: Mapping[ConfigRef, Source], *, on_re
                     changed.append((min(at_s, seen.now_s), _jitter_s(rollout, source), ref))
             case SourceAbsent(since_s=float(since_s)) if (ref.kind, ref.name, "") not in noted:
                 changed.append((since_s, 0.0, ref))
-            case _:
-                pass
     if not changed:
         return None
     settle_s = rollout.spec.config_versioning.settle_s

@@ -69,31 +69,25 @@ def drain_numbers(spec: DrainSpec, facts: ProxyFacts) -> DrainNumbers:
     pre_stop_s, pre_stop_why = _pre_stop(spec, facts, sync_s=sync_s, reuse_s=reuse_s, lag_why=lag_why)
     if facts.gateway_lag_s is not None and facts.gateway_lag_s > lag_s:
         lag_s = facts.gateway_lag_s
-    if spec.mode is DrainMode.OFF:
-        off = "spec.drain.mode is Off"
-        return DrainNumbers(
-            pre_stop_s=0,
-            pre_stop_why=off,
-            grace_s=0,
-            grace_why=off,
-            proxy_lag_s=lag_s,
-            drain_s=0.0,
-            drain_why=off,
-        )
     grace_s, grace_why = 0, "spec.drain.preStop is Off"
     longest = f"{spec.max_request_s:g} s for the longest request"
-    if pre_stop_s:
+    stream = f", {spec.max_stream_s:g} s for the longest stream" if spec.max_stream_s else ""
+    drain_s = lag_s + max(spec.max_request_s, spec.max_stream_s)
+    drain_why = f"{lag_s:g} s until no proxy sends new connections, and {longest}{stream}"
+    if spec.mode is DrainMode.OFF:
+        pre_stop_s, drain_s = 0, 0.0
+        pre_stop_why = grace_why = drain_why = "spec.drain.mode is Off"
+    elif pre_stop_s:
         grace_s = pre_stop_s + math.ceil(spec.max_request_s) + GRACE_SPARE_S
         grace_why = f"{pre_stop_s} s of preStop, {longest} and {GRACE_SPARE_S} s to end in"
-    stream = f", {spec.max_stream_s:g} s for the longest stream" if spec.max_stream_s else ""
     return DrainNumbers(
         pre_stop_s=pre_stop_s,
         pre_stop_why=pre_stop_why,
         grace_s=grace_s,
         grace_why=grace_why,
         proxy_lag_s=lag_s,
-        drain_s=lag_s + max(spec.max_request_s, spec.max_stream_s),
-        drain_why=f"{lag_s:g} s until no proxy sends new connections, and {longest}{stream}",
+        drain_s=drain_s,
+        drain_why=drain_why,
     )
 
 

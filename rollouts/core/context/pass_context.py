@@ -113,11 +113,9 @@ class PassContext(Struct, frozen=True, kw_only=True, dict=True):  # dict: facts 
         """
         if self.stable_available >= self.promised:
             return ""
-        return (
-            f", with fewer than {self.promised} available pods"
-            if self.stable_available
-            else ", and no pod of it is available"
-        )
+        if self.stable_available == 0:
+            return ", and no pod of it is available"
+        return f", with fewer than {self.promised} available pods"
 
     @cached_property
     def none_available(self) -> bool:

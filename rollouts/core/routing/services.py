@@ -10,8 +10,6 @@ slices show the pods that it finds.
 
 from __future__ import annotations
 
-from typing import assert_never
-
 from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait, pods_text, pods_wait
@@ -120,14 +118,12 @@ def read_before_pods_leave(ctx: PassContext) -> tuple[AskService, ...]:
     """
     asked = []
     for name in ctx.named_services:
-        match ctx.seen.services.get(name, ServiceUnasked(name)):
-            case ServiceUnasked():
-                asked.append(AskService(name))
+        match ctx.seen.services.get(name):
             case ServiceAbsent(at_s=at_s) | ServiceSeen(read_at_s=at_s):
                 too_old = at_s is not None and ctx.now_s - at_s > STILL_TRUE_S
                 asked += [AskService(name)] if too_old and not_usable(ctx, name) is not None else []
-            case never:
-                assert_never(never)
+            case ServiceUnasked() | None:
+                asked.append(AskService(name))
     return tuple(asked)
 
 

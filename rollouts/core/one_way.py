@@ -55,9 +55,9 @@ def target_of(seen: Snapshot, status: RolloutStatus) -> str:
 
 def _abort_asked(ctx: PassContext) -> Contribution | None:
     status = ctx.status
-    if status.abort is not None or status.current_revision == status.stable_revision or not status.commands:
-        return None
-    if (asked := abort_asked(status)) is None:
+    unfinished = status.abort is None and status.current_revision != status.stable_revision
+    asked = abort_asked(status) if unfinished and status.commands else None
+    if asked is None:
         return None
     message = f"revision {status.current_revision} was aborted by annotation{asked.by_whom}"
     return abort_update(ctx, Reason.ROLLOUT_ABORTED, message, declared=is_declared(asked))

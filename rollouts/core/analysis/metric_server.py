@@ -88,8 +88,6 @@ class MetricServer(Struct, frozen=True, kw_only=True):
         match self.identity:
             case BasicPlace(password=place) | BearerPlace(token=place) | OAuth2Place(client_secret=place):
                 yield place
-            case None:
-                pass
         for _, value in self.headers:
             if not isinstance(value, str):
                 yield value

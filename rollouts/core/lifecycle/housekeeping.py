@@ -59,8 +59,6 @@ def surplus(ctx: PassContext) -> tuple[DeleteReplicaSet, ...]:
     push it out. Only with a limit of 0 it goes like any other.
     """
     limit = ctx.spec.revision_history_limit
-    if len(ctx.older) <= limit:
-        return ()
     in_use = {
         ctx.status.current_revision,
         ctx.status.stable_revision,

@@ -91,10 +91,9 @@ def copy_questions(ctx: PassContext) -> Contribution:
         doubtful = was_gone or replica_set.ready < replica_set.spec_replicas  # as far as pods tell
         if use.kind is not ConfigKind.SECRET or not use.made or not replica_set.spec_replicas or not doubtful:
             continue
-        if look is None:
-            asks.append(AskSecretCopy(use.copy))
-            continue
-        again_s = look.at_s + (REFUSED_AGAIN_S if look.there is None else LOOK_AGAIN_S)
+        again_s = ctx.now_s
+        if look is not None:
+            again_s = look.at_s + (REFUSED_AGAIN_S if look.there is None else LOOK_AGAIN_S)
         if again_s <= ctx.now_s:
             asks.append(AskSecretCopy(use.copy))
         times.append(again_s)

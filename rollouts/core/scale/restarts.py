@@ -38,10 +38,7 @@ EVICTION_RETRY_S = 10.0  # a pod that becomes ready, which frees a disruption bu
 
 def without_restart_surge(seen: Snapshot) -> Snapshot:
     """The snapshot without the pods that a restart has added to the sizes of ReplicaSets."""
-    for replica_set in seen.replica_sets:
-        if replica_set.restart_surge:
-            break
-    else:
+    if not any(replica_set.restart_surge for replica_set in seen.replica_sets):
         return seen
     sets = [replace(each, spec_replicas=max(0, each.spec_replicas - each.restart_surge)) for each in seen.replica_sets]
     return replace(seen, replica_sets=tuple(sets))
@@ -103,10 +100,7 @@ def restart_due_s(ctx: PassContext) -> float | None:
     asked = [ctx.spec.restart_at_s, ctx.seen.rollout.restart_asked_at_s]
     if ctx.status.commands:
         asked += [each.at_s for each in ctx.status.commands if each.verb is Verb.RESTART and each.value == "true"]
-    due_s: float | None = None
-    for at_s in asked:
-        if at_s is not None and at_s <= ctx.now_s:
-            due_s = at_s if due_s is None else max(due_s, at_s)
+    due_s = max([at_s for at_s in asked if at_s is not None and at_s <= ctx.now_s], default=None)
     done_s = ctx.status.restarted_at_s
     return due_s if due_s is not None and (done_s is None or due_s > done_s) else None
 

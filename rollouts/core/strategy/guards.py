@@ -8,7 +8,7 @@ otherwise whoever switches a Rollout off overnight, or an autoscaler that finds 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.model.analysis import Analysis, AnalysisGate, AnalysisKind, AnalysisPhase, AnalysisRecord
@@ -50,24 +50,21 @@ def held_gate(strategy: Strategy, status: RolloutStatus) -> AnalysisGate | None:
     """
     if status.stepped_back is not None:  # never after an abort
         return status.stepped_back.gate
-    return _first_gate(strategy, status, lambda _, record: record.held)
+    return next((record.gate for record in _records(strategy, status) if record.held), None)
 
 
 def measured_gate(strategy: Strategy, status: RolloutStatus) -> AnalysisGate | None:
     """The gate that waits for the verdict of a run; none for the background, which no gate waits for alone."""
-    return _first_gate(strategy, status, lambda gate, record: gate != BACKGROUND and not record.settled)
+    measured = (record.gate for record in _records(strategy, status) if not record.settled)
+    return next((gate for gate in measured if gate != BACKGROUND), None)
 
 
-def _first_gate(
-    strategy: Strategy, status: RolloutStatus, fits: Callable[[AnalysisGate, AnalysisRecord], bool]
-) -> AnalysisGate | None:
-    if status.abort is not None or not status.analyses:
-        return None
-    for gate in _analyses(strategy, status):
-        record = analysis_of(status, gate)
-        if record is not None and fits(gate, record):
-            return gate
-    return None
+def _records(strategy: Strategy, status: RolloutStatus) -> Iterator[AnalysisRecord]:
+    """The records of the analyses that count now; none after an abort."""
+    if status.abort is None and status.analyses:
+        for gate in _analyses(strategy, status):
+            if (record := analysis_of(status, gate)) is not None:
+                yield record
 
 
 def _analyses(strategy: Strategy, status: RolloutStatus) -> dict[AnalysisGate, Analysis]:

@@ -161,8 +161,7 @@ def _prepared(seen: Snapshot) -> tuple[Snapshot, str, Reading]:
 
     Services are in their roles, ReplicaSets without surge, and the revision is that of its sources.
     """
-    seen = with_noted_abort(without_restart_surge(in_their_roles(seen)))
-    seen = as_its_sources_say(seen) if seen.rollout.spec.config_refs else seen
+    seen = as_its_sources_say(with_noted_abort(without_restart_surge(in_their_roles(seen))))
     target = target_of(seen, seen.status)
     return seen, target, read_shown(seen, target=target, gates_of=gates_of)
 

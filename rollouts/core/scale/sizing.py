@@ -87,7 +87,7 @@ def in_safe_order(
     patches: Iterable[PatchReplicaSet | None],
     *,
     create: tuple[Intent, ...],
-    moves: Iterable[Intent],
+    moves: tuple[Intent, ...],
 ) -> tuple[Intent, ...]:
     """Grow, create, move traffic, then shrink: any prefix leaves at least the pods that served before it.
 
@@ -99,7 +99,6 @@ def in_safe_order(
         if patch is not None:
             (shrinks if takes_away(ctx, patch) else grows).append(patch)
     if shrinks and ctx.spec.replicas and (questions := read_before_pods_leave(ctx)):
-        moves = tuple(moves)
         shrinks = [question for question in questions if question not in moves]
     return (*grows, *create, *moves, *shrinks)
 
@@ -123,13 +122,10 @@ def kept_size(ctx: PassContext, replica_set: ReplicaSet, *, limit: int | None) -
     """
     if replica_set.revision in ctx.shown_revisions or draining(ctx, replica_set.revision):
         return replica_set.spec_replicas
-    if replica_set in fallbacks(ctx):
-        return replica_set.spec_replicas
     waiting = [scale_down for scale_down in ctx.status.scale_downs if scale_down.at_s > ctx.now_s]
     newest_first = sorted(waiting, key=lambda scale_down: scale_down.at_s, reverse=True)[:limit]
-    if any(scale_down.revision == replica_set.revision for scale_down in newest_first):
-        return replica_set.spec_replicas
-    return 0
+    delayed = any(scale_down.revision == replica_set.revision for scale_down in newest_first)
+    return replica_set.spec_replicas if delayed or replica_set in fallbacks(ctx) else 0
 
 
 def aborted_size(ctx: PassContext, new: ReplicaSet, *, delay_s: float) -> int:

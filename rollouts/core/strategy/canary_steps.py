@@ -107,13 +107,9 @@ def pause_at(strategy: Canary, index: int) -> AnyPause | None:
 
 def pause_end_s(ctx: PassContext, pause: AnyPause | None) -> float | None:
     """When the current pause is over; None without a pause, for one without an end, and while the update is aborted or paused."""
-    if ctx.aborted or ctx.paused or pause is None:
+    if ctx.aborted or ctx.paused or not isinstance(pause, Pause):
         return None
-    match pause:
-        case Pause(duration_s):
-            return (ctx.status.step_started_at_s or ctx.now_s) + duration_s
-        case PauseUntilPromoted():
-            return None
+    return (ctx.status.step_started_at_s or ctx.now_s) + pause.duration_s
 
 
 def asked_weight(ctx: PassContext, strategy: Canary) -> WeightPercent:

@@ -31,10 +31,8 @@ def canary_wait(ctx: PassContext, step: StepGoal, moves: Moves) -> Wait | None:
 def _step_wait(ctx: PassContext, step: StepGoal, moves: Moves, service_wait: Wait | None) -> Wait | None:
     """The wait of the step itself, or of the promotion; then for evidence and for the autoscaler."""
     if step.at_end:
-        traffic = _pods_or_traffic(ctx, moves, service_wait) or _last_pods(ctx, moves)
-        # With `pingPong` the stable Service has no requests any more: it may follow after the promotion.
-        last_service = moves.services[-1].wait if exchanges_roles(ctx) else service_wait
-        return traffic or last_service or autoscaling_wait(ctx, step) or _verdict(step, moves)
+        last = _pods_or_traffic(ctx, moves, service_wait) or _last_pods(ctx, moves, service_wait)
+        return last or autoscaling_wait(ctx, step) or _verdict(step, moves)
     if step.pause is not None:
         pause = pause_wait(ctx, step.pause)
         if pause is not None and pause.deadline_s is not None and pause.deadline_s <= ctx.now_s:
@@ -121,8 +119,8 @@ def _pods_or_traffic(ctx: PassContext, moves: Moves, service_wait: Wait | None) 
     return Wait(Reason.SCALING_DOWN, message)
 
 
-def _last_pods(ctx: PassContext, moves: Moves) -> Wait | None:
-    """The wait at the end until the old pods have left, and the counts of the new ones are observed."""
+def _last_pods(ctx: PassContext, moves: Moves, service_wait: Wait | None) -> Wait | None:
+    """The wait at the end until the old pods have left, and the counts of the new ones are observed; then of the Services."""
     sizes = zip(ctx.older, moves.sizes.older, strict=True)
     leaving = [replica_set for replica_set, size in sizes if size == 0 and replica_set.replicas > 0]
     if ctx.by_ratio and ctx.stable is not None and ctx.stable.replicas > 0:
@@ -130,9 +128,10 @@ def _last_pods(ctx: PassContext, moves: Moves) -> Wait | None:
     if leaving:
         message = f"waiting for {pods_text(leaving[0].replicas)} of revision {leaving[0].revision} to terminate"
         return Wait(Reason.OLD_PODS_LEAVING, message)
-    if ctx.new is None or ctx.new.observed:
-        return None
-    return pods_wait(ctx.status.current_revision, wanted=moves.sizes.wanted_new, available=ctx.new.available)
+    if ctx.new is not None and not ctx.new.observed:
+        return pods_wait(ctx.status.current_revision, wanted=moves.sizes.wanted_new, available=ctx.new.available)
+    # With `pingPong` the stable Service has no requests any more: it may follow after the promotion.
+    return moves.services[-1].wait if exchanges_roles(ctx) else service_wait
 
 
 def _verdict(step: StepGoal, moves: Moves) -> Wait | None:

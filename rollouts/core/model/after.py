@@ -70,7 +70,12 @@ def after(seen: Snapshot, intent: Intent) -> Snapshot:
         case PatchPod() | EvictPod():
             return _with_pod(seen, intent)
         case RemoveAnnotation():
-            return replace(seen, rollout=_rollout_after(seen.rollout, intent))
+            # The note of who gave it goes with it, and what was read from it.
+            gone = (intent.verb, f"{intent.verb}{NOTE_SUFFIX}")
+            left = {name: value for name, value in seen.rollout.annotations.items() if name not in gone}
+            asked_at_s = None if intent.verb is Verb.RESTART else seen.rollout.restart_asked_at_s
+            rollout = replace(seen.rollout, annotations=left, restart_asked_at_s=asked_at_s)
+            return replace(seen, rollout=_written(seen.rollout, rollout))
         case CreateAnalysisRun():
             return _with_run(seen, intent)
         case TerminateAnalysisRun(uid=uid):
@@ -157,14 +162,6 @@ def _pod_after(pod: Pod, intent: PatchPod | EvictPod) -> Pod:
             return replace(pod, labels={**labels, **given.labels}, annotations={**annotations, **given.annotations})
         case EvictPod():
             return replace(pod, deleting=True)
-
-
-def _rollout_after(rollout: Rollout, intent: RemoveAnnotation) -> Rollout:
-    """Without that annotation and the note of who gave it, and without what was read from it."""
-    gone = (intent.verb, f"{intent.verb}{NOTE_SUFFIX}")
-    left = {name: value for name, value in rollout.annotations.items() if name not in gone}
-    asked_at_s = None if intent.verb is Verb.RESTART else rollout.restart_asked_at_s
-    return _written(rollout, replace(rollout, annotations=left, restart_asked_at_s=asked_at_s))
 
 
 def _with_run(seen: Snapshot, intent: CreateAnalysisRun) -> Snapshot:

@@ -193,13 +193,12 @@ class Controller:
         self._planes = AllDataPlanes(self.planes, probes=self.probes, providers=providers)
         self._routes = self._route_reader(providers)
         self._barrier = Barrier(store=self._store, queue=self._queue, clock=clock)
-        told = self.telemetry.on_request
         client = partial(
             Client,
             self.api,
             clock=clock,
             may_write=may_write,
-            on_request=told,
+            on_request=self.telemetry.on_request,
             rng=self.rng,
             field_manager=FIELD_MANAGER,
         )

@@ -141,7 +141,7 @@ class Answers:
                 at_s = self.clock.now_s()
                 pods = await self._list_pods(key)
                 owners = replica_sets_of(self.store.table(REPLICA_SET), key, uid)
-                self.inbox.put_pods(key, pods_seen(pods, owners, at_s=at_s))
+                self.inbox.pods[key] = pods_seen(pods, owners, at_s=at_s)
             case _:
                 assert_never(ask)
         return 0.0

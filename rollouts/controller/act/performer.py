@@ -324,7 +324,7 @@ class Performer:
         elif call.kind == SERVICE:
             self.inbox.service_changed(key, call.name)
         elif call.kind == POD:
-            self.inbox.pods_changed(key)
+            self.inbox.pods.pop(key, None)
 
     async def _evict(self, key: Key, call: EvictPod) -> None:
         try:
@@ -336,6 +336,6 @@ class Performer:
         except (ApiNotFound, ApiConflict):
             pass  # the pod is gone, or another pod has its name
         except RolloutsError:  # it may have been evicted
-            self.inbox.pods_changed(key)
+            self.inbox.pods.pop(key, None)
             raise
-        self.inbox.pods_changed(key)
+        self.inbox.pods.pop(key, None)

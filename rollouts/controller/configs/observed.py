@@ -137,7 +137,7 @@ class Configs:
 
     def forget(self, key: Key) -> None:
         """Drops what is known of a Rollout that is gone."""
-        self.contents.askers.rests(key)
+        self.contents.askers.asks(key, ())
 
     def _unseen(self, namespace: str) -> SourceUnread | None:
         """Why nothing can be said about the ConfigMaps of a namespace; None when it can."""

@@ -130,7 +130,7 @@ class Analyses:
 
     def forget(self, key: Key, uid: str) -> None:
         """Drops what is known of a Rollout that is gone."""
-        self.askers.rests(key)
+        self.askers.asks(key, ())
         self._drafted.pop(uid, None)
 
     def _with_more(

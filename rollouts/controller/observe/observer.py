@@ -204,7 +204,7 @@ class Observer:
             services=services,
             routes={name: read.route for name, read in routes.items() if not read.place.target.subsets},
             drains=answers.drained,
-            pods=self.inbox.pods(key),
+            pods=self.inbox.pods.get(key),
             eviction_refused=answers.eviction_refused,
             creation_refused=answers.creation_refused,
             autoscaling=self.inbox.autoscaling(key, gate) if (gate := spec.autoscaling) is not None else None,

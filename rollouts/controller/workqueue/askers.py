@@ -27,7 +27,7 @@ class Askers(Generic[_Thing]):
         self._askers: Index[_Thing, Key] = Index()
 
     def asks(self, key: Key, objects: Iterable[_Thing]) -> None:
-        """Notes that the Rollout depends on these objects and on no others, whether they exist or not."""
+        """Notes that the Rollout depends on these objects and on no others, whether they exist or not; () when it is gone."""
         asked, before = frozenset(objects), frozenset(self._asked.get(key, ()))
         for thing in before - asked:
             self._asked.discard(key, thing)
@@ -39,10 +39,6 @@ class Askers(Generic[_Thing]):
         """Notes that the Rollout depends on one more object."""
         self._asked.add(key, thing)
         self._askers.add(thing, key)
-
-    def rests(self, key: Key) -> None:
-        """Notes that the Rollout depends on nothing any more."""
-        self.asks(key, ())
 
     def of(self, thing: _Thing) -> frozenset[Key]:
         """The Rollouts that depend on it."""

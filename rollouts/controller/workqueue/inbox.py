@@ -83,9 +83,12 @@ class Inbox:
     def __init__(self, *, clock: Clock) -> None:
         self._clock = clock
         self._answers: defaultdict[Key, KnownAnswers] = defaultdict(KnownAnswers)
-        self._pods: Recent[Key, PodsSeen] = Recent(POD_LISTS_MAX)
-        self._service_askers: Askers[NamespacedName] = Askers()
-        self._route_askers: Askers[NamespacedName] = Askers()
+        self.pods: Recent[Key, PodsSeen] = Recent(POD_LISTS_MAX)
+        """The last list of a Rollout's pods, until one of them is written; `decide` judges how old it may be."""
+        self.service_askers: Askers[NamespacedName] = Askers()
+        """Rollouts that asked about a Service: they get a pass when some Rollout begins to manage it."""
+        self.route_askers: Askers[NamespacedName] = Askers()
+        """Rollouts that asked about a route of that name, of whatever kind."""
 
     def of(self, key: Key) -> KnownAnswers:
         """The last answers for a Rollout; to be read only."""
@@ -94,16 +97,12 @@ class Inbox:
     def put_service(self, key: Key, name: str, answer: ServiceAnswer) -> None:
         """Takes the answer to a question about Service `name`."""
         self._answers[key].services[name] = answer
-        self._service_askers.asks_also(key, (key.namespace, name))
-
-    def put_pods(self, key: Key, pods: PodsSeen) -> None:
-        """Takes the list of a Rollout's pods."""
-        self._pods[key] = pods
+        self.service_askers.asks_also(key, (key.namespace, name))
 
     def put_route(self, key: Key, route: RouteName, answer: RouteAnswer) -> None:
         """Takes the answer to a question about a route."""
         self._answers[key].routes[route] = answer
-        self._route_askers.asks_also(key, (route.namespace, route.name))
+        self.route_askers.asks_also(key, (route.namespace, route.name))
 
     def put_live(self, key: Key, route: RouteName, answer: LiveSeen) -> bool:
         """Takes the answer of a route's data planes; whether it is news: they follow, or it says something else than before."""
@@ -165,18 +164,6 @@ class Inbox:
         """Seconds since the question was sent."""
         return self._clock.monotonic_s() - answer.asked_s
 
-    def pods(self, key: Key) -> PodsSeen | None:
-        """The last list of the Rollout's pods; `decide` judges how old it may be."""
-        return self._pods.get(key)
-
-    def askers(self, namespace: str, service: str) -> frozenset[Key]:
-        """Rollouts that asked about a Service: they get a pass when some Rollout begins to manage it."""
-        return self._service_askers.of((namespace, service))
-
-    def route_askers(self, namespace: str, name: str) -> frozenset[Key]:
-        """Rollouts that asked about a route of that name, of whatever kind."""
-        return self._route_askers.of((namespace, name))
-
     def route_changed(self, key: Key, route: RouteName) -> None:
         """Drops the answer about a route after a write to it."""
         self.of(key).routes.pop(route, None)
@@ -185,13 +172,9 @@ class Inbox:
         """Drops the answer about a Service after a write to it, or when it is watched now."""
         self.of(key).services.pop(name, None)
 
-    def pods_changed(self, key: Key) -> None:
-        """Drops the list of pods after a write to one of them."""
-        self._pods.pop(key, None)
-
     def forget(self, key: Key) -> None:
         """Forgets a Rollout that is gone."""
-        self._service_askers.rests(key)
-        self._route_askers.rests(key)
+        self.service_askers.asks(key, ())
+        self.route_askers.asks(key, ())
         self._answers.pop(key, None)
-        self._pods.pop(key, None)
+        self.pods.pop(key, None)

@@ -111,8 +111,8 @@ class Triggers:
                 name = (seen.metadata.labels or {}).get(SERVICE_NAME, "")
                 return self._keys_of_service(namespace, name, self.store.table(SERVICE).get(namespace, name))
             case RouteObject():
-                owner = manager_of(seen)
-                return self.inbox.route_askers(namespace, seen.metadata.name) | (set() if owner is None else {owner})
+                askers, owner = self.inbox.route_askers.of((namespace, seen.metadata.name)), manager_of(seen)
+                return askers if owner is None else askers | {owner}
             case AnalysisRunObject():
                 return (*_controller_keys(seen.metadata), *self.templates.of((namespace, seen.metadata.name)))
             case AnalysisTemplateObject():
@@ -146,7 +146,7 @@ class Triggers:
     def _keys_of_service(self, namespace: str, name: str, service: ServiceObject | None) -> Iterable[Key]:
         owner = managed_by(service) if service is not None else ""
         manager_of = {Key(namespace, owner)} if owner else frozenset[Key]()
-        return manager_of | self.inbox.askers(namespace, name)
+        return manager_of | self.inbox.service_askers.of((namespace, name))
 
 
 def _controller_keys(metadata: Metadata) -> Iterable[Key]:

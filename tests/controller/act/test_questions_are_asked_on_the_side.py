@@ -122,7 +122,7 @@ async def test_only_pods_of_our_replica_sets_are_seen(world: World, performer: P
     await performer.perform(world.target(), [AskPods()])
     await world.queue.take()
 
-    seen = world.inbox.pods(CART)
+    seen = world.inbox.pods.get(CART)
     assert seen is not None
     assert [(each.name, each.revision, each.problem) for each in seen.pods] == [
         ("a", "v1", "ImagePullBackOff: no such image")
@@ -161,7 +161,7 @@ async def test_what_the_inbox_knows_of_a_rollout_goes_with_it(world: World, perf
 
     assert world.inbox.service(CART, "web") is None
     assert world.inbox.of(CART).eviction_refused is None
-    assert world.inbox.askers("shop", "web") == frozenset()
+    assert world.inbox.service_askers.of(("shop", "web")) == frozenset()
 
 
 @pytest.mark.parametrize(

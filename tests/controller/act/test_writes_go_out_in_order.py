@@ -241,21 +241,21 @@ async def test_a_refused_eviction_is_an_answer_not_a_failure(world: World, perfo
 @pytest.mark.parametrize("answer", [error(404, "NotFound"), error(409, "Conflict")], ids=["gone", "another pod"])
 async def test_a_pod_that_is_gone_needs_no_eviction(answer: Response, world: World, performer: Performer) -> None:
     """The rest of the pass goes on, and the next one lists the pods."""
-    world.inbox.put_pods(CART, PodsSeen(0.0, ()))
+    world.inbox.pods[CART] = PodsSeen(0.0, ())
     world.api.answers = [says(answer)]
 
     assert await performer.perform(world.target(), [EvictPod(name="cart-v1-abcde", uid="u"), STATUS]) == 2
-    assert world.inbox.pods(CART) is None
+    assert world.inbox.pods.get(CART) is None
 
 
 async def test_an_eviction_without_an_answer_makes_the_list_of_pods_old(world: World, performer: Performer) -> None:
     """The pod may have been evicted, and the list still shows it as one that stays."""
     world.api.answers = [says(error(500, "InternalError"))]
-    world.inbox.put_pods(CART, PodsSeen(0.0, ()))
+    world.inbox.pods[CART] = PodsSeen(0.0, ())
     with pytest.raises(ApiUnavailable):
         await performer.perform(world.target(), [EvictPod(name="cart-v1-abcde", uid="u")])
 
-    assert world.inbox.pods(CART) is None
+    assert world.inbox.pods.get(CART) is None
 
 
 async def test_a_pass_waits_until_the_watch_has_shown_its_key_s_last_writes(world: World, performer: Performer) -> None:

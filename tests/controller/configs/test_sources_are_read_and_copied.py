@@ -164,7 +164,7 @@ async def test_a_read_that_nobody_needs_any_more_is_not_repeated(why: str, world
     await asked(world, performer)
     await asyncio.sleep(0.5)
     if why == "nobody names it":
-        world.contents.askers.rests(CART)
+        world.contents.askers.asks(CART, ())
     else:
         world.config_maps.replace("", (), "20")
     await answered()

@@ -202,9 +202,9 @@ def test_who_depends_on_a_template_no_longer_is_forgotten() -> None:
     askers.asks(CART, [("", "b"), ("", "c")])
 
     assert [askers.of(("shop", "a")), askers.of(("", "b")), askers.of(("", "c"))] == [{other}, {CART}, {CART}]
-    askers.rests(CART)
-    askers.rests(other)
-    askers.rests(other)
+    askers.asks(CART, ())
+    askers.asks(other, ())
+    askers.asks(other, ())
     assert [askers.of(("shop", "a")), askers.of(("", "b")), askers.of(("", "c"))] == [set(), set(), set()]
 
 

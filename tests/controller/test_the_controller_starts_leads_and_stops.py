@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,16 @@ async def test_a_deleted_rollout_leaves_its_service_as_it_was(cluster: Simulated
     assert given_back is not None
     assert given_back["spec"]["selector"] == {"app": "cart"}
     assert "rollouts.dev/managed" not in given_back["metadata"].get("labels", {})
+    await running.stopped()
+
+
+async def test_each_write_names_its_manager(cluster: SimulatedCluster) -> None:
+    """Who reads managedFields sees which fields are the controller's, whatever the connection calls itself."""
+    running = Running(cluster)
+    await made(cluster)
+    for kind in (ROLLOUT, SERVICE):
+        manifest = json.loads(cluster.api.answer(Request("GET", kind.path("default", "cart"))).body)
+        assert "rollouts" in {entry["manager"] for entry in manifest["metadata"]["managedFields"]}
     await running.stopped()
 
 

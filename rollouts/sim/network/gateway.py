@@ -12,7 +12,6 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 from functools import partial
-from typing import TypeAlias
 
 from msgspec import Struct
 
@@ -84,9 +83,6 @@ class Forwarded(Struct, frozen=True):
     copies: tuple[PodEndpoint, ...] = ()
 
 
-_Slices: TypeAlias = dict[str, tuple[PodEndpoint, ...]]
-
-
 class Proxy:
     """One proxy of a gateway, with the configuration that it has got so far."""
 
@@ -102,7 +98,7 @@ class Proxy:
         self._world = world
         self._warm_at_s: dict[RuleIndex, float] = {}
         self._services: set[ServiceKey] = set()
-        self._slices: dict[ServiceKey, _Slices] = {}
+        self._slices: dict[ServiceKey, dict[str, tuple[PodEndpoint, ...]]] = {}
         self._told: dict[str, float] = {}
         self._under_way: defaultdict[str, deque[Callable[[], None]]] = defaultdict(deque)
         self._waiting: list[Callable[[], None]] = []

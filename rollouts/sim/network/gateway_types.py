@@ -32,8 +32,8 @@ def gateway_crds() -> tuple[Manifest, ...]:
     return (
         _crd(GATEWAY_CLASS, _CLASS, short="gc"),
         _crd(GATEWAY, _GATEWAY, short="gtw"),
-        _crd(HTTP_ROUTE, _route_schema(_HTTP_RULE, rules_default=[{"matches": [_ANY_PATH]}], least_rules=1)),
-        _crd(GRPC_ROUTE, _route_schema(_rule(_object(method=grpc_method, headers=_HEADERS), _FILTERS))),
+        _crd(HTTP_ROUTE, _route_schema(_HTTP_RULE, default=[{"matches": [_ANY_PATH]}], least=1)),
+        _crd(GRPC_ROUTE, _route_schema(_rule(_list(_object(method=grpc_method, headers=_HEADERS), most=64), _FILTERS))),
         _crd(TRAEFIK_SERVICE, _object(required=("metadata", "spec"), **_HEAD, spec=_TRAEFIK_SPEC), has_status=False),
         _crd(HTTP_PROXY, _whole_object(_PROXY_SPEC, _FREE, "metadata", "spec"), short="proxy"),
     )
@@ -73,9 +73,18 @@ def _object(*, required: tuple[str, ...] = (), **properties: Any) -> Manifest:
     return {"type": "object", "properties": properties, **({"required": list(required)} if required else {})}
 
 
-def _list(items: Manifest, *, most: int, least: int = 0) -> Manifest:
+def _open(*required: str, **properties: Any) -> Manifest:
+    """An object that may have other fields too, which are kept unchecked."""
+    return {**_FREE, "properties": properties, **({"required": list(required)} if required else {})}
+
+
+def _list(items: Manifest, *, most: int, least: int = 0, **options: Any) -> Manifest:
     low = {"minItems": least} if least else {}
-    return {"type": "array", "items": items, "maxItems": most, **low, "x-kubernetes-list-type": "atomic"}
+    return {"type": "array", "items": items, "maxItems": most, **low, "x-kubernetes-list-type": "atomic", **options}
+
+
+def _any_number(items: Manifest) -> Manifest:
+    return {"type": "array", "items": items}
 
 
 def _text(most: int = 253, *, least: int = 1, **options: Any) -> Manifest:
@@ -170,12 +179,11 @@ _GATEWAY = _whole_object(
 )
 
 
-def _route_schema(rule: Manifest, *, rules_default: list[Manifest] | None = None, least_rules: int = 0) -> Manifest:
-    default: Manifest = {"default": rules_default} if rules_default else {}
+def _route_schema(rule: Manifest, **options: Any) -> Manifest:
     spec = _object(
         hostnames=_list(_text(), most=16),
         parentRefs=_list(_PARENT, most=32),
-        rules=_list(rule, most=16, least=least_rules) | default,
+        rules=_list(rule, most=16, **options),
     )
     parent = _object(
         required=("conditions", "controllerName", "parentRef"),
@@ -201,9 +209,7 @@ _HTTP_FILTERS = ("RequestHeaderModifier", "ResponseHeaderModifier", "RequestMirr
                  "ExtensionRef", "CORS")  # fmt: skip
 
 
-def _rule(
-    match: Manifest, kinds: tuple[str, ...], *, matches_default: list[Manifest] | None = None, **more: Any
-) -> Manifest:
+def _rule(matches: Manifest, kinds: tuple[str, ...], **more: Any) -> Manifest:
     mirror = _object(
         required=("backendRef",),
         backendRef=_object(required=("name",), **_BACKEND),
@@ -211,14 +217,12 @@ def _rule(
         fraction=_object(required=("numerator",), numerator=_whole(0), denominator=_whole(1, default=100)),
     )
     # The other kinds of filter are kept unchecked: our providers do not write them, and users' rules may contain them.
-    known = {"type": _choice(*kinds), "requestMirror": mirror}
-    filters = _list({**_FREE, "required": ["type"], "properties": known}, most=16)
+    filters = _list(_open("type", type=_choice(*kinds), requestMirror=mirror), most=16)
     weight = _whole(0, 1_000_000, default=1)
     backend = _object(required=("name",), **_BACKEND, weight=weight, filters=filters)
-    default: Manifest = {"default": matches_default} if matches_default else {}
     return _object(
         name=_text(),
-        matches=_list(match, most=64) | default,
+        matches=matches,
         filters=filters,
         backendRefs=_list(backend, most=16),
         **more,
@@ -235,7 +239,7 @@ _HTTP_MATCH = _object(
     queryParams=_list(_named_value(1024), most=16) | _BY_NAME,
     method=_choice("GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"),
 )
-_HTTP_RULE = _rule(_HTTP_MATCH, _HTTP_FILTERS, matches_default=[_ANY_PATH], timeouts=_FREE)
+_HTTP_RULE = _rule(_list(_HTTP_MATCH, most=64, default=[_ANY_PATH]), _HTTP_FILTERS, timeouts=_FREE)
 _SERVER = {
     "name": {"type": "string"},
     "namespace": {"type": "string"},
@@ -243,27 +247,20 @@ _SERVER = {
     "port": {"x-kubernetes-int-or-string": True},
     "weight": {"type": "integer", "minimum": 0},
 }
-_SERVICE = {**_FREE, "required": ["name"], "properties": _SERVER}
-_COPIED = {**_SERVICE, "properties": {**_SERVER, "percent": {"type": "integer"}}}
-_MIRRORING = {**_SERVICE, "properties": {**_SERVER, "mirrors": {"type": "array", "items": _COPIED}}}
 _TRAEFIK_SPEC = _object(
-    weighted=_object(services={"type": "array", "items": _SERVICE}, sticky=_FREE),
-    mirroring=_MIRRORING,
+    weighted=_object(services=_any_number(_open("name", **_SERVER)), sticky=_FREE),
+    mirroring=_open("name", **_SERVER, mirrors=_any_number(_open("name", **_SERVER, percent={"type": "integer"}))),
     highestRandomWeight=_FREE,
 )
-_PROXIED = {
-    "name": {"type": "string"},
-    "port": _whole(1, 65_536),
-    "weight": {"type": "integer", "format": "int64", "minimum": 0},
-    "mirror": {"type": "boolean"},
-}
-_PROXIED_SERVICE = {**_FREE, "required": ["name", "port"], "properties": _PROXIED}
-_PROXY_LISTS = {
-    "conditions": {"type": "array", "items": _FREE},
-    "services": {"type": "array", "items": _PROXIED_SERVICE},
-}
+_PROXIED_SERVICE = _open(
+    *("name", "port"),
+    name={"type": "string"},
+    port=_whole(1, 65_536),
+    weight={"type": "integer", "format": "int64", "minimum": 0},
+    mirror={"type": "boolean"},
+)
 _PROXY_SPEC = _object(
     virtualhost=_FREE,
-    routes={"type": "array", "items": {**_FREE, "properties": _PROXY_LISTS}},
-    includes={"type": "array", "items": _FREE},
+    routes=_any_number(_open(conditions=_any_number(_FREE), services=_any_number(_PROXIED_SERVICE))),
+    includes=_any_number(_FREE),
 )

@@ -14,7 +14,6 @@ from rollouts.objects import Manifest
 from rollouts.sim.storage.refusals import bad_request
 
 LabelTest: TypeAlias = Callable[[Mapping[str, str]], bool]
-ObjectTest: TypeAlias = Callable[[Manifest], bool]
 
 _SETS = re.compile(r"^(\S+)\s+(in|notin)\s+\(([^)]*)\)$")
 _PARTS = re.compile(r"(?:[^,(]|\([^)]*\))+")
@@ -62,7 +61,7 @@ def _requirement(part: str) -> LabelTest:
 
 
 @lru_cache(maxsize=4096)
-def field_test(selector: str, supported: frozenset[str]) -> ObjectTest:
+def field_test(selector: str, supported: frozenset[str]) -> Callable[[Manifest], bool]:
     """The test for a `fieldSelector` query.
 
     Raises: Refused (400) for a field that the resource does not support.

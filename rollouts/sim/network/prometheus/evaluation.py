@@ -27,7 +27,6 @@ LOOKBACK_MS = 300_000
 """Source: Prometheus' `--query.lookback-delta`."""
 
 Vector: TypeAlias = dict[Labels, float]
-Matrix: TypeAlias = dict[Labels, list[Point]]
 QueryValue: TypeAlias = float | Vector
 
 
@@ -58,7 +57,7 @@ class Evaluator(Struct, frozen=True):
             case _:
                 assert_never(node)
 
-    def matrix(self, selector: Selector) -> Matrix:
+    def matrix(self, selector: Selector) -> dict[Labels, list[Point]]:
         """The samples of each series in a selector's range."""
         until_ms = self.at_ms - selector.offset_ms
         after_ms = until_ms - (selector.range_ms or 0)

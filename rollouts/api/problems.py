@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from rollouts.errors import SpecProblem
+from rollouts.errors import SpecInvalid, SpecProblem
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LIMITS = {
@@ -89,3 +89,8 @@ class Problems:
     def found(self) -> tuple[SpecProblem, ...]:
         """All problems, in the order in which they were added."""
         return tuple(self._found)
+
+    def raise_found(self) -> None:
+        """Raises: SpecInvalid with all problems, if there are any."""
+        if self._found:
+            raise SpecInvalid(self.found())

@@ -87,8 +87,7 @@ def parse_spec(spec: Mapping[str, Any] | bytes) -> RolloutSpec:
     wire = read_model(RolloutSpecWire, raw, problems, root="spec")
     refuse_planned(wire, problems)
     check(wire, problems)
-    if found := problems.found():
-        raise SpecInvalid(found)
+    problems.raise_found()
     assert wire.selector is not None and wire.strategy is not None  # noqa: S101 - api/spec/rules.py has checked both
     template_json = _written_as_json("spec.template", canonical_json, raw["template"])
     strategy, strategy_hash = _written_as_json("spec.strategy", _strategy, wire.strategy)

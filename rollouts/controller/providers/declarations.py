@@ -61,8 +61,7 @@ def server_of(name: str, spec: Manifest, *, folder: Path, taken: bool) -> Metric
     server = read_metric_provider(spec, problems)
     for problem in declaration_problems(name, server, folder=str(folder), taken=taken):
         problems.add(problem.path, problem.message)
-    if found := problems.found():
-        raise SpecInvalid(found)
+    problems.raise_found()
     return server
 
 

@@ -138,17 +138,11 @@ def field_value(manifest: Mapping[str, Any], path: str) -> str:
 
 
 def _parts(path: str) -> list[str]:
-    parts: list[str] = []
-    at = 0
-    while at < len(path):
-        match = _PART.match(path, at)
-        if match is None:
-            raise ValueError(f"is no path of a field: {path!r}; write metadata.labels['region']")
-        parts.append(next(group for group in match.groups() if group is not None))
-        at = match.end()
-    if not parts:
+    if not path:
         raise ValueError("is no path of a field")
-    return parts
+    if _PART.sub("", path):
+        raise ValueError(f"is no path of a field: {path!r}; write metadata.labels['region']")
+    return [next(group for group in match.groups() if group is not None) for match in _PART.finditer(path)]
 
 
 def merged_defaults(

@@ -39,8 +39,7 @@ def parse_template(spec: Mapping[str, Any], *, root: str = "spec") -> AnalysisTe
     if not wire.metrics and not wire.templates:
         problems.add_missing(f"{root}.metrics", "is required where there are no templates")
     _filled(raw, known_arguments(wire.args or ()), root, problems, complete=False)
-    if found := problems.found():
-        raise SpecInvalid(found)
+    problems.raise_found()
     return wire
 
 
@@ -61,8 +60,7 @@ def parse_run(spec: Mapping[str, Any], *, root: str = "spec") -> RunSpec:
     dry_run, retention = wire.dry_run or (), wire.measurement_retention or ()
     metrics = _filled(raw, known_arguments(wire.args or ()), root, problems, complete=True)
     check_matched(dry_run, retention, [metric.name or "" for metric, _ in metrics], root, problems)
-    if found := problems.found():
-        raise SpecInvalid(found)
+    problems.raise_found()
     return RunSpec(
         metrics=tuple(
             core_metric(

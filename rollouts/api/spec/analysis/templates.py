@@ -99,16 +99,14 @@ def run_of(use: AnalysisUse, find: Find, of: Updated | None) -> dict[str, Any]:
     ]
     check_rules(dry_run, retention, use.path, problems)
     _check_names(templates, problems)
-    if found := problems.found():
-        raise SpecInvalid(found)
+    problems.raise_found()
     spec = {
         "metrics": [metric for template in templates for metric in template.raw.get("metrics") or ()],
         "args": [_dumped(argument) for argument in resolved_arguments(arguments, of, use.path, problems)],
         "dryRun": [_dumped(rule) for rule in dry_run],
         "measurementRetention": [_dumped(rule) for rule in retention],
     }
-    if found := problems.found():
-        raise SpecInvalid(found)
+    problems.raise_found()
     run = {name: part for name, part in spec.items() if part}
     parse_run(run, root=use.path)
     return run

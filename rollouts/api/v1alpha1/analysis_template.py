@@ -385,19 +385,16 @@ class TTLStrategy(Wire):
     seconds_after_failure: Count | None = optional("Seconds after failure.")
 
 
-_UNCHANGED = tuple(
-    CelRule(
-        f"has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field})",
-        f"{field} of a run cannot be changed; only terminate can",
-    )
-    for field in ("metrics", "args", "dryRun", "measurementRetention", "ttlStrategy")
-)
-
-
 class AnalysisRunSpecWire(Wire):
     """A copy of what is measured, with the values of all arguments: a template that changes changes no run."""
 
-    RULES = _UNCHANGED
+    RULES = tuple(
+        CelRule(
+            f"has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field})",
+            f"{field} of a run cannot be changed; only terminate can",
+        )
+        for field in ("metrics", "args", "dryRun", "measurementRetention", "ttlStrategy")
+    )
 
     metrics: Metrics | None = needed("Metrics of the analysis.")
     args: TemplateArguments | None = optional("Arguments with their values.")

@@ -53,8 +53,9 @@ def labels_not_selected(labels: Manifest) -> Cause:
     )
 
 
-def pod_spec_with_defaults(spec: Manifest) -> Manifest:
-    """A pod's spec as the server stores it."""
+def pod_defaults(pod: Manifest) -> Manifest:
+    """A Pod, or the template of one, with the server's defaults."""
+    spec = pod.get("spec") or {}
     filled = {
         "restartPolicy": "Always",
         "terminationGracePeriodSeconds": 30,
@@ -67,7 +68,7 @@ def pod_spec_with_defaults(spec: Manifest) -> Manifest:
         if isinstance(spec.get(group), list):
             containers = [_container_with_defaults(container) for container in spec[group]]
             filled[group] = spec[group] if containers == spec[group] else containers
-    return spec if filled == spec else filled
+    return pod if filled == spec else {**pod, "spec": filled}
 
 
 def _container_with_defaults(container: Manifest) -> Manifest:
@@ -85,20 +86,13 @@ def _container_with_defaults(container: Manifest) -> Manifest:
     return filled
 
 
-def pod_defaults(pod: Manifest) -> Manifest:
-    """A Pod with the server's defaults."""
-    spec = pod_spec_with_defaults(pod.get("spec") or {})
-    return pod if spec is pod.get("spec") else {**pod, "spec": spec}
-
-
 def workload_defaults(workload: Manifest) -> Manifest:
     """A ReplicaSet or Deployment with the server's defaults."""
     spec = workload.get("spec") or {}
-    template = spec.get("template") or {}
-    pod_spec = pod_spec_with_defaults(template.get("spec") or {})
-    if "replicas" in spec and pod_spec is template.get("spec"):
+    template = pod_defaults(spec.get("template") or {})
+    if "replicas" in spec and template is spec.get("template"):
         return workload
-    return {**workload, "spec": {"replicas": 1, **spec, "template": {**template, "spec": pod_spec}}}
+    return {**workload, "spec": {"replicas": 1, **spec, "template": template}}
 
 
 def service_defaults(service: Manifest) -> Manifest:

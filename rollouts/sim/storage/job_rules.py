@@ -8,12 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rollouts.objects import Manifest
-from rollouts.sim.storage.builtin_rules import (
-    label_problems,
-    labels_not_selected,
-    pod_spec_problems,
-    pod_spec_with_defaults,
-)
+from rollouts.sim.storage.builtin_rules import label_problems, labels_not_selected, pod_defaults, pod_spec_problems
 from rollouts.sim.storage.refusals import Cause, compact_json, value_invalid, value_not_supported, value_required
 from rollouts.sim.storage.selectors import selects
 
@@ -28,8 +23,7 @@ _IMMUTABLE = ("completions", "selector", "template", "completionMode", "podFailu
 def with_defaults(job: Manifest) -> Manifest:
     """A Job with the server's defaults."""
     spec = job.get("spec") or {}
-    template = spec.get("template") or {}
-    pod_spec = pod_spec_with_defaults(template.get("spec") or {})
+    template = pod_defaults(spec.get("template") or {})
     filled = {
         "backoffLimit": _MAX_INT32 if "backoffLimitPerIndex" in spec else 6,
         "completionMode": "NonIndexed",
@@ -39,7 +33,7 @@ def with_defaults(job: Manifest) -> Manifest:
         "suspend": False,
         **({} if "parallelism" in spec else {"completions": 1}),
         **spec,
-        "template": template if pod_spec is template.get("spec") else {**template, "spec": pod_spec},
+        "template": template,
     }
     labels = (template.get("metadata") or {}).get("labels")
     if labels and not job["metadata"].get("labels"):

@@ -308,10 +308,12 @@ def _field(name: str, hint: Any, *, required: bool) -> _Field:
     absent = _first(
         marks, WhenAbsent, WhenAbsent(codec.empty if codec.empty is not None or optional else NOTHING)
     ).value
+    # Not pydantic's `to_camel`: `rollouts get` reads statuses without loading it.
+    first, *rest = (name.removesuffix("_s") if Mark.TIME in marks else name).split("_")
     left_out = NOTHING if Mark.ALWAYS in marks or Mark.NEEDED in marks else codec.left_out
     return _Field(
         name=name,
-        json=json.name or _camel(name.removesuffix("_s") if Mark.TIME in marks else name),
+        json=json.name or first + "".join(map(str.capitalize, rest)),
         codec=codec,
         text=_first(marks, str, ""),
         declared=json,
@@ -349,8 +351,3 @@ def _codec(of: Any, marks: list[Any]) -> Codec:
     return Codec(
         "a list", {}, None, lambda values: list(map(to_json, values)), get_args(of)[0], entries, empty=(), left_out=()
     )
-
-
-def _camel(name: str) -> str:  # not pydantic's: `rollouts get` reads statuses without loading it
-    first, *rest = name.split("_")
-    return first + "".join(map(str.capitalize, rest))

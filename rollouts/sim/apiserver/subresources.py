@@ -18,8 +18,8 @@ from rollouts.sim.storage.refusals import (
     unsupported_media_type,
     value_invalid,
 )
-from rollouts.sim.storage.registry import DISRUPTION_BUDGET, Resource, value_at
-from rollouts.sim.storage.selectors import selector_text, selects
+from rollouts.sim.storage.registry import DISRUPTION_BUDGET, Resource
+from rollouts.sim.storage.selectors import selector_text, selects, value_at
 
 SCALE = Kind("autoscaling", "v1", "Scale", "scales")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -15,6 +15,7 @@ from rollouts.objects import AUTOSCALER, JOB, Kind, Manifest
 from rollouts.sim.storage import autoscaler_rules, config_rules, job_rules, shapes
 from rollouts.sim.storage import builtin_rules as rules
 from rollouts.sim.storage.refusals import Cause, value_invalid
+from rollouts.sim.storage.selectors import value_at
 from rollouts.sim.storage.validation import immutable_problems, problems, with_defaults
 
 Defaults: TypeAlias = Callable[[Manifest], Manifest]
@@ -37,14 +38,6 @@ class ScalePaths(Struct, frozen=True):
     spec_replicas: str = "spec.replicas"
     status_replicas: str = "status.replicas"
     selector: str | None = None
-
-
-def value_at(manifest: Manifest, path: str) -> Any:
-    """The value at a dotted path; None where there is none."""
-    value: Any = manifest
-    for name in path.split("."):
-        value = value.get(name) if isinstance(value, dict) else None
-    return value
 
 
 class Resource(Struct, frozen=True):

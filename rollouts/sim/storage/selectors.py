@@ -66,7 +66,7 @@ def field_test(selector: str, supported: frozenset[str]) -> Callable[[Manifest],
 
     Raises: Refused (400) for a field that the resource does not support.
     """
-    wanted: list[tuple[list[str], bool, str]] = []
+    wanted: list[tuple[str, bool, str]] = []
     for part in filter(None, selector.split(",")):
         sign = "!=" if "!=" in part else "==" if "==" in part else "="
         field, _, value = (piece.strip() for piece in part.partition(sign))
@@ -74,14 +74,15 @@ def field_test(selector: str, supported: frozenset[str]) -> Callable[[Manifest],
             raise bad_request(
                 f'Unable to find "{field}" that matches label selector: field label not supported: {field}'
             )
-        wanted.append((field.split("."), sign != "!=", value))
-    return lambda manifest: all((_lookup(manifest, path) == value) is equal for path, equal, value in wanted)
+        wanted.append((field, sign != "!=", value))
+    return lambda manifest: all(((value_at(manifest, path) or "") == value) is equal for path, equal, value in wanted)
 
 
-def _lookup(manifest: Manifest, path: list[str]) -> Any:
+def value_at(manifest: Manifest, path: str) -> Any:
+    """The value at a dotted path; None where there is none."""
     value: Any = manifest
-    for name in path:
-        value = value.get(name, "") if isinstance(value, dict) else ""
+    for name in path.split("."):
+        value = value.get(name) if isinstance(value, dict) else None
     return value
 
 

@@ -114,10 +114,6 @@ def _divided(left: float, right: float) -> float:
     return math.nan if not left or math.isnan(left) else math.copysign(math.inf, left) * math.copysign(1.0, right)
 
 
-def _remainder(left: float, right: float) -> float:
-    return math.nan if math.isinf(left) or right == 0 else math.fmod(left, right)
-
-
 def _power(base: float, exponent: float) -> float:
     try:
         return math.pow(base, exponent)
@@ -133,7 +129,7 @@ ARITHMETIC: Mapping[str, Callable[[float, float], float]] = {
     "-": operator.sub,
     "*": operator.mul,
     "/": _divided,
-    "%": _remainder,
+    "%": lambda left, right: math.nan if math.isinf(left) or right == 0 else math.fmod(left, right),
     "^": _power,
 }
 """As IEEE 754 and Go have them: nothing raises."""

@@ -88,17 +88,12 @@ class MetricsFaults:
 
 
 class ContainerSample(Struct, frozen=True):
-    """Usage of a container: cores on average over the window, which ends at `at_s`, seconds since 1970."""
+    """Usage of a container: cores on average over the window, which ends at the last scrape."""
 
     name: str
-    at_s: float
     window_s: float
     cores: float
     memory_bytes: int
-
-
-MeterPoint: TypeAlias = tuple[float, MeterReading]
-"""When it was read, seconds since 1970, and the reading."""
 
 
 class PointStore:
@@ -109,18 +104,22 @@ class PointStore:
     """
 
     def __init__(self) -> None:
-        self._last: dict[PodName, dict[str, MeterPoint]] = {}
-        self._before: dict[PodName, dict[str, MeterPoint]] = {}
+        self.at_s = 0.0
+        """When it was scraped last, seconds since 1970."""
+        self._last: Mapping[PodName, Mapping[str, MeterReading]] = {}
+        self._before: dict[PodName, dict[str, tuple[float, MeterReading]]] = {}
 
     def store(self, pods: Mapping[PodName, Mapping[str, MeterReading]], *, at_s: float) -> None:
         """Keeps a scrape; pods that it does not have are forgotten."""
-        last: dict[PodName, dict[str, MeterPoint]] = {}
-        before: dict[PodName, dict[str, MeterPoint]] = {}
+        before: dict[PodName, dict[str, tuple[float, MeterReading]]] = {}
         for pod, readings in pods.items():
-            last[pod] = {name: (at_s, reading) for name, reading in readings.items()}
-            earlier = {name: self._earlier(pod, name, point) for name, point in last[pod].items()}
-            before[pod] = {name: point for name, point in earlier.items() if point is not None}
-        self._last, self._before = last, before
+            known, before[pod] = self._last.get(pod, {}), {}
+            for name, reading in readings.items():
+                if FRESH_S <= at_s - reading.started_at_s < RESOLUTION_S:
+                    before[pod][name] = reading.started_at_s, MeterReading(reading.started_at_s, 0.0, 0)
+                elif name in known and reading.started_at_s < self.at_s < at_s:
+                    before[pod][name] = self.at_s, known[name]
+        self._last, self._before, self.at_s = pods, before, at_s
 
     def samples(self, pod: PodName) -> list[ContainerSample] | None:
         """The usage of a pod's containers; None while one of them was read only once."""
@@ -128,18 +127,12 @@ class PointStore:
         if not last or not before or last.keys() - before.keys():
             return None
         samples = []
-        for name, (at_s, reading) in last.items():
+        for name, reading in last.items():
             before_s, earlier = before[name]
-            cores = max(reading.core_s - earlier.core_s, 0.0) / (at_s - before_s)
-            samples.append(ContainerSample(name, at_s, at_s - before_s, cores, reading.memory_bytes))
+            window_s = self.at_s - before_s
+            cores = max(reading.core_s - earlier.core_s, 0.0) / window_s
+            samples.append(ContainerSample(name, window_s, cores, reading.memory_bytes))
         return samples
-
-    def _earlier(self, pod: PodName, name: str, point: MeterPoint) -> MeterPoint | None:
-        at_s, started_at_s = point[0], point[1].started_at_s
-        if FRESH_S <= at_s - started_at_s < RESOLUTION_S:
-            return started_at_s, MeterReading(started_at_s, 0.0, 0)
-        known = self._last.get(pod, {}).get(name)
-        return known if known is not None and started_at_s < known[0] < at_s else None
 
 
 class SimMetricsServer:
@@ -225,7 +218,6 @@ class SimMetricsServer:
         samples = self._store.samples(pod.key)
         if samples is None:
             return None
-        oldest = min(samples, key=lambda sample: sample.at_s)
         metadata: Manifest = {"name": pod.key[1], "namespace": pod.key[0], "creationTimestamp": self._world.verbs.now()}
         if pod.labels:
             metadata["labels"] = dict(pod.labels)
@@ -236,10 +228,10 @@ class SimMetricsServer:
             containers.append({"name": sample.name, "usage": usage})
         for fault in faults:
             containers = _with_fault(containers, fault)
-        minutes, rest_s = divmod(round(oldest.window_s, 3), 60.0)
+        minutes, rest_s = divmod(round(samples[0].window_s, 3), 60.0)
         return {
             "metadata": metadata,
-            "timestamp": rfc3339(int(oldest.at_s)),
+            "timestamp": rfc3339(int(self._store.at_s)),
             "window": (f"{minutes:g}m" if minutes else "") + f"{round(rest_s, 3):g}s",
             "containers": containers,
         }

@@ -23,6 +23,7 @@ _KEY_RULE = (
     "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or "
     "'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
 )
+_TYPE_NAMES = {bool: "bool", int: "number", float: "number", str: "string", list: "array"}
 _FIXED = "Forbidden: field is immutable when `immutable` is set"
 
 
@@ -132,21 +133,8 @@ def _guard_base64(manifest: Manifest, name: str) -> None:
 
 
 def _not_of_type(manifest: Manifest, name: str, value: Any, wanted: str) -> Refused:
-    match value:
-        case bool():
-            type_name = "bool"
-        case int() | float():
-            type_name = "number"
-        case str():
-            type_name = "string"
-        case list():
-            type_name = "array"
-        case _:
-            type_name = "object"
-    kind = manifest["kind"]
-    return _unreadable(
-        manifest, f"json: cannot unmarshal {type_name} into Go struct field {kind}.{name} of type {wanted}"
-    )
+    given, place = _TYPE_NAMES.get(type(value), "object"), f"{manifest['kind']}.{name}"
+    return _unreadable(manifest, f"json: cannot unmarshal {given} into Go struct field {place} of type {wanted}")
 
 
 def _unreadable(manifest: Manifest, why: str) -> Refused:

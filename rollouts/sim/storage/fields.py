@@ -91,19 +91,6 @@ def compare(old: Manifest, new: Manifest, shape: MergeShape) -> tuple[set[FieldP
     return removed, changed
 
 
-def _compare(
-    old: Any, new: Any, shape: MergeShape, path: FieldPath, removed: set[FieldPath], changed: set[FieldPath]
-) -> None:
-    if old is new:
-        return
-    before, after = _children(old, shape), _children(new, shape)
-    if before is None or after is None or type(old) is not type(new):
-        if old != new:
-            changed.add(path)
-        return
-    _compare_parts(before, after, path, removed, changed)
-
-
 def _compare_parts(
     before: Mapping[str, tuple[Any, MergeShape]],
     after: Mapping[str, tuple[Any, MergeShape]],
@@ -111,15 +98,20 @@ def _compare_parts(
     removed: set[FieldPath],
     changed: set[FieldPath],
 ) -> None:
-    for step in before.keys() | after.keys():
-        here = (*path, step)
-        if step in before and step in after:
-            _compare(before[step][0], *after[step], here, removed, changed)
+    for step in before.keys() & after.keys():
+        old, (new, shape) = before[step][0], after[step]
+        if old is new:
             continue
-        part, differing = (before[step], removed) if step in before else (after[step], changed)
-        _collect(*part, here, differing, inner=True)
-        if path:
-            differing.add(here)
+        old_parts, new_parts = _children(old, shape), _children(new, shape)
+        if old_parts is not None and new_parts is not None and type(old) is type(new):
+            _compare_parts(old_parts, new_parts, (*path, step), removed, changed)
+        elif old != new:
+            changed.add((*path, step))
+    for parts, others, differing in ((before, after, removed), (after, before, changed)):
+        for step in parts.keys() - others.keys():
+            _collect(*parts[step], (*path, step), differing, inner=True)
+            if path:
+                differing.add((*path, step))
 
 
 def as_fields_v1(fields: Iterable[FieldPath]) -> Manifest:

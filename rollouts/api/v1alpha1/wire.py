@@ -189,6 +189,10 @@ def _allowed_by(problem_of: Callable[[str], str]) -> AfterValidator:
     return AfterValidator(checked)
 
 
+def _name_schema(length_max: int, pattern: str) -> WithJsonSchema:
+    return WithJsonSchema({"type": "string", "minLength": 1, "maxLength": length_max, "pattern": pattern})
+
+
 def int32(least: int, most: int) -> Any:
     """What a field says that is an int32 within these bounds."""
     return Field(strict=True, ge=least, le=most, json_schema_extra={"format": "int32"})
@@ -211,16 +215,9 @@ Weight: TypeAlias = Annotated[int, int32(0, 1_000_000)]  # parts of maxTrafficWe
 Amount: TypeAlias = Annotated[IntOrPercent, PlainValidator(parse_int_or_percent), int_or_string(DURATION_MAX)]
 Duration: TypeAlias = Annotated[float, PlainValidator(parse_duration), int_or_string(DURATION_MAX)]
 Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=253)]
-ObjectName: TypeAlias = Annotated[
-    str,
-    _allowed_by(name_problem),
-    WithJsonSchema({"type": "string", "minLength": 1, "maxLength": NAME_MAX, "pattern": NAME_PATTERN}),
-]  # becomes part of a URL's path
-Namespace: TypeAlias = Annotated[
-    str,
-    _allowed_by(namespace_problem),
-    WithJsonSchema({"type": "string", "minLength": 1, "maxLength": NAMESPACE_MAX, "pattern": NAMESPACE_PATTERN}),
-]
+ObjectName: TypeAlias = Annotated[str, _allowed_by(name_problem), _name_schema(NAME_MAX, NAME_PATTERN)]
+"""It becomes part of a URL's path."""
+Namespace: TypeAlias = Annotated[str, _allowed_by(namespace_problem), _name_schema(NAMESPACE_MAX, NAMESPACE_PATTERN)]
 ServiceName: TypeAlias = Annotated[str, Field(max_length=63, pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$")]
 Text: TypeAlias = Annotated[str, Field(max_length=4096)]
 StringMap: TypeAlias = Annotated[dict[str, Annotated[str, Field(max_length=4096)]], Field(max_length=64)]

@@ -92,6 +92,11 @@ def mappings(value: object) -> list[Mapping[str, Any]]:
     return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
 
 
+def whole_number(text: str, *, digits: int) -> int | None:
+    """The number in a text of so many decimal digits at most; None for any other text."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= digits else None
+
+
 class Kind(Struct, frozen=True):
     """A resource type that the API server serves.
 

@@ -134,8 +134,8 @@ def parse_address(text: str, *, flag: str = "--metrics-address") -> Address | No
     if text in {"", "0"}:
         return None
     host, colon, port = text.rpartition(":")
-    is_port = port.isascii() and port.isdigit() and int(port) <= 65535
-    _check(bool(colon) and is_port, flag, text, "HOST:PORT or :PORT, for example :8080; 0 turns it off")
+    holds = bool(colon) and port.isascii() and port.isdigit() and int(port) <= 65535
+    _check(holds, flag, text, "HOST:PORT or :PORT, for example :8080; 0 turns it off")
     return Address(host.removeprefix("[").removesuffix("]"), int(port))
 
 

@@ -442,8 +442,6 @@ def _keep(kept: T) -> T:
                 _intern(labels)
             selector = kept.spec.selector.copy() if metadata.controller_uid is None else msgspec.Raw()
             msgspec.structs.force_setattr(kept.spec, "selector", selector)
-        case _:
-            pass
     return kept
 
 

@@ -86,8 +86,6 @@ class Table(Generic[T]):
         """Set when every scope has been listed once; never cleared."""
         self.unreadable: dict[NamespacedName, UnreadableObject] = {}
         """Objects that exist and cannot be read; an older version that could be read stays in the table too."""
-        self.barriers_dropped = 0
-        """The number of our writes that the watch did not show in time."""
         self._clock = clock
         self._objects: dict[NamespacedName, T] = {}
         self._by_owner: dict[tuple[str, str], dict[NamespacedName, T]] | None = {} if by_owner else None
@@ -179,7 +177,7 @@ class Table(Generic[T]):
     def is_behind(self, namespace: str, name: str) -> bool:
         """Whether the watch has not shown a write of ours to that object yet.
 
-        After 30 s it gives up on a write that the watch has passed by, and counts it. A watch that has not come so far shows a
+        After 30 s it gives up on a write that the watch has passed by. A watch that has not come so far shows a
         view that is known to be old, so that is waited for; once the watch has failed for 90 s nothing is decided on it anyway.
         """
         where = (namespace, name)
@@ -197,7 +195,6 @@ class Table(Generic[T]):
         if behind and self._clock.monotonic_s() >= written.drop_at_s:
             if written.sure and self.covers(namespace) and self._scope_of(namespace).version < written.version:
                 return self.watch(namespace).failing_for_s(now_s=self._clock.monotonic_s()) < FAILED_TELL_S
-            self.barriers_dropped += 1
             behind = False
         if not behind:
             del self._written[where]
@@ -439,11 +436,6 @@ class Store:
         for kind, table in tuple(self._tables.items()):  # tables may be added meanwhile
             if kind not in self._optional:
                 await table.synced.wait()
-
-    @property
-    def barriers_dropped(self) -> int:
-        """The number of our writes that no watch showed in time."""
-        return sum(table.barriers_dropped for table in self._tables.values())
 
     def wrote(
         self, kind: Kind, namespace: str, name: str, resource_version: str | None, uid: str, *, sure: bool = True

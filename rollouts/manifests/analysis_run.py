@@ -9,9 +9,7 @@ from rollouts.core.model.analysis import AnalysisGate, AnalysisKind
 from rollouts.core.model.intents import CreateAnalysisRun, TerminateAnalysisRun
 from rollouts.core.model.rollout import Rollout
 from rollouts.manifests.ownership import ANALYSIS, ATTEMPT, NAME, REVISION, STEP, name_label, owner_reference
-from rollouts.objects import ANALYSIS_RUN, Manifest
-
-_STEP_DIGITS_MAX = 9
+from rollouts.objects import ANALYSIS_RUN, Manifest, whole_number
 
 
 def analysis_run(rollout: Rollout, intent: CreateAnalysisRun) -> Manifest:
@@ -48,7 +46,5 @@ def gate_of(labels: Mapping[str, str]) -> AnalysisGate | None:
         return None
     if kind != AnalysisKind.STEP:
         return AnalysisGate(AnalysisKind(kind))
-    step = labels.get(STEP, "")
-    if not (step.isascii() and step.isdigit() and len(step) <= _STEP_DIGITS_MAX):
-        return None
-    return AnalysisGate(AnalysisKind.STEP, int(step))
+    step = whole_number(labels.get(STEP, ""), digits=9)
+    return None if step is None else AnalysisGate(AnalysisKind.STEP, step)

@@ -40,7 +40,7 @@ from rollouts.core.model.pod_exit import Injection, injection_fields, read_injec
 from rollouts.core.model.revision import REVISION_LABEL, short_hash
 from rollouts.core.model.rollout import PodMetadata, Rollout
 from rollouts.core.model.status import AbortNote
-from rollouts.objects import ROLLOUT, Manifest, mapping, name_problem
+from rollouts.objects import ROLLOUT, Manifest, mapping, name_problem, whole_number
 
 FIELD_MANAGER = "rollouts"
 PREFIX = "rollouts.dev/"
@@ -212,14 +212,12 @@ def _config_noted(text: str) -> tuple[ConfigUse, ...] | None:
 
 def revision_number_of(annotations: Mapping[str, str]) -> int:
     """A ReplicaSet's revision number; 0 when it cannot be read."""
-    text = annotations.get(REVISION_NUMBER, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
+    return whole_number(annotations.get(REVISION_NUMBER, ""), digits=18) or 0
 
 
 def restart_surge_of(annotations: Mapping[str, str]) -> int:
     """How many extra pods a ReplicaSet has for a restart; 0 when unreadable."""
-    text = annotations.get(RESTART_SURGE, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+    return whole_number(annotations.get(RESTART_SURGE, ""), digits=9) or 0
 
 
 def _strings(value: object) -> Mapping[str, str]:

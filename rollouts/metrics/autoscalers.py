@@ -64,16 +64,12 @@ class _Behavior(ListedPart, frozen=True):
     scale_down: _ScalingRules | None = None
 
 
-class _Named(ListedPart, frozen=True):
-    name: str = ""
-
-
 class _MetricTarget(ListedPart, frozen=True):
     type: str = ""
 
 
 class _MetricSource(ListedPart, frozen=True):
-    metric: _Named = _Named()
+    metric: _Reference = _Reference()
     target: _MetricTarget = _MetricTarget()
 
 

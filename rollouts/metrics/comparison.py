@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from statistics import median
-from typing import assert_never
 
 from msgspec import Struct
 
@@ -113,15 +112,14 @@ def _found(look: ComparisonLook, seen: Sequence[ArmSeen], after: Carried) -> tup
                 until_s = max(until_s, newest_at_s)
             case _:
                 values.append(arm_seen)
+    after = replace(after, until_s=until_s)
     match look.source.by:
         case ComparedBy.RATES:
-            return _rates(look, grown, replace(after, until_s=until_s))
+            return _rates(look, grown, after)
         case ComparedBy.VALUES:
-            return _values(look, values, replace(after, until_s=until_s))
+            return _values(look, values, after)
         case ComparedBy.RANKS:
-            return _ranks(look, values, replace(after, until_s=until_s))
-        case _:
-            assert_never(look.source.by)
+            return _ranks(look, values, after)
 
 
 def _rates(look: ComparisonLook, grown: Sequence[Growth], after: Carried) -> tuple[Carried, _Told] | NoEvidence:

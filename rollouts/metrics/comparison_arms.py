@@ -28,6 +28,7 @@ from rollouts.metrics.prometheus import STALE_S, Series, series_of
 from rollouts.metrics.requests import HttpAnswer, MetricAnswer
 from rollouts.metrics.samples import Absence, Document, NoEvidence, Numbers, finite
 from rollouts.metrics.sources import found_in, window_of
+from rollouts.objects import whole_number
 
 SETTLE_S = 10.0
 """Counters are read up to so long ago: a scrape that began before may still be under way. Source: Prometheus' scrape_timeout."""
@@ -180,8 +181,8 @@ def seen_in(answer: MetricAnswer, look: ComparisonLook) -> ArmSeen:
 def _values_of_one_series(found: Numbers, look: ComparisonLook) -> tuple[float, ...] | NoEvidence:
     if found.warnings:
         return NoEvidence("the answer has warnings, so it may be incomplete")
-    if len({sample.series for sample in found.samples}) > 1:
-        return NoEvidence(f"the query gave {len(found.labels)} series: let it give one, as sum() does", Absence.ERROR)
+    if (series := len({sample.series for sample in found.samples})) > 1:
+        return NoEvidence(f"the query gave {series} series: let it give one, as sum() does", Absence.ERROR)
     if not found.samples:
         return NoEvidence("no value")
     if look.source.by is ComparedBy.VALUES and len(found.samples) > 1:
@@ -278,10 +279,10 @@ def carried_of(texts: Sequence[tuple[str, str]]) -> Carried:
 
 
 def _count(found: Mapping[str, str], name: str) -> int:
-    text = found.get(name, "0")
-    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+    number = whole_number(found.get(name, "0"), digits=18)
+    if number is None:
         raise ValueError(name)
-    return int(text)
+    return number
 
 
 def _number(found: Mapping[str, str], name: str) -> float:

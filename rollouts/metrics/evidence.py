@@ -39,6 +39,8 @@ _NO_DATA = {
     NoData.FAIL: AnalysisPhase.FAILED,
     NoData.WAIT: AnalysisPhase.PENDING,
 }
+_KINDS = {bool: "true or false", float: "one number, result", str: "a text", list: "a list", dict: "an object"}
+"""What a value of JSON is, for the author; null is nothing."""
 
 
 def measured(
@@ -178,25 +180,9 @@ def _count(found: MetricData) -> int:
 
 def _kind(found: Numbers | Document) -> str:
     """What `result` is, for the author."""
-    if isinstance(found, Numbers):
-        return (
-            "one number, result"
-            if found.shape is ResultShape.SCALAR
-            else f"a list of {len(found.samples)} numbers, result[0]"
-        )
-    match found.value:
-        case bool():
-            return "true or false"
-        case float():
-            return "one number, result"
-        case str():
-            return "a text"
-        case list():
-            return "a list"
-        case dict():
-            return "an object"
-        case _:
-            return "nothing"
+    if isinstance(found, Document):
+        return _KINDS.get(type(found.value), "nothing")
+    return _KINDS[float] if found.shape is ResultShape.SCALAR else f"a list of {len(found.samples)} numbers, result[0]"
 
 
 def _value(found: MetricData) -> str:

@@ -168,8 +168,6 @@ def reads_of(tree: Node) -> Reads:
                 of_missing = of_missing or Literal(None) in (left, right)
             case Call(("isNaN" | "isInf"), _):
                 of_finite = True
-            case _:
-                pass
     copies = any(isinstance(node, Each) and node.kind in ("filter", "map") for node in nodes(tree))
     return Reads(frozenset(items), whole, of_missing, of_finite, measured, copies)
 

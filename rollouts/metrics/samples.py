@@ -1,4 +1,4 @@
-"""What a source has shown, typed: numbers with times and labels, a JSON value, a text; or nothing that is evidence, and why.
+"""What a source has shown, typed: numbers with times, a JSON value, a text; or nothing that is evidence, and why.
 
 The reasons are words of ours: none of them has a part of what a server sent.
 """
@@ -65,7 +65,6 @@ class Numbers:
 
     shape: ResultShape
     samples: tuple[Sample, ...]
-    labels: tuple[tuple[tuple[str, str], ...], ...] = ()
     warnings: tuple[str, ...] = field(default=(), repr=False)
 
     @property

@@ -23,8 +23,6 @@ METHODS = ("GET", "POST", "PUT")
 BODY_MAX_BYTES = 65_536
 TEXT_MAX_BYTES = 4_096
 
-_BEGIN_JSON = (b"{", b"[", b'"')
-
 PATH_MAX = 1_024
 SEGMENTS_MAX = 32
 
@@ -107,7 +105,7 @@ def data_of(answer: HttpAnswer, source: WebQuery, _window: Window) -> Document |
 
 
 def _text(answer: HttpAnswer, body: bytes, source: WebQuery) -> Document | NoEvidence:
-    if "json" in answer.content_type.lower() or body.startswith(_BEGIN_JSON):
+    if "json" in answer.content_type.lower() or body.startswith((b"{", b"[", b'"')):
         return NoEvidence("the answer is not whole, or no JSON", Absence.ERROR)
     if source.json_path:
         return NoEvidence("the answer is no JSON, so jsonPath leads nowhere", Absence.ERROR)

@@ -17,11 +17,10 @@ from rollouts.errors import Unroutable
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import Objects, Target, accepted_by_conditions
 from rollouts.traffic.rules.rule_paths import RulePath
-from rollouts.traffic.rules.steering import Dialect, Rules, Side
+from rollouts.traffic.rules.steering import Dialect, Rules
 from rollouts.traffic.settings import SettingsReader
 
 KINDS = (Kind("apisix.apache.org", "v2", "ApisixRoute", "apisixroutes"),)
-_FEATURES = frozenset(Feature) - {Feature.PATH, Feature.METHOD, Feature.MIRROR, Feature.MIRROR_PERCENT}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +29,7 @@ class _ApisixRoute(Dialect):
     service_name: ClassVar[str] = "serviceName"
     weight_absent: ClassVar[int] = 100
     weight_alone: ClassVar[int] = 100
-    weight_most: ClassVar[int] = 2**31 - 1
-
-    def lists(self, user: Manifest) -> tuple[RulePath, ...]:
-        return (("spec", "http"),)
-
-    def side(self, backend: Manifest) -> Side | None:
-        if self.target.namespace != self.context.namespace:
-            return None
-        return self.side_of(backend.get(self.service_name))
+    path: ClassVar[RulePath] = ("spec", "http")
 
     def has_others(self, rule: Manifest) -> bool:
         upstreams = rule.get("upstreams") or ()
@@ -67,6 +58,7 @@ class _ApisixRoute(Dialect):
 class _Apisix(Rules):
     name = "apisix"
     dialect = _ApisixRoute
+    supported_features = frozenset(Feature) - {Feature.PATH, Feature.METHOD, Feature.MIRROR, Feature.MIRROR_PERCENT}
 
     def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
         read = SettingsReader(settings)
@@ -80,9 +72,6 @@ class _Apisix(Rules):
         route.done()
         read.done()
         return (found,)
-
-    def supported(self, target: Target) -> frozenset[Feature]:
-        return _FEATURES
 
     def accepted(self, objects: Objects, target: Target) -> Acceptance:
         return accepted_by_conditions(objects.user, "Accepted", "ResourcesAvailable", router="APISIX")

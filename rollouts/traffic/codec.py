@@ -8,7 +8,7 @@ another package in the group `rollouts.traffic`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 from msgspec import Struct, field
 
@@ -184,9 +184,11 @@ class Provider(Protocol):
 class SharesAlone:
     """The answers of a `Provider` whose router splits by shares alone, and shows nothing of it. Others override them."""
 
+    supported_features: ClassVar[frozenset[Feature]] = frozenset()
+
     def supported(self, target: Target) -> frozenset[Feature]:
-        """None."""
-        return frozenset()
+        """The same for all targets."""
+        return self.supported_features
 
     def features(self, objects: Objects, target: Target) -> frozenset[Feature]:
         """Those that any object has."""

@@ -13,8 +13,7 @@ from rollouts.core.model.traffic import Acceptance, Answer
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import Objects, Target
 from rollouts.traffic.rules.rule_paths import RulePath
-from rollouts.traffic.rules.steering import Dialect, Rules, Side
-from rollouts.traffic.settings import listed_targets
+from rollouts.traffic.rules.steering import Dialect, Rules, Side, listed_targets
 
 KINDS = (Kind("gateway.solo.io", "v1", "RouteTable", "routetables"),)
 
@@ -23,7 +22,6 @@ KINDS = (Kind("gateway.solo.io", "v1", "RouteTable", "routetables"),)
 class _RouteTable(Dialect):
     backends: ClassVar[str] = "destinations"
     weight_absent: ClassVar[int] = 0
-    weight_most: ClassVar[int] = 2**31 - 1
 
     def lists(self, user: Manifest) -> tuple[RulePath, ...]:
         routes = (user.get("spec") or {}).get("routes") or ()
@@ -41,9 +39,7 @@ class _RouteTable(Dialect):
 
     def side(self, backend: Manifest) -> Side | None:
         reference = ((backend.get("destination") or {}).get("kube") or {}).get("ref") or {}
-        if (reference.get("namespace") or self.target.namespace) != self.context.namespace:
-            return None
-        return self.side_of(reference.get("name"))
+        return Dialect.side(self, reference)
 
     def beside(self, stable: Manifest) -> Manifest:
         kube = stable["destination"]["kube"]

@@ -49,9 +49,7 @@ REFUSED: Mapping[str, str] = MappingProxyType(
 
 def registry(more: Iterable[Provider] = ()) -> Mapping[str, Provider]:
     """Providers by the name that a spec uses. A built-in one keeps its name, so that a manifest means the same everywhere."""
-    found = {each.name: each for each in more}
-    found.update({each.name: each for each in _BUILT_IN})
-    return MappingProxyType(found)
+    return MappingProxyType({provider.name: provider for provider in (*more, *_BUILT_IN)})
 
 
 def unknown(name: str, known: Mapping[str, Provider]) -> str:

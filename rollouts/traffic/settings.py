@@ -8,8 +8,6 @@ from typing import Any
 from rollouts.core.model.grammar import is_object_name
 from rollouts.errors import ExpressionInvalid, SpecInvalid, SpecProblem
 from rollouts.expressions import Expression, Result, compiled
-from rollouts.objects import Kind
-from rollouts.traffic.codec import Target
 
 _NUMBER_MOST = 2**31 - 1
 
@@ -147,28 +145,6 @@ class SettingsReader:
 
     def _place(self, field: str) -> str:
         return f"{self.path}.{field}" if self.path and field else self.path or field
-
-
-def listed_targets(
-    settings: Mapping[str, Any], field: str, kinds: tuple[Kind, ...], *, namespace: str, elsewhere: bool = False
-) -> tuple[Target, ...]:
-    """The objects that a list of the settings names, at least one. Raises: SpecInvalid, with every problem at once.
-
-    Args:
-        elsewhere: each may name a namespace of its own.
-    """
-    read = SettingsReader(settings)
-    targets: list[Target] = []
-    parts = read.parts(field)
-    for part in parts:
-        where = part.object_name("namespace", default=namespace) if elsewhere else namespace
-        targets.append(Target(kinds=kinds, namespace=where, name=part.object_name("name", needed=True)))
-    for part in parts:
-        part.done()
-    if not targets:
-        read.refuse(field, "is required: [{name: …}]")
-    read.done()
-    return tuple(targets)
 
 
 def _are_texts(value: Any) -> bool:

@@ -23,19 +23,13 @@ _SETTLE_S = 4.0  # twice the throttle: each replica has its own, and a change ma
 @dataclass(frozen=True, slots=True)
 class _Weighted(Dialect):
     backends: ClassVar[str] = "services"
-    weight_most: ClassVar[int] = 2**31 - 1
-
-    def lists(self, user: Manifest) -> tuple[RulePath, ...]:
-        return (("spec", "weighted"),)
+    path: ClassVar[RulePath] = ("spec", "weighted")
 
     def takes_requests(self, path: RulePath) -> bool:
         return False
 
     def side(self, backend: Manifest) -> Side | None:
-        here = backend.get("namespace") or self.target.namespace
-        if backend.get("kind", "Service") != "Service" or here != self.context.namespace:
-            return None
-        return self.side_of(backend.get("name"))
+        return Dialect.side(self, backend) if backend.get("kind", "Service") == "Service" else None
 
 
 class _Traefik(Rules):

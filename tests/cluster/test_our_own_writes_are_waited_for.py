@@ -86,7 +86,7 @@ def test_a_deletion_right_after_a_creation_waits_for_both() -> None:
 
 
 def test_a_missed_event_cannot_close_the_barrier_for_ever() -> None:
-    """30 s after a write that the watch has passed by the pass goes on with what is there, and it is counted."""
+    """30 s after a write that the watch has passed by the pass goes on with what is there."""
     clock = HandClock()
     store, table = empty(clock)
     store.wrote(REPLICA_SET, "shop", "cart", "7", "u1")
@@ -96,7 +96,6 @@ def test_a_missed_event_cannot_close_the_barrier_for_ever() -> None:
     clock.at_s = BARRIER_DEADLINE_S
     assert not store.is_behind(REPLICA_SET, "shop", "cart")
     assert not store.is_behind(REPLICA_SET, "shop", "cart")
-    assert store.barriers_dropped == 1
 
 
 def test_a_watch_that_has_not_come_to_a_write_is_waited_for() -> None:
@@ -108,7 +107,6 @@ def test_a_watch_that_has_not_come_to_a_write_is_waited_for() -> None:
     assert store.is_behind(REPLICA_SET, "shop", "cart")
     table.put("", replica_set(7))
     assert not store.is_behind(REPLICA_SET, "shop", "cart")
-    assert store.barriers_dropped == 0
 
 
 def test_a_refusal_promises_no_newer_version() -> None:

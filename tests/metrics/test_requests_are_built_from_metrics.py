@@ -170,12 +170,12 @@ def test_an_answer_becomes_numbers(
     assert max(each.at_s for each in found.samples) == NOW_S
 
 
-def test_warnings_and_labels_are_kept_and_not_printed() -> None:
+def test_warnings_are_kept_and_not_printed() -> None:
     """For whoever reads them by hand; they are text of a server."""
     found = read(answered(vector("1", warnings=[MARK])), asked(QUERY))
 
     assert isinstance(found, Numbers)
-    assert (found.warnings, found.labels) == ((MARK,), ((("pod", f"{MARK}-0"),),))
+    assert found.warnings == (MARK,)
     assert "warnings" not in repr(found)
 
 

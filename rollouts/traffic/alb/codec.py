@@ -32,9 +32,7 @@ KINDS = (Kind("networking.k8s.io", "v1", "Ingress", "ingresses"),)
 _SETTLE_S = 60.0
 _WEIGHT_MOST = 999  # of a target group: AWS, Elastic Load Balancing, TargetGroupTuple
 _STICKY_MOST_S = 604_800  # a week: AWS, Elastic Load Balancing, TargetGroupStickinessConfig
-_STICKY_DEFAULT_S = 3_600
 _SERVICE_MOST = KEY_NAME_MOST - len("actions.")
-_PORT_MOST = 65_535
 _NEEDS_ROOT = (
     "needs trafficRouting.alb.rootService, the Service that the Ingress's paths name: without it the annotation is named after "
     "the stable Service, which becomes another one with the first promotion, and the paths do not follow"
@@ -47,7 +45,7 @@ class _Alb(OneAnnotation):
     def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
         read = SettingsReader(settings)
         names = tuple(filter(None, (read.object_name("ingress"), *read.object_names("ingresses"))))
-        port = read.number("servicePort", needed=True, least=1, most=_PORT_MOST)
+        port = read.number("servicePort", needed=True, least=1, most=65_535)
         options: dict[str, Any] = {
             "root": read.object_name("rootService"),
             "prefix": read.text("annotationPrefix", default="alb.ingress.kubernetes.io").rstrip("/"),
@@ -81,7 +79,14 @@ class _Alb(OneAnnotation):
         return f"{target.options['prefix']}/actions.{_root(target, context)}"
 
     def share(self, text: str | None, user: Manifest, target: Target, context: Context) -> Fraction | None:
-        _check_paths(user, _root(target, context))
+        root, services = _root(target, context), [default_service(user)]
+        services += [service for _, _, service in ingress_paths(user)]
+        ports = [(service.get("name"), (service.get("port") or {}).get("name")) for service in services]
+        if (root, USE_ANNOTATION) not in ports:  # the load balancer's controller would ignore the annotation
+            raise Unroutable(
+                f"none of its paths leads to Service {root} with the port name {USE_ANNOTATION}, so an action has no "
+                f"effect; write backend: {{service: {{name: {root}, port: {{name: {USE_ANNOTATION}}}}}}}"
+            )
         return None if text is None else Action.of(text).pair(context).share
 
     def text(self, before: str | None, share: Fraction, user: Manifest, target: Target, context: Context) -> str:
@@ -115,7 +120,7 @@ def _group(service: str, target: Target, weight: int) -> Manifest:
 def _stickiness(read: SettingsReader) -> Manifest:
     """The stickiness to write. A duration is checked only when stickiness is enabled, as in Argo Rollouts."""
     enabled = read.flag("enabled")
-    duration_s = read.number("durationSeconds", default=_STICKY_DEFAULT_S)
+    duration_s = read.number("durationSeconds", default=3_600)
     if enabled and not 1 <= duration_s <= _STICKY_MOST_S:
         read.refuse("durationSeconds", f"must be from 1 to {_STICKY_MOST_S}, not {duration_s}")
     read.done()
@@ -131,16 +136,6 @@ def _root(target: Target, context: Context) -> str:
             "in alb.rootService and in the paths"
         )
     return root
-
-
-def _check_paths(user: Manifest, root: str) -> None:
-    """Raises: Unroutable when the load balancer's controller would ignore the annotation."""
-    services = [default_service(user), *(service for _, _, service in ingress_paths(user))]
-    if not any((each.get("name"), (each.get("port") or {}).get("name")) == (root, USE_ANNOTATION) for each in services):
-        raise Unroutable(
-            f"none of its paths leads to Service {root} with the port name {USE_ANNOTATION}, so an action has no "
-            f"effect; write backend: {{service: {{name: {root}, port: {{name: {USE_ANNOTATION}}}}}}}"
-        )
 
 
 PROVIDER = _Alb()

@@ -17,27 +17,20 @@ from rollouts.errors import Unroutable
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import Objects, Target, accepted_by_conditions
 from rollouts.traffic.rules.rule_paths import RulePath
-from rollouts.traffic.rules.steering import Dialect, Rules, Side
+from rollouts.traffic.rules.steering import Dialect, Rules, Side, listed_targets
 from rollouts.traffic.rules.text_matches import as_regex, both, cookie_pattern
-from rollouts.traffic.settings import listed_targets
 
 KINDS = (Kind("projectcontour.io", "v1", "HTTPProxy", "httpproxies"),)
-_FEATURES = frozenset(Feature) - {Feature.METHOD}
 
 
 @dataclass(frozen=True, slots=True)
 class _HttpProxy(Dialect):
     backends: ClassVar[str] = "services"
-    weight_most: ClassVar[int] = 2**31 - 1
+    path: ClassVar[RulePath] = ("spec", "routes")
     below: ClassVar[bool] = True
 
-    def lists(self, user: Manifest) -> tuple[RulePath, ...]:
-        return (("spec", "routes"),)
-
     def side(self, backend: Manifest) -> Side | None:
-        if backend.get("mirror") or self.target.namespace != self.context.namespace:
-            return None
-        return self.side_of(backend.get("name"))
+        return None if backend.get("mirror") else Dialect.side(self, backend)
 
     def weight_of(self, backend: Manifest, rule: Manifest) -> int:
         return int(backend.get("weight") or 0) or (1 if len(rule["services"]) == 1 else 0)
@@ -131,12 +124,10 @@ def _header(want: NamedMatch) -> Manifest:
 class _Contour(Rules):
     name = "contour"
     dialect = _HttpProxy
+    supported_features = frozenset(Feature) - {Feature.METHOD}
 
     def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
         return listed_targets(settings, "httpProxies", KINDS, namespace=namespace)
-
-    def supported(self, target: Target) -> frozenset[Feature]:
-        return _FEATURES
 
     def accepted(self, objects: Objects, target: Target) -> Acceptance:
         return accepted_by_conditions(objects.user, "Valid", router="Contour")

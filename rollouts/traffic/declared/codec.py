@@ -53,7 +53,6 @@ TESTS_UNITS_MAX = 100_000
 """Most cost of all expressions in the tests together: 10 ms. Each controller runs them at its start and at each change."""
 
 _TESTED = Context(rollout="test", namespace="test", stable=Destination("stable"), canary=Destination("canary"))
-_WEIGHT_MOST = 2**31 - 1
 
 
 def declared(declaration: Mapping[str, Any]) -> Declared:
@@ -307,7 +306,7 @@ def _dialect(
     *holders, key = places.split(".")
     name = "weight" if weight is None else weight.text("path", default="weight")
     absent = 1 if weight is None else weight.number("absent", default=1)
-    most = _WEIGHT_MOST if weight is None else weight.number("most", default=_WEIGHT_MOST)
+    most = Dialect.weight_most if weight is None else weight.number("most", default=Dialect.weight_most)
     if not key.endswith("[]"):
         read.refuse("backends", "must be a path to a list, such as spec.rules[].backends[]")
 

@@ -22,7 +22,7 @@ from rollouts.traffic.gateway_api.matches import are_all, idle_match, merged, na
 from rollouts.traffic.gateway_api.parents import gateways_of, taken_by_parents
 from rollouts.traffic.gateway_api.settings import ROUTE_KINDS, targets_of
 from rollouts.traffic.rules.rule_paths import RulePath
-from rollouts.traffic.rules.steering import Rules, Side
+from rollouts.traffic.rules.steering import Dialect, Rules, Side
 from rollouts.traffic.rules.warming import Warming
 
 KINDS = ROUTE_KINDS
@@ -37,14 +37,8 @@ class _Route(Warming):
     path: ClassVar[RulePath] = ("spec", "rules")
 
     def side(self, backend: Manifest) -> Side | None:
-        here = backend.get("namespace") or self.target.namespace
-        if (
-            backend.get("group") not in (None, "", "core")
-            or backend.get("kind", "Service") != "Service"
-            or here != self.context.namespace
-        ):
-            return None
-        return self.side_of(backend.get("name"))
+        is_service = backend.get("kind", "Service") == "Service" and backend.get("group") in (None, "", "core")
+        return Dialect.side(self, backend) if is_service else None
 
     def takes_requests(self, path: RulePath) -> bool:
         return self.target.kinds[0].kind in ("HTTPRoute", "GRPCRoute")

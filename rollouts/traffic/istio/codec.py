@@ -24,20 +24,17 @@ from rollouts.traffic.rules.steering import Dialect, Rules, Side
 from rollouts.traffic.rules.text_matches import both, cookie_pattern
 
 KINDS: Mapping[str, tuple[Kind, ...]] = {"virtualService": SERVICE_KINDS, "destinationRule": RULE_KINDS}
-_LISTS = ("http", "tls", "tcp")
-_HTTP_FEATURES = frozenset(Feature) - {Feature.SEVERAL_COOKIES}  # all cookies are one header, which can be matched once
 
 
 @dataclass(frozen=True, slots=True)
 class _VirtualService(Dialect):
     backends: ClassVar[str] = "route"
-    weight_most: ClassVar[int] = 2**31 - 1
     weight_alone: ClassVar[int] = 100
 
     def lists(self, user: Manifest) -> tuple[RulePath, ...]:
         if _is_rule(self.target):
             raise Unroutable("a DestinationRule has no weights; they are in a VirtualService")
-        return tuple(("spec", name) for name in _LISTS)
+        return tuple(("spec", name) for name in ("http", "tls", "tcp"))
 
     def is_named(self, rule: Manifest, path: RulePath, name: RuleName) -> bool:
         return name.means(rule, of=str(path[-1]))
@@ -100,6 +97,7 @@ class _VirtualService(Dialect):
 class _Istio(Rules):
     name = "istio"
     dialect = _VirtualService
+    supported_features = frozenset(Feature) - {Feature.SEVERAL_COOKIES}  # all cookies are one header, matched once
 
     def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
         return targets_of(settings, namespace=namespace)
@@ -107,11 +105,8 @@ class _Istio(Rules):
     def release(self, objects: Objects, target: Target, context: Context) -> tuple[Op, ...]:
         return released(objects.user) if _is_rule(target) else super().release(objects, target, context)
 
-    def supported(self, target: Target) -> frozenset[Feature]:
-        return _HTTP_FEATURES
-
     def features(self, objects: Objects, target: Target) -> frozenset[Feature]:
-        return _HTTP_FEATURES if (objects.user.get("spec") or {}).get("http") else frozenset()
+        return self.supported(target) if (objects.user.get("spec") or {}).get("http") else frozenset()
 
     def gateways(self, objects: Objects, target: Target) -> tuple[str, ...]:
         named = (objects.user.get("spec") or {}).get("gateways") or ()

@@ -7,7 +7,7 @@ it pushes to every proxy, to a limited number at once.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from msgspec import Struct
 
@@ -21,16 +21,9 @@ class HttpRule(Struct, frozen=True):
     """Names the rule of that name in the list `http`."""
 
     name: str
-
-    @property
-    def of(self) -> str:
-        """The list of the rule."""
-        return "http"
-
-    @property
-    def field(self) -> str:
-        """The field of the spec that names it."""
-        return "routes"
+    of: ClassVar[str] = "http"
+    field: ClassVar[str] = "routes"
+    """The field of the spec that names it."""
 
     def __str__(self) -> str:
         return f"http {self.name}"

@@ -24,19 +24,16 @@ from rollouts.traffic.rules.text_matches import as_regex
 KINDS = INGRESS_KINDS
 CLASS_ANNOTATION = "kubernetes.io/ingress.class"
 _WEIGHT = re.compile(r"[0-9]{1,9}")
-_FEATURES = frozenset({Feature.HEADER, Feature.HEADER_REGEX})
 
 
 class _Nginx(SharesAlone):
     """Its counters tell requests by Ingress and Service, so no rules are compared with them."""
 
     name = "nginx"
+    supported_features = frozenset({Feature.HEADER, Feature.HEADER_REGEX})
 
     def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
         return targets_of(settings, namespace=namespace)
-
-    def supported(self, target: Target) -> frozenset[Feature]:
-        return _FEATURES
 
     def read(self, objects: Objects, target: Target, context: Context) -> Split:
         paths = _canary_rules(objects.user, context)

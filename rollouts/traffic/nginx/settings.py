@@ -12,7 +12,7 @@ from typing import Any
 
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.grammar import is_label_key, is_snippet
-from rollouts.objects import Kind
+from rollouts.objects import NAME_MAX, Kind
 from rollouts.traffic.codec import Target
 from rollouts.traffic.settings import SettingsReader
 
@@ -28,7 +28,6 @@ _NO_PING_PONG = (
     "nginx cannot do this: its Ingress leads to one Service, whichever is stable; remove pingPong, and write stableService and "
     "canaryService"
 )
-_NAME_MOST = 253
 _SETTLE_S = {
     DEFAULT_PREFIX: 10.0,  # two changes at --sync-rate-limit, a reload and a look for backends
     "alb.ingress.kubernetes.io": 60.0,
@@ -53,7 +52,7 @@ def targets_of(settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, 
     if not names:
         read.refuse("stableIngress", "is required, unless stableIngresses is given")
     for name in names:
-        if len(name) > _NAME_MOST - len("-canary"):
+        if len(name) > NAME_MAX - len("-canary"):
             read.refuse("stableIngress", f"{name[:20]}… is too long: {name[:20]}…-canary must be a valid name too")
     read.done()
     one = Target(

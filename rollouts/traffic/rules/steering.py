@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
@@ -20,12 +20,13 @@ from rollouts.core.model.revision import canonical_json, short_hash
 from rollouts.core.model.traffic import MirrorRoute, RequestMatch, RuleSaid, Split
 from rollouts.core.routing.stickiness import as_said
 from rollouts.errors import Unroutable
-from rollouts.objects import Manifest
+from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import Context, Objects, Op, SharesAlone, Target
 from rollouts.traffic.rules.difference import patch_of
 from rollouts.traffic.rules.ledger import NOTHING, Ledger, Noted, ledger_of, with_ledger
 from rollouts.traffic.rules.rule_paths import RulePath, RulePlace, put_rules, rules_at
 from rollouts.traffic.rules.weights import WeightPair, weights_for
+from rollouts.traffic.settings import SettingsReader
 
 RULES_MAX = 512
 """In all lists of an object. Each takes a tenth of a millisecond in each pass; an object of 1 MiB has room for 10,000."""
@@ -39,7 +40,7 @@ class Side(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Dialect(ABC):
+class Dialect:
     """How one router writes rules. A rule is a JSON object with a list of backends; a backend is one that may have a weight.
 
     A dialect serves one call of its provider. So what it has worked out about a rule holds as long as the dialect.
@@ -57,19 +58,23 @@ class Dialect(ABC):
     weight_absent: ClassVar[int] = 1
     weight_alone: ClassVar[int] = 1
     """The weight of a backend that is alone in its rule."""
-    weight_most: ClassVar[int]
+    weight_most: ClassVar[int] = 2**31 - 1
     service_name: ClassVar[str] = "name"
     """The field of a backend that names its Service."""
     below: ClassVar[bool] = False
     """Whether the paths of rules continue those of objects that include this one."""
 
-    @abstractmethod
+    path: ClassVar[RulePath]
+    """The path of the list of rules, for a router that has one list."""
+
     def lists(self, user: Manifest) -> tuple[RulePath, ...]:
         """The paths of lists of rules; a path to a single object counts as a list of one, to which nothing is added."""
+        return (self.path,)
 
-    @abstractmethod
     def side(self, backend: Manifest) -> Side | None:
-        """Whether this is the stable or the canary backend; None for any other."""
+        """Whether this is the stable or the canary backend; None for any other. Without a namespace it is in the object's."""
+        here = backend.get("namespace") or self.target.namespace
+        return self.side_of(backend.get(self.service_name)) if here == self.context.namespace else None
 
     def side_of(self, service: Any) -> Side | None:
         """Which of the two Services has that name; None for any other."""
@@ -154,7 +159,7 @@ class Dialect(ABC):
         """For each mirror of a rule to the canary Service, the percentage of requests that it copies."""
         return ()
 
-    def check(self, user: Manifest) -> None:  # noqa: B027 - most routers set no limits
+    def check(self, user: Manifest) -> None:
         """Raises: Unroutable when the API server would refuse the object for its size."""
 
     def _rules(self, user: Manifest) -> list[tuple[RulePath, int, Manifest]]:
@@ -310,9 +315,8 @@ class Dialect(ABC):
         self.check(user)
         if not notes and not made:
             return pristine
-        between = (self.context.stable, self.context.canary)
         ledger = Ledger(
-            between=between,
+            between=(self.context.stable, self.context.canary),
             pairs=tuple(notes),
             matches=asked.matches,
             mirrors=asked.mirrors,
@@ -476,3 +480,21 @@ class Rules(SharesAlone, ABC):
     def rules(self, objects: Objects, target: Target, context: Context) -> tuple[RuleSaid, ...]:
         """See `codec.Provider`."""
         return self.dialect(target, context).said(objects.user)
+
+
+def listed_targets(
+    settings: Mapping[str, Any], field: str, kinds: tuple[Kind, ...], *, namespace: str, elsewhere: bool = False
+) -> tuple[Target, ...]:
+    """The objects that a list of the settings names, at least one; with `elsewhere` each may have a namespace of its own."""
+    read = SettingsReader(settings)
+    targets: list[Target] = []
+    parts = read.parts(field)
+    for part in parts:
+        where = part.object_name("namespace", default=namespace) if elsewhere else namespace
+        targets.append(Target(kinds=kinds, namespace=where, name=part.object_name("name", needed=True)))
+    for part in parts:
+        part.done()
+    if not targets:
+        read.refuse(field, "is required: [{name: …}]")
+    read.done()
+    return tuple(targets)

@@ -9,26 +9,22 @@ Source: measured with Envoy Gateway 1.9.1 and Envoy 1.40.0; Envoy, "xDS protocol
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.traffic import Split
 from rollouts.objects import Manifest
 from rollouts.traffic.rules.ledger import NOTHING, Ledger, ledger_of, with_ledger
-from rollouts.traffic.rules.rule_paths import RulePath, put_rules, rules_at
+from rollouts.traffic.rules.rule_paths import put_rules, rules_at
 from rollouts.traffic.rules.steering import Dialect
 
 
 @dataclass(frozen=True, slots=True)
-class Warming(Dialect):
+class Warming(Dialect, ABC):
     """A dialect with one list of rules, in which a copy that `stands_anywhere` is an idle rule before and after its use."""
-
-    path: ClassVar[RulePath]
-    """The path of the list of rules."""
 
     @abstractmethod
     def idle(self, copy: Manifest) -> Manifest:
@@ -37,10 +33,6 @@ class Warming(Dialect):
     @abstractmethod
     def is_idle(self, rule: Manifest) -> bool:
         """Whether the rule was made by `idle`."""
-
-    def lists(self, user: Manifest) -> tuple[RulePath, ...]:
-        """See `Dialect`."""
-        return (self.path,)
 
     def read(self, user: Manifest) -> Split:
         """See `Dialect`; a split with idle rules is never the wanted one."""

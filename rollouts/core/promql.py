@@ -105,7 +105,9 @@ def _matched_names(matchers: list[Token]) -> list[str]:
     names = []
     for part in split_at_commas(matchers):
         match part:
-            case [("text", name)] | [("word" | "text", "__name__" | '"__name__"'), ("sign", "="), ("text", name)]:
+            case [("text", name)] | [("word" | "text", "__name__" | '"__name__"'), ("sign", "="), ("text", name)] if (
+                name[1:-1]
+            ):
                 names.append(name[1:-1])
     return names
 

@@ -154,6 +154,7 @@ def test_no_query_takes_long(query: str) -> None:
         ("up # and_a_comment", ["up"]),
         ("up{", ["up"]),
         ("up $", []),
+        ('{"", job="api"}', []),
         ("", []),
     ],
 )  # fmt: skip

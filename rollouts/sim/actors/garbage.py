@@ -62,9 +62,7 @@ class GarbageCollector(Actor):
                 self.enqueue((_NO_NAMESPACE, owner["uid"]))
             if uid in self._dependents:
                 self.enqueue((_NO_NAMESPACE, uid))
-            home = self.world.history.get(NAMESPACE, "", change.new.metadata.get("namespace", ""))
-            if home is not None and "deletionTimestamp" in home.metadata:
-                self.enqueue((_NO_NAMESPACE, home.metadata["uid"]))
+            self._look_at_dying_namespace(change.new)
             return
         self._where[uid] = (change.kind, change.new.key)
         if change.old is None or (change.old.metadata.get("ownerReferences") or ()) != owners:
@@ -74,6 +72,11 @@ class GarbageCollector(Actor):
                 self.enqueue((_NO_NAMESPACE, uid))
         if "deletionTimestamp" in change.new.metadata:
             self.enqueue((_NO_NAMESPACE, uid))
+
+    def _look_at_dying_namespace(self, gone: Stored) -> None:
+        home = self.world.history.get(NAMESPACE, "", gone.metadata.get("namespace", ""))
+        if home is not None and "deletionTimestamp" in home.metadata:
+            self.enqueue((_NO_NAMESPACE, home.metadata["uid"]))
 
     def _stored(self, uid: str) -> Stored | None:
         if (where := self._where.get(uid)) is None:

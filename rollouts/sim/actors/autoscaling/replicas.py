@@ -183,24 +183,31 @@ def _sample_is_left_out(pod: Stored, sample: UsageSample, look: AutoscalerLook) 
 
 
 def _requests(target: ResourceTarget, pods: Sequence[Stored]) -> dict[str, int] | NoProposal:
-    """What the pods request, each as a whole, or of its containers that run beside the others."""
-    resource, container = target.resource, target.container
     by_pod = {}
     for pod in pods:
-        spec, pod_name = pod.manifest["spec"], pod.key[1]
-        sidecars = [init for init in spec.get("initContainers") or () if init.get("restartPolicy") == "Always"]
-        parts = {part["name"]: _requested(part) for part in (*spec["containers"], *sidecars)}
-        if container is None and resource in (of_pod := _requested(spec)):
-            parts = {"": of_pod}
-        elif container is not None:
-            if container not in parts:
-                return NoProposal(f"container {container} not found in Pod {pod_name}")
-            parts = {container: parts[container]}
-        for name, requests in parts.items():
-            if resource not in requests:
-                return NoProposal(f"missing request for {resource} in container {name} of Pod {pod_name}")
-        by_pod[pod_name] = sum(requests[resource] for requests in parts.values())
+        requested = _pod_requests(target, pod)
+        if isinstance(requested, NoProposal):
+            return requested
+        by_pod[pod.key[1]] = requested
     return by_pod
+
+
+def _pod_requests(target: ResourceTarget, pod: Stored) -> int | NoProposal:
+    """What a pod requests: as a whole, or its containers that run beside the others."""
+    resource, container, spec, pod_name = target.resource, target.container, pod.manifest["spec"], pod.key[1]
+    if container is None and resource in (of_pod := _requested(spec)):
+        return of_pod[resource]
+    sidecars = [init for init in spec.get("initContainers") or () if init.get("restartPolicy") == "Always"]
+    parts = [part for part in (*spec["containers"], *sidecars) if container in (None, part["name"])]
+    if not parts:
+        return NoProposal(f"container {container} not found in Pod {pod_name}")
+    total = 0
+    for part in parts:
+        requests = _requested(part)
+        if resource not in requests:
+            return NoProposal(f"missing request for {resource} in container {part['name']} of Pod {pod_name}")
+        total += requests[resource]
+    return total
 
 
 def _requested(part: Manifest) -> dict[str, int]:

@@ -13,7 +13,7 @@ from tests.architecture.tracked import ROOT, tracked
 COMPLEXITY_MAX = 15
 """Cognitive complexity, which counts nested conditions more than cases beside each other. Source: SonarSource's paper of 2017."""
 STILL_ABOVE = {
-    "api": 10, "bounded": 1, "cli": 22, "cluster": 4, "core": 2, "metrics": 6, "probes": 6, "sim": 14, "traffic": 4,
+    "api": 10, "bounded": 1, "cli": 22, "cluster": 4, "core": 2, "metrics": 5, "probes": 6, "sim": 14, "traffic": 3,
 }  # fmt: skip
 """Functions above it, by room. No room gets more of them."""
 USED_ONCE_MAX = 11.2

@@ -21,7 +21,7 @@ import yarl
 from aiohttp.abc import AbstractStreamWriter
 
 from rollouts.cluster.credentials import ClientCertificate
-from rollouts.cluster.target import SERVICE_ACCOUNT, ClusterTarget, read_target
+from rollouts.cluster.target import NO_FLAGS, SERVICE_ACCOUNT, AccessFlags, ClusterTarget, read_target
 from rollouts.errors import AnswerTooLarge, ApiUnavailable, NotLeader, SettingsInvalid
 from rollouts.ports import BODY_MAX_BYTES, LINE_MAX_BYTES, Request, Response
 
@@ -42,6 +42,7 @@ async def connect(
     kubeconfig: Path | None,
     context: str | None,
     user_agent: str,
+    flags: AccessFlags = NO_FLAGS,
     service_account: Path = SERVICE_ACCOUNT,
     on_date: OnDate | None = None,
 ) -> KubernetesConnection:
@@ -56,7 +57,7 @@ async def connect(
 
     Raises: SettingsInvalid, with what to do.
     """
-    target = await read_target(kubeconfig=kubeconfig, context=context, service_account=service_account)
+    target = await read_target(kubeconfig=kubeconfig, context=context, flags=flags, service_account=service_account)
     try:
         return KubernetesConnection(target, user_agent=user_agent, on_date=on_date)
     except (OSError, ValueError) as exc:  # ssl.SSLError is an OSError
@@ -168,7 +169,7 @@ class KubernetesConnection:
             request.method,
             yarl.URL(url, encoded=True),
             data=_Body(request) if request.body else None,
-            headers=headers,
+            headers=[*headers.items(), *self._target.impersonation],
             timeout=limits,
             **self._options,
         )

@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 import os
 import urllib.request
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from msgspec import Struct
 
@@ -20,6 +20,10 @@ from rollouts.secret import Secret, without_password
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 POOL_CONNECTIONS = 64
+
+_OF_FLAGS = "(flags)"  # the name of a context, of a cluster and of a user that no file has
+_TRUST = {"certificate-authority", "certificate-authority-data", "insecure-skip-tls-verify"}
+_SIGN_IN = {"token", "tokenFile", "exec", "auth-provider", "username", "password"}
 
 # The errors that the library raises for a malformed file, besides its own class: it checks nothing beforehand.
 _MALFORMED = (
@@ -34,11 +38,35 @@ _MALFORMED = (
 )
 
 
+class AccessFlags(Struct, frozen=True, kw_only=True):
+    """What a command line says instead of the kubeconfig, as kubectl's flags of these names; None and () for what stands there.
+
+    `as_user` and what follows impersonate.
+    """
+
+    cluster: str | None = None
+    user: str | None = None
+    server: str | None = None
+    token: Secret | None = None
+    certificate_authority: Path | None = None
+    client_certificate: Path | None = None
+    client_key: Path | None = None
+    tls_server_name: str | None = None
+    insecure_skip_tls_verify: bool = False
+    as_user: str | None = None
+    as_groups: tuple[str, ...] = ()
+    as_uid: str | None = None
+
+
+NO_FLAGS = AccessFlags()
+
+
 class ClusterTarget(Struct, frozen=True):
     """An API server and our access to it.
 
     Args:
         namespace: the context's, or the service account's; `default` when neither says.
+        impersonation: the headers that say as whom we act, of which one may come more than once.
     """
 
     library: slim_import.Library
@@ -46,12 +74,19 @@ class ClusterTarget(Struct, frozen=True):
     credentials: Credentials
     namespace: str
     proxy_authorization: Secret | None = None
+    impersonation: tuple[tuple[str, str], ...] = ()
 
 
 async def read_target(
-    *, kubeconfig: Path | None, context: str | None, service_account: Path = SERVICE_ACCOUNT
+    *,
+    kubeconfig: Path | None,
+    context: str | None,
+    flags: AccessFlags = NO_FLAGS,
+    service_account: Path = SERVICE_ACCOUNT,
 ) -> ClusterTarget:
     """Finds the cluster by the given kubeconfig, $KUBECONFIG, ~/.kube/config or the pod's service account, the first that exists.
+
+    A server among the flags needs none of them.
 
     Args:
         service_account: folder of token, ca.crt and namespace.
@@ -59,8 +94,10 @@ async def read_target(
     Raises: SettingsInvalid, with what to do.
     """
     paths = _kubeconfig_paths(kubeconfig)
-    if paths:
-        target = await _from_kubeconfig(paths, context)
+    if paths or flags.server is not None:
+        target = await _from_kubeconfig(paths, context, flags)
+    elif flags != NO_FLAGS:
+        raise SettingsInvalid("there is no kubeconfig that the flags could change: say --server, or --kubeconfig")
     elif "KUBERNETES_SERVICE_HOST" in os.environ:
         target = _from_service_account(service_account)
     else:
@@ -104,16 +141,19 @@ def _kubeconfig_paths(given: Path | None) -> str:
     return str(home) if home.is_file() else ""
 
 
-async def _from_kubeconfig(paths: str, context: str | None) -> ClusterTarget:
+async def _from_kubeconfig(paths: str, context: str | None, flags: AccessFlags) -> ClusterTarget:
     library = slim_import.kubeconfig()
     kube = library.config
     configuration = library.configuration.Configuration()
     try:
-        merger = kube.KubeConfigMerger(paths)
-        if merger.config is None:
+        merger = kube.KubeConfigMerger(paths) if paths else None
+        config = merger.config if merger is not None else kube.ConfigNode("flags", {})
+        if config is None:
             raise ValueError("it is empty")
-        chosen = merger.config["contexts"].get_with_name(context or merger.config["current-context"])["context"]
-        user = _user(merger.config, chosen)
+        if flags != NO_FLAGS:
+            context = _add_context(kube, config, context, flags)
+        chosen = config["contexts"].get_with_name(context or config["current-context"])["context"]
+        user = _user(config, chosen)
         credentials = _own_credentials(kube, user)
         # Credentials that we renew ourselves are removed from the user, so that the loader does not also run or read them.
         # Such a configuration must not be written back. One with an auth-provider must, as refresh tokens are for one use.
@@ -121,21 +161,92 @@ async def _from_kubeconfig(paths: str, context: str | None) -> ClusterTarget:
         if credentials is not None:
             for entry in ("exec", "tokenFile", "token"):
                 user.value.pop(entry, None)
-        elif user is not None and "auth-provider" in user:
+        elif user is not None and "auth-provider" in user and merger is not None:
             persist = merger.save_changes
         loader = kube.KubeConfigLoader(
-            config_dict=merger.config, active_context=context, config_base_path=None, config_persister=persist
+            config_dict=config, active_context=context, config_base_path=None, config_persister=persist
         )
         await loader.load_and_set(configuration)
         namespace = chosen.safe_get("namespace") or "default"
+        impersonation = _impersonation(user.value if user is not None else {})
     except (library.config_exception, kube.yaml.YAMLError, *_MALFORMED) as exc:
-        which = f" (context {context})" if context else ""
-        raise SettingsInvalid(
-            f"the kubeconfig {_broken(kube.yaml, paths) or paths}{which} cannot be used: {_why(exc)}"
-        ) from exc
+        which = f" (context {context})" if context and context != _OF_FLAGS else ""
+        what = f"the kubeconfig {_broken(kube.yaml, paths) or paths}{which}" if paths else "what the flags say"
+        raise SettingsInvalid(f"{what} cannot be used: {_why(exc)}") from exc
     if credentials is None and persist is not None:
         credentials = ReloadedCredentials(_reload(library, loader, configuration))
-    return ClusterTarget(library, configuration, credentials or Credentials(_bearer(configuration)), namespace)
+    credentials = credentials or Credentials(_bearer(configuration))
+    return ClusterTarget(library, configuration, credentials, namespace, impersonation=impersonation)
+
+
+def _add_context(kube: Any, config: Any, context: str | None, flags: AccessFlags) -> str:
+    """Adds a context to the configuration in which the flags take the place of what the chosen one says; returns its name.
+
+    Raises: ValueError, ConfigException, when the configuration lacks what the flags or the context name.
+    """
+    for part in ("contexts", "clusters", "users"):
+        config.value[part] = config.value.get(part) or []
+    wanted = context or (config.safe_get("current-context") if flags.server is not None else config["current-context"])
+    chosen = config["contexts"].get_with_name(wanted)["context"].value if wanted else {}
+    changed = {**chosen}
+    for key, given, said, replaced in _said_by(flags):
+        name = given or chosen.get(key)
+        if not name and key == "cluster" and flags.server is None:
+            raise ValueError("it names no cluster")
+        found = config[f"{key}s"].get_with_name(name, safe=not given) if name else None
+        kept = found[key].value if found is not None and found.safe_get(key) else {}
+        entry = {field: value for field, value in kept.items() if field not in replaced} | said
+        path = found.path if found is not None else config.path
+        config.value[f"{key}s"].append(kube.ConfigNode(_OF_FLAGS, {"name": _OF_FLAGS, key: entry}, path))
+        changed[key] = _OF_FLAGS
+    config.value["contexts"].append(kube.ConfigNode(_OF_FLAGS, {"name": _OF_FLAGS, "context": changed}, config.path))
+    return _OF_FLAGS
+
+
+def _said_by(flags: AccessFlags) -> Iterator[tuple[str, str | None, dict[str, Any], set[str]]]:
+    """For a kubeconfig's cluster and user: the name that is given, the fields that the flags set, and those that they replace.
+
+    Source of what replaces what: client-go, tools/clientcmd/client_config.go.
+    """
+    trust, files = flags.certificate_authority, (flags.client_certificate, flags.client_key)
+    cluster = {
+        "server": flags.server,
+        "tls-server-name": flags.tls_server_name,
+        "certificate-authority": str(trust.absolute()) if trust is not None else None,
+        "insecure-skip-tls-verify": flags.insecure_skip_tls_verify or None,
+    }
+    no_longer = _TRUST if trust is not None or flags.insecure_skip_tls_verify else set()
+    yield "cluster", flags.cluster, {field: value for field, value in cluster.items() if value is not None}, no_longer
+    user = {
+        "token": flags.token.reveal() if flags.token is not None else None,
+        "as": flags.as_user,
+        "as-groups": list(flags.as_groups) or None,
+        "as-uid": flags.as_uid,
+        **{
+            f"client-{name}": str(path.absolute())
+            for name, path in zip(("certificate", "key"), files, strict=True)
+            if path
+        },
+    }
+    said = {field: value for field, value in user.items() if value is not None}
+    yield (
+        "user",
+        flags.user,
+        said,
+        {f"{field}-data" for field in said} | (_SIGN_IN if flags.token is not None else set()),
+    )
+
+
+def _impersonation(user: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """The headers for as whom a kubeconfig's user acts. Raises: ValueError, when they do not name a user."""
+    headers = [("Impersonate-User", user.get("as")), ("Impersonate-Uid", user.get("as-uid"))]
+    headers += [("Impersonate-Group", group) for group in user.get("as-groups") or ()]
+    extra = user.get("as-user-extra") or {}
+    headers += [(f"Impersonate-Extra-{quote(key.lower())}", value) for key, values in extra.items() for value in values]
+    said = tuple((name, str(value)) for name, value in headers if value)
+    if said and said[0][0] != "Impersonate-User":
+        raise ValueError("to act with another group or uid, name the user too: --as")
+    return said
 
 
 def _broken(yaml: Any, paths: str) -> str:

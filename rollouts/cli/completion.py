@@ -19,12 +19,15 @@ from typing import Annotated, Any
 import typer
 from msgspec import Struct
 
+from rollouts.cli.terminal.command_line import kinds_of, options_below, options_of
 from rollouts.cli.view.follow import Collection, list_all
 from rollouts.cli.view.objects import number_of, revision_of
 from rollouts.cli.view.session import Options, Session, open_session
+from rollouts.cluster.target import AccessFlags
 from rollouts.errors import RolloutsError
 from rollouts.manifests.ownership import NAME, name_label
 from rollouts.objects import ANALYSIS_RUN, REPLICA_SET, ROLLOUT, Kind
+from rollouts.secret import Secret
 
 ASKED_WITHIN_S = 2.0  # nobody waits longer for a key
 NAMESPACE = Kind("", "v1", "Namespace", "namespaces", namespaced=False)
@@ -101,9 +104,9 @@ def complete(root: Any, words: Sequence[str]) -> str:
 
 
 def _place(root: Any, words: Sequence[str]) -> _Place:
-    place = _Place(root)
+    place, anywhere = _Place(root), options_below(root)
     for word in words:
-        options = {flag: param for param in place.command.params for flag in (*param.opts, *param.secondary_opts)}
+        options = {**anywhere, **options_of(place.command)}
         flag, sign, value = word.partition("=")
         if place.awaited is not None:
             place.values[place.awaited.name] = word
@@ -115,7 +118,7 @@ def _place(root: Any, words: Sequence[str]) -> _Place:
                 place.awaited = options[flag]
         elif word in getattr(place.command, "commands", {}):
             place = _Place(place.command.commands[word], place.values)
-        else:
+        elif place.index or word not in kinds_of(place.command):
             if place.index < len(place.arguments):
                 place.values[place.arguments[place.index].name] = word
             place.index += 1
@@ -156,6 +159,13 @@ async def _names(parameter: str, values: Mapping[str, str], *, run: bool) -> lis
         context=values.get("context"),
         namespace=values.get("namespace"),
         request_timeout_s=ASKED_WITHIN_S,
+        flags=AccessFlags(
+            cluster=values.get("cluster"),
+            user=values.get("user"),
+            server=values.get("server"),
+            token=Secret(values["token"]) if "token" in values else None,
+            as_user=values.get("as_user"),
+        ),
     )
     try:
         async with asyncio.timeout(ASKED_WITHIN_S), open_session(options) as session:

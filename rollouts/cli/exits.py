@@ -19,9 +19,13 @@ class Exit(IntEnum):
 
 
 EXIT_HELP = (
-    "Exit codes: 0 done (status: Healthy); 1 bad (status: Degraded, Aborted or an invalid spec; lint, plan: problems; "
-    "analyze, analysis get -w: no success; config diff: a difference); "
-    "2 usage; 3 not finished (status: progressing or paused, or --timeout passed; promote and the like: no controller answered); "
-    "4 the API server cannot be reached, refuses, or has no such object; "
-    "5 plan: something is unsafe."
+    (Exit.OK, "done; status: Healthy"),
+    (
+        Exit.BAD,
+        "bad; status: Degraded, Aborted or invalid; lint, plan: problems; analyze: no success; diff: a difference",
+    ),
+    (Exit.USAGE, "usage"),
+    (Exit.UNFINISHED, "not finished; status: progressing or paused; commands: no controller answered"),
+    (Exit.FAILED, "the API server cannot be reached, refuses, or has no such object"),
+    (Exit.UNSAFE, "plan: something is unsafe"),
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -26,6 +26,7 @@ from rollouts.cli.commands import (
     diff,
     doctor,
     drain_report,
+    explain,
     get,
     lint_output,
     rbac,
@@ -34,8 +35,9 @@ from rollouts.cli.commands import (
     verbs,
     version,
 )
-from rollouts.cli.exits import EXIT_HELP, Exit
+from rollouts.cli.exits import Exit
 from rollouts.cli.migrate import command as migrate
+from rollouts.cli.terminal.command_line import CliCommand, CliGroup, write_cluster_options
 from rollouts.cli.terminal.listing import print_line
 from rollouts.cli.terminal.options import (
     CommandRun,
@@ -43,6 +45,7 @@ from rollouts.cli.terminal.options import (
     NameArgument,
     Output,
     Tool,
+    fail,
     finish,
     on_cluster,
     read_file,
@@ -52,16 +55,26 @@ from rollouts.core.model.drain import ProxyMode
 from rollouts.objects import Manifest
 
 KUBECTL_PLUGIN = "kubectl-rollouts"  # the executable's name by which kubectl finds a plugin
-
+NO_COLOR = "--no-color"
+SEE, CHANGE, ANALYSES, FILES, CLUSTER = (
+    "See Rollouts",
+    "Change Rollouts",
+    "Analyses",
+    "Check and convert files",
+    "Install and learn",
+)
+_Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
 app = typer.Typer(
+    cls=CliGroup,
     help="Progressive delivery for Kubernetes: see Rollouts, promote and abort them, try them without a cluster. "
     "For the controller's options see `rollouts controller --help`.",
-    epilog=EXIT_HELP,
-    no_args_is_help=True,
+    rich_markup_mode=None,
+    subcommand_metavar="COMMAND",
+    options_metavar="",
     add_completion=False,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
 
@@ -70,11 +83,23 @@ def main(argv: Sequence[str]) -> int:
     if argv and argv[0] == "__complete":
         sys.stdout.write(completion.complete(typer.main.get_command(app), argv[1:]))
         return Exit.OK
+    words, colours = [word for word in argv if word != NO_COLOR], os.environ.get("NO_COLOR")
+    program = program_name(sys.argv[0] if sys.argv else "")
     try:
-        app(args=list(argv), prog_name=program_name(sys.argv[0] if sys.argv else ""))
-    except SystemExit as done:
-        return done.code if isinstance(done.code, int) else Exit.OK if done.code is None else Exit.USAGE
-    return Exit.OK
+        if len(words) < len(argv):
+            os.environ["NO_COLOR"] = "1"  # rich reads it
+        code = typer.main.get_command(app).main(words, prog_name=program, standalone_mode=False)
+    except typer.TyperException as wrong:
+        message = wrong.format_message().removeprefix("Invalid value: ").rstrip(".")
+        ctx = getattr(wrong, "ctx", None)
+        fail(f"{message}; see `{ctx.command_path if ctx is not None else program} --help`")
+        return Exit.USAGE
+    except SystemExit as done:  # a closed pipe
+        return done.code if isinstance(done.code, int) else Exit.USAGE
+    finally:
+        if len(words) < len(argv) and colours is None:
+            del os.environ["NO_COLOR"]
+    return code if isinstance(code, int) else Exit.OK
 
 
 def program_name(executable: str) -> str:
@@ -82,20 +107,27 @@ def program_name(executable: str) -> str:
     return "kubectl rollouts" if Path(executable).stem == KUBECTL_PLUGIN else "rollouts"
 
 
-app.command("get")(get.get)
-app.command("list")(get.list_)
-app.command("status")(status.status)
-app.command("history")(get.history)
-app.command("drain-report")(drain_report.drain_report)
-app.command("lint")(lint_output.lint)
-app.command("promote")(verbs.promote)
-app.command("abort")(verbs.abort)
-app.command("retry")(verbs.retry)
-app.command("pause")(verbs.pause)
-app.command("resume")(verbs.resume)
+def _command(name: str, group: str, about: str) -> _Decorator:
+    return app.command(name, cls=CliCommand, rich_help_panel=group, short_help=about)
 
 
-@app.command("rollback")
+_command("get", SEE, "one Rollout: revisions, pods, weight, steps, what it waits for")(get.get)
+_command("list", SEE, "all Rollouts, a line each")(get.list_)
+_command("status", SEE, "one line and an exit code, for scripts")(status.status)
+_command("history", SEE, "the revisions, and which you can go back to")(get.history)
+_command("diff", SEE, "how two revisions differ, or what applying a file would change")(diff.diff)
+_command("drain-report", SEE, "what the last cutover waited for")(drain_report.drain_report)
+app.add_typer(
+    config.app, name="config", cls=CliGroup, rich_help_panel=SEE, short_help="ConfigMaps and Secrets of each revision"
+)
+_command("promote", CHANGE, "pass the gate where the update waits")(verbs.promote)
+_command("abort", CHANGE, "give the stable revision all traffic")(verbs.abort)
+_command("retry", CHANGE, "try an aborted revision again")(verbs.retry)
+_command("pause", CHANGE, "pause the steps")(verbs.pause)
+_command("resume", CHANGE, "end a pause that `pause` began")(verbs.resume)
+
+
+@_command("rollback", CHANGE, "the same as undo")
 @on_cluster
 def rollback(
     options: Options,
@@ -112,7 +144,7 @@ def rollback(
     return _undo(options, name, to=to, full=False, wait=wait)
 
 
-@app.command("undo")
+@_command("undo", CHANGE, "go back to an earlier revision")
 @on_cluster
 def undo(
     options: Options,
@@ -128,7 +160,8 @@ def undo(
 
     The spec stays as it is; the rollback holds until the template changes. It is the same as `rollback`.
     """
-    return _undo(options, name, to=to_revision, full=full, wait=wait)
+    # 0 is kubectl's word for the previous one.
+    return _undo(options, name, to=None if to_revision == "0" else to_revision, full=full, wait=wait)
 
 
 def _undo(options: Options, name: str, *, to: str | None, full: bool, wait: bool) -> CommandRun:
@@ -137,17 +170,21 @@ def _undo(options: Options, name: str, *, to: str | None, full: bool, wait: bool
     return undo_command.undo(options, name, to=to, full=full, wait=wait, console=Console())
 
 
-app.command("restart")(verbs.restart)
-app.command("create")(create.create)
-app.command("delete")(delete.delete)
-app.add_typer(set_image.app, name="set")
-app.command("analyze")(analysis.analyze)
-app.add_typer(analysis.app, name="analysis")
-app.add_typer(config.app, name="config")
-app.command("migrate")(migrate.migrate)
+_command("restart", CHANGE, "replace the pods, a few at a time")(verbs.restart)
+app.add_typer(
+    set_image.app, name="set", cls=CliGroup, rich_help_panel=CHANGE, short_help="set an image, which starts an update"
+)
+_command("create", CHANGE, "create the objects of files, after a lint")(create.create)
+_command("delete", CHANGE, "delete Rollouts with their pods")(delete.delete)
+_command("analyze", ANALYSES, "make an AnalysisRun, or measure now without one")(analysis.analyze)
+app.add_typer(
+    analysis.app, name="analysis", cls=CliGroup, rich_help_panel=ANALYSES, short_help="see and end AnalysisRuns"
+)
+_command("lint", FILES, "every problem of the objects in files")(lint_output.lint)
+_command("migrate", FILES, "Deployments, Argo Rollouts and Flagger Canaries to Rollouts")(migrate.migrate)
 
 
-@app.command("gitops")
+@_command("gitops", FILES, "what Argo CD and Flux must ignore")
 def gitops(
     files: FilesOption,
     tools: Annotated[
@@ -177,10 +214,10 @@ def gitops(
     sys.stdout.write(gitops_text(ignored_in(manifests, known.providers), tools or list(Tool)))
 
 
-app.command("rbac")(rbac.rbac)
+_command("rbac", FILES, "Roles for the Secrets that analyses and Rollouts name")(rbac.rbac)
 
 
-@app.command("plan")
+@_command("plan", FILES, "what the next update would do in this cluster")
 @on_cluster
 def plan(
     options: Options,
@@ -204,19 +241,21 @@ def plan(
     Exit code 0: nothing unsafe was found. 5: something is unsafe. 1: a spec in the file is invalid.
     2: usage. 4: the API server cannot be reached or refuses.
     """
+    if output is Output.NAME:
+        raise typer.BadParameter("-o takes wide, json or yaml here")
     from rollouts.cli.plan import command as plan_command  # noqa: PLC0415 - the controller's policy is for it only
 
     source, text = read_file(file)
     return plan_command.plan(options, text, source=source, proxy_mode=proxy_mode, output=output, console=Console())
 
 
-app.command("doctor")(doctor.doctor)
-app.command("diff")(diff.diff)
-app.command("version")(version.version)
-app.command("completion")(completion.completion)
+_command("doctor", CLUSTER, "whether the cluster has all that Rollouts need")(doctor.doctor)
+_command("version", CLUSTER, "of this program, the controllers and the API server")(version.version)
+_command("completion", CLUSTER, "a script for bash, zsh or fish")(completion.completion)
+_command("explain", CLUSTER, "what a reason in conditions, Events and logs means")(explain.explain)
 
 
-@app.command("crds")
+@_command("crds", CLUSTER, "print the CustomResourceDefinitions")
 def crds() -> None:
     """Print the CustomResourceDefinitions: `rollouts crds | kubectl apply -f -`."""
     from rollouts.api.schema import crd_manifests, yaml_text  # noqa: PLC0415
@@ -224,7 +263,7 @@ def crds() -> None:
     sys.stdout.write("---\n".join(yaml_text(crd) for crd in crd_manifests()))
 
 
-@app.command("demo")
+@_command("demo", CLUSTER, "a canary under traffic, in a minute, without a cluster")
 def demo(
     cluster: Annotated[
         bool, typer.Option("--cluster", help="Use the current kubeconfig's cluster, not a simulated one.")
@@ -252,3 +291,19 @@ def demo(
         raise typer.BadParameter("--kubeconfig and --context need --cluster")
     real = Options(kubeconfig=kubeconfig, context=context) if cluster else None
     finish(demo_command.demo(real, serve=serve, console=Console(), lines=plain or bool(os.environ.get("CI"))))
+
+
+@_command("help", CLUSTER, "how a command is used, with examples")
+def help_(
+    ctx: typer.Context,
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="[COMMAND]", help="A command, or `options`.", show_default=False)
+    ] = None,
+) -> None:
+    """Show how a command is used, with examples; `help options` shows the options that choose a cluster."""
+    if words == ["options"]:
+        formatter = ctx.make_formatter()
+        write_cluster_options(ctx.find_root(), formatter)
+        sys.stdout.write(formatter.getvalue())
+        return
+    raise typer.Exit(main([*(words or ()), "--help"]))

@@ -20,11 +20,11 @@ from rollouts.core.model.status import RolloutStatus, WaitingFor
 
 NOW_S = 1_800_000_000.0
 _WIDTH = 104
-_WAITS = "step 1: waiting for promotion of revision f7w2k9xq4c: rollouts promote cart -n shop"
+_WAITS = "step 2: waiting for promotion of revision f7w2k9xq4c: rollouts promote cart -n shop"
 _IMAGE = "ghcr.io/acme/cart"
 _STEP_RUN = "cart-f7w2k9xq4c-step-1-8mz4rt2xkd"
 _WHY = "failed (3) > failureLimit (2): the success condition does not hold: result[0] <= 0.5"
-_FAILED = f'step 1: AnalysisRun {_STEP_RUN} ended Failed: Metric "latency-p95" assessed Failed due to {_WHY}'
+_FAILED = f'step 2: AnalysisRun {_STEP_RUN} ended Failed: Metric "latency-p95" assessed Failed due to {_WHY}'
 _HOLDS = f"{_FAILED}; to go on nevertheless: rollouts promote cart -n shop; to go back: rollouts abort cart -n shop"
 _WEB_FONTS = re.compile(r"\s*@font-face \{[^}]*\}")  # a picture in a repository loads nothing from elsewhere
 
@@ -68,9 +68,7 @@ def example() -> RolloutView:
         ),
         events=(
             EventLine(NOW_S - 112, "RolloutUpdated", "rolling out revision 7 (f7w2k9xq4c)", warning=False),
-            EventLine(
-                NOW_S - 95, "RolloutStepCompleted", "step 0 of revision f7w2k9xq4c is done, 1 of 4", warning=False
-            ),
+            EventLine(NOW_S - 95, "RolloutStepCompleted", "step 1 of 4 of revision f7w2k9xq4c is done", warning=False),
         ),
     )
 

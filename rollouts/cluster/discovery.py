@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Annotated, TypeAlias, TypeVar
+from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct
@@ -47,6 +48,22 @@ async def served(api: ApiServer, kind: Kind, *, deadline_s: float) -> bool:
     return any(resource.name == kind.plural and resource.kind == kind.kind for resource in listed.resources)
 
 
+async def kind_named(api: ApiServer, api_version: str, kind: str, *, deadline_s: float) -> Kind | None:
+    """The kind that objects with this `apiVersion` and `kind` have; None when the server does not serve it.
+
+    Raises: ApiUnavailable, ApiForbidden.
+    """
+    group, _, version = api_version.rpartition("/")
+    root = f"/{'apis' if group else 'api'}/{quote(api_version)}"
+    try:
+        listed = await _answered(api, root, _Resources, deadline_s)
+    except ApiNotFound:
+        return None
+    named = (each for each in listed.resources if each.kind == kind and "/" not in each.name)
+    found = next(named, None)
+    return None if found is None else Kind(group, version, kind, found.name, namespaced=found.namespaced)
+
+
 async def first_served(api: ApiServer, kinds: Iterable[Kind], *, deadline_s: float) -> Kind | None:
     """The first of `kinds` that the server has: for versions of one kind, the preferred one; None when it has none.
 
@@ -79,6 +96,7 @@ class _Version(msgspec.Struct, rename="camel"):
 class _Resource(msgspec.Struct):
     name: str
     kind: str
+    namespaced: bool = True
 
 
 class _Resources(msgspec.Struct):

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from rollouts.cli.commands.status import verdict_of
+from rollouts.cli.commands.get import verdict_of
 from rollouts.cli.exits import Exit
 from rollouts.cli.view.objects import RolloutObjects, view_of
 from rollouts.objects import ROLLOUT, Manifest

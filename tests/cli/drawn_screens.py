@@ -79,7 +79,7 @@ def views() -> tuple[RolloutView, ...]:
               since_s=3, left_s=597),
         done,
         wrong,
-        waits(small, Reason.TIMED_PAUSE, "step 0: pause of 10 m", since_s=60, left_s=540),
+        waits(small, Reason.TIMED_PAUSE, "step 1: pause of 10 m", since_s=60, left_s=540),
     )  # fmt: skip
 
 

@@ -73,7 +73,7 @@ async def test_an_analysis_is_seen_ended_and_passed_by_commands(
 
     assert "pass the verdict of its background analysis, which is Failed" in promoted.out
     assert "the controller has recorded the command" in promoted.out
-    assert f"{step.name} (analysis of step 1) Successful: Run Terminated" in ended.out
+    assert f"{step.name} (analysis of step 2) Successful: Run Terminated" in ended.out
     assert "background analysis: Successful" in followed.out
     assert "cart Healthy, 2 of 2 pods available, 2 updated" in followed.out
 
@@ -82,7 +82,7 @@ async def shows_both(there: Shop, step: RunLine, background: RunLine) -> None:
     """The tree has both runs below the revision, with value and condition, and says what to do."""
     tree = (await there.run("get", "cart")).out
 
-    assert f"▶ analysis of step 1  Running  for 0s  {step.name}" in re.sub(r"for \d+s", "for 0s", tree)
+    assert f"▶ analysis of step 2  Running  for 0s  {step.name}" in re.sub(r"for \d+s", "for 0s", tree)
     assert "▶ pods  0 restarts, 1/1 ready  restarts <= 0, ready >= 100 %  ▅" in tree
     assert "✘ background analysis  Failed  took " in tree
     assert "✘ rate  [1]  result[0] >= 5  ▅  1 failed" in tree
@@ -94,7 +94,7 @@ async def tells_of_each(there: Shop, step: RunLine, background: RunLine) -> None
     listed = (await there.run("analysis", "list", "--rollout", "cart")).out
     phases = {words[0]: words[1:5] for words in map(str.split, listed.splitlines()[1:])}
 
-    assert phases[step.name] == ["Running", "cart", "step", "1"]
+    assert phases[step.name] == ["Running", "cart", "step", "2"]
     assert phases[background.name][:3] == ["Failed", "cart", "background"]
     assert "✔ Successful  0 restarts, 1/1 ready" in (await there.run("analysis", "get", step.name)).out
     failed = await there.run("analysis", "get", background.name, "-w", code=1)
@@ -117,15 +117,14 @@ async def test_a_person_goes_on_without_the_verdict_of_a_step(
         assert step is not None
 
         await there.run("promote", "cart", code=1)
-        await there.run("promote", "cart", "--skip-analysis", code=2)  # nobody is there to be asked
         await there.run("promote", "cart", "--skip-analysis", "--full", code=2)
-        said = await there.run("promote", "cart", "--skip-analysis", "--yes")
+        said = await there.run("promote", "cart", "--skip-analysis")
         paused = await there.reaches("Paused")
         ended = await there.run("analysis", "get", step.name, "-w")
         tree = await there.run("get", "cart")
 
-    assert "pass its analysis of step 1 without a verdict; it stops next at step 2 (pause until promoted)" in said.out
-    assert "the controller has recorded the command" in said.out
+    assert "pass its analysis of step 2 without a verdict; it stops next at step 3 (pause until promoted)" in said.out
+    assert "the controller has recorded the command" in said.out and "lost: what AnalysisRun" in said.out
     status = status_of(paused.rollout)
     (record,) = status.analyses
     assert (status.step_index, record.passed, record.phase.over) == (2, True, False)

@@ -34,7 +34,7 @@ def lines(*runs: Manifest, ascii_only: bool = False, passed: bool = False, unjud
 def test_a_running_analysis_shows_each_value_beside_its_condition() -> None:
     """One look answers: what is measured, what must it be, how did it go so far."""
     assert lines(run(status=RUNNING)) == [
-        "▶ analysis of step 1  Running  for 1m12s  cart-newrev-step-1",
+        "▶ analysis of step 2  Running  for 1m12s  cart-newrev-step-1",
         "▶ success-rate  [0.999]  result[0] >= 0.99  ▆▁█  2 successful, 1 failed of 10",
     ]
 
@@ -66,7 +66,7 @@ def test_a_verdict_says_why() -> None:
     assert lines(run(status=BAD))[1].endswith("1 failed  failed (1) > failureLimit (0)")
     assert len(lines(run(status=BAD))) == 2
     assert lines(run(status=broken)) == [
-        "✘ analysis of step 1  Error  never began  cart-newrev-step-1",
+        "✘ analysis of step 2  Error  never began  cart-newrev-step-1",
         "· success-rate  not measured yet  result[0] >= 0.99",
         "spec.metrics[0].provider: is required",
     ]
@@ -75,14 +75,14 @@ def test_a_verdict_says_why() -> None:
 @pytest.mark.parametrize(
     ("shown", "at", "words"),
     [
-        (lines(WITH_A_DRY_RUN), 0, "✔ analysis of step 1  Successful  took 1m, 30s ago"),
+        (lines(WITH_A_DRY_RUN), 0, "✔ analysis of step 2  Successful  took 1m, 30s ago"),
         # one that fails must not look like the reason of an abort
         (lines(WITH_A_DRY_RUN), 2, "▶ errors (dry run)  [9]"),
         # else nobody understands why an update goes on after a failure
         (lines(run(status=RUNNING, terminate=True)), 0, "Running  told to end  for 1m12s"),
         (lines(run(status=BAD), passed=True), 0, "Failed  promoted past it  took"),
         (lines(run(status=BAD), unjudged=True), 0, "Failed  passed without a verdict  took"),
-        (lines(run(status=RUNNING), ascii_only=True), 0, "> analysis of step 1"),
+        (lines(run(status=RUNNING), ascii_only=True), 0, "> analysis of step 2"),
         (lines(run(status=RUNNING), ascii_only=True), 1, "  *_#  2 successful"),
     ],
 )
@@ -123,7 +123,7 @@ def test_a_trend_has_a_bar_for_each_single_number(values: list[str], bars: str) 
 @pytest.mark.parametrize(
     ("labels", "owned", "about"),
     [
-        ({"rollouts.dev/analysis": "step", "rollouts.dev/step": "0"}, True, "analysis of step 0"),
+        ({"rollouts.dev/analysis": "step", "rollouts.dev/step": "0"}, True, "analysis of step 1"),
         ({"rollouts.dev/analysis": "background"}, True, "background analysis"),
         ({"rollouts.dev/analysis": "pre-promotion"}, True, "analysis before promotion"),
         ({"rollouts.dev/analysis": "post-promotion"}, True, "analysis after promotion"),
@@ -244,10 +244,10 @@ def test_one_run_is_shown_with_its_measurements_newest_first() -> None:
 def test_one_line_says_the_same_for_logs() -> None:
     """Where there is no terminal, `-w` prints this; a line changes with a measurement and not with the clock."""
     assert run_text(run_line(run(status=RUNNING))) == (
-        "/cart-newrev-step-1 (analysis of step 1) Running: success-rate [0.999] (2 successful, 1 failed of 10)"
+        "/cart-newrev-step-1 (analysis of step 2) Running: success-rate [0.999] (2 successful, 1 failed of 10)"
     )
     assert run_text(run_line(run(status=BAD))).endswith(f"Failed: {BAD.message}")
-    assert run_text(run_line(run())) == "/cart-newrev-step-1 (analysis of step 1) Pending"
+    assert run_text(run_line(run())) == "/cart-newrev-step-1 (analysis of step 2) Pending"
 
 
 def _view(*runs: Manifest) -> RolloutObjects:
@@ -286,4 +286,4 @@ def test_the_table_counts_the_metrics_that_decide() -> None:
     header, row = drawn(runs_table([line], now_s=NOW_S, wide=True), width=200).splitlines()
 
     assert header.split() == ["NAME", "PHASE", "ROLLOUT", "FOR", "METRICS", "AGE", "REVISION", "TOOK", "MESSAGE"]
-    assert row.split() == ["cart-newrev-step-1", "Successful", "cart", "step", "1", "1/1", "1h", "newrev", "1m"]
+    assert row.split() == ["cart-newrev-step-1", "Successful", "cart", "step", "2", "1/1", "1h", "newrev", "1m"]

@@ -40,7 +40,7 @@ async def test_one_run_is_shown_whole(there: Served) -> None:
     await install(there, run(status=RUNNING))
 
     shown = (await there.run("analysis", "get", NAME)).out
-    assert "analysis of step 1  Running" in shown and "[0.981]" in shown and "result[0] >= 0.99" in shown
+    assert "analysis of step 2  Running" in shown and "[0.981]" in shown and "result[0] >= 0.99" in shown
 
     document = yaml.safe_load((await there.run("analysis", "get", NAME, "-o", "yaml")).out)
     assert (document["kind"], document["status"]["phase"]) == ("AnalysisRun", "Running")
@@ -56,7 +56,7 @@ async def test_a_run_is_followed_to_its_verdict(there: Served, ended: RunStatus,
     await there.put_status(ANALYSIS_RUN, NAME, run_status_to_wire(ended))
 
     assert await following == code
-    assert f"(analysis of step 1) {ended.phase}" in there.printed.readouterr().out
+    assert f"(analysis of step 2) {ended.phase}" in there.printed.readouterr().out
     await there.run("analysis", "get", NAME, "-w", code=code)  # of one that is over, at once
 
 
@@ -110,9 +110,9 @@ async def test_the_tree_follows_its_runs(there: Served) -> None:
     await install(there, run(status=RUNNING))
     await there.create(REPLICA_SET, replica_set(await there.object(ROLLOUT, "cart")))
     following = there.begin("get", "cart", "-w")
-    await there.prints("default/cart-newrev-step-1 (analysis of step 1) Running: success-rate [0.999]")
+    await there.prints("default/cart-newrev-step-1 (analysis of step 2) Running: success-rate [0.999]")
     await there.put_status(ANALYSIS_RUN, NAME, run_status_to_wire(BAD))
-    await there.prints("default/cart-newrev-step-1 (analysis of step 1) Failed: Metric")
+    await there.prints("default/cart-newrev-step-1 (analysis of step 2) Failed: Metric")
     await there.session.client.delete(ROLLOUT, "default", "cart")
 
     assert await following == 0
@@ -129,5 +129,5 @@ async def test_verdicts_are_lines_of_the_status(there: Served) -> None:
 
     assert await following == 1
     first, second = there.printed.readouterr().out.splitlines()
-    assert first.startswith("default/cart analysis of step 1: Failed: failed (1) > failureLimit (0) (cart-newrev")
+    assert first.startswith("default/cart analysis of step 2: Failed: failed (1) > failureLimit (0) (cart-newrev")
     assert second.startswith("default/cart Aborted")

@@ -27,7 +27,7 @@ async def test_an_update_is_watched_promoted_and_rolled_back(healthy: Shop) -> N
     await healthy.stage.change("cart", with_image(SECOND))
     await healthy.reaches("Paused")
 
-    assert "step 1/2 (pause until promoted), weight 50 %" in (await healthy.run("status", "cart", code=3)).out
+    assert "step 2 of 2 (pause until promoted), weight 50 %" in (await healthy.run("status", "cart", code=3)).out
     assert "not finished after 1 s" in (await healthy.run("status", "cart", "-w", "--timeout", "1s", code=3)).out
 
     said = (await healthy.run("promote", "cart")).out
@@ -43,12 +43,12 @@ async def test_an_update_is_watched_promoted_and_rolled_back(healthy: Shop) -> N
 
 
 async def test_an_update_is_aborted_and_retried(healthy: Shop) -> None:
-    """A script must say --yes: a prompt that nobody answers is a job that hangs."""
+    """No question comes before an abort: it is urgent, a pipeline has nobody to answer, and a retry takes it back."""
     await healthy.stage.change("cart", with_image(BAD))
     await healthy.reaches("Progressing")
 
-    assert "add --yes" in (await healthy.run("abort", "cart", code=2)).err
-    await healthy.run("abort", "cart", "--yes")
+    said = (await healthy.run("abort", "cart")).out
+    assert "lost: 0 of 2 steps, " in said and "a retry begins again at its first step" in said
     await healthy.run("status", "cart", "-w", code=1)
     await healthy.run("abort", "cart", "--yes")  # an abort that stands is as good as done
     assert "retry it first" in (await healthy.run("promote", "cart", code=1)).err
@@ -115,8 +115,8 @@ async def test_each_failure_has_an_exit_code(empty: Shop, words: tuple[str, ...]
 
 
 @pytest.mark.long
-async def test_on_a_terminal_the_tree_lives_and_an_abort_asks(healthy: Shop) -> None:
-    """A real pseudo-terminal: the live tree is drawn again when the Rollout moves, and Enter alone does not abort."""
+async def test_on_a_terminal_the_tree_lives_and_an_abort_does_not_ask(healthy: Shop) -> None:
+    """A real pseudo-terminal: the live tree is drawn again when the Rollout moves."""
     async with terminal(healthy, "get", "cart", "-w") as live:
         await live.shows("cart  rollouts-demo  Canary  Healthy")
         await healthy.stage.change("cart", with_image(SECOND))
@@ -124,13 +124,6 @@ async def test_on_a_terminal_the_tree_lives_and_an_abort_asks(healthy: Shop) -> 
         await live.shows("canary  1/1 ready")
 
         async with terminal(healthy, "abort", "cart") as asked:
-            await asked.shows("Go on? [y/N]")
-            asked.types("\n")
-            await asked.shows("nothing was changed")
-            assert await asked.ends() == 1
-        async with terminal(healthy, "abort", "cart") as asked:
-            await asked.shows("Go on? [y/N]")
-            asked.types("y\n")
             await asked.shows("the controller has recorded the command")
             assert await asked.ends() == 0
         await live.shows("Aborted")
@@ -167,11 +160,11 @@ async def test_a_bad_release_is_undone_step_by_step_or_at_once(healthy: Shop) ->
     assert f"cart: app: {IMAGE}:{FIRST} → {IMAGE}:{SECOND}\n→ kubectl rollouts get cart -w\n" in said
 
     said = (await healthy.run("undo", "cart")).out
-    assert re.match(r"cart: v2 → v1, 2 steps, about \d+ s; it stops at step 1 \(pause until promoted\)\n", said)
+    assert re.match(r"cart: #2 \w+ → #1 \w+, 2 steps, about \d+ s; it stops at step 2 \(pause until promoted\)\n", said)
     seen = await healthy.reaches("Paused")
     assert image_of_stable(seen) == f"{IMAGE}:{SECOND}", "the steps hold here too"
 
-    assert "goes forward to revision" in (await healthy.run("undo", "cart", "--to-revision", "v2")).out
+    assert "goes forward to revision" in (await healthy.run("undo", "cart", "--to-revision", "#2")).out
     await healthy.reaches("Healthy")
 
     said = (await healthy.run("undo", "cart", "--full")).out
@@ -204,18 +197,22 @@ async def test_revisions_and_files_are_compared(healthy: Shop) -> None:
 
 
 async def test_files_are_created_unless_lint_finds_a_problem(healthy: Shop) -> None:
-    """All or nothing, as far as that can be known beforehand."""
+    """All or nothing, as far as that can be known beforehand; what stands beside a Rollout in its file is created with it."""
     manifest = rollout(healthy.namespace, "web", STEPS)
     wrong = rollout(healthy.namespace, "mail", {"canary": {"steps": [{"setWeight": 200}]}})
-    other = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}}
+    other = {"apiVersion": "shop.example/v1", "kind": "Widget", "metadata": {"name": "w"}}
+    scaler = {
+        "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "web"},
+        "spec": {"maxReplicas": 4, "scaleTargetRef": {"apiVersion": "rollouts.dev/v1alpha1", "kind": "Rollout", "name": "web"}},
+    }  # fmt: skip
 
     async def created(*objects: Manifest, code: int = 0) -> Said:
         return await healthy.run("create", "-f", healthy.file(*objects), code=code)
 
     assert "spec.strategy.canary.steps[0].setWeight" in (await created(manifest, wrong, code=1)).err
-    refused = (await created(manifest, other, code=2)).err
-    assert "Deployment d is not created here, nor is anything else: use `kubectl create -f`" in refused
-    assert "Rollout web created" in (await created(manifest)).out
+    refused = (await created(manifest, other, code=4)).err
+    assert "Widget w: the cluster has no shop.example/v1 Widget; nothing was created" in refused
+    assert (await created(manifest, scaler)).out == "Rollout web created\nHorizontalPodAutoscaler web created\n"
     again = (await created(manifest, code=4)).err
     assert 'error: the API server refuses it: rollouts.rollouts.dev "web" already exists\n' in again
 
@@ -224,7 +221,7 @@ async def test_a_deletion_says_what_is_lost_and_asks(healthy: Shop) -> None:
     """Enter alone deletes nothing, and a script must say --yes."""
     assert "no terminal to confirm the deletion: add --yes" in (await healthy.run("delete", "cart", code=2)).err
     async with terminal(healthy, "delete", "cart") as asked:
-        await asked.shows("with 2 pods, which serve no requests any more, 1 revision, their history and AnalysisRuns")
+        await asked.shows("with 2 pods, of which 2 are ready, 1 revision, their history and AnalysisRuns")
         asked.types("\n")
         await asked.shows("nothing was deleted")
         assert await asked.ends() == 1

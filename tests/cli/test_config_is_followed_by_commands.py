@@ -68,13 +68,13 @@ async def test_an_edit_is_planned_seen_compared_and_taken_back(healthy: Shop) ->
 
     tree = (await healthy.run("get", "cart")).out
     assert f"ConfigMap app → {canary}" in tree and f"ConfigMap app → {stable}" in tree
-    shown = (await healthy.run("config", "diff", "stable", "canary", "cart", code=1)).out.splitlines()
+    shown = (await healthy.run("config", "diff", "cart", "stable", "canary", code=1)).out.splitlines()
     assert {"-LEVEL: info", "+LEVEL: debug"} <= set(shown) and "SAME" not in "".join(shown)
 
     await healthy.run("promote", "cart")
     await healthy.reaches("Healthy")
     newest = (await healthy.run("history", "cart")).out.splitlines()[1]
-    assert newest.split()[0] == "3" and "app" in newest.split()
+    assert newest.split()[0] == "#3" and "app" in newest.split()
 
     await healthy.run("rollback", "cart")
     back = await reaches(

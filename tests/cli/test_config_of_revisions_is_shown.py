@@ -152,7 +152,7 @@ async def test_two_revisions_are_compared_key_by_key(there: Served) -> None:
     lines = {"-GONE: x", "+MORE: 1", "-LEVEL: info", "+LEVEL: debug", "-worker 1;", "+worker 2;", " listen 80;"}
     assert lines <= set(shown)
     assert "  logo.png: binary, 4 bytes → 2 KiB" in shown
-    assert "ConfigMap flags: only in #2" in shown and "+on: yes" in shown
+    assert "ConfigMap flags: only in #2 newrev" in shown and "+on: yes" in shown
     assert "  password: changed" in shown
     assert not [line for line in shown if "hunter" in line or "user" in line or "same" in line]
 
@@ -162,7 +162,7 @@ async def test_revisions_with_one_configuration_exit_with_0(there: Served, befor
     """A script asks whether anything changed. Numbers, hashes and roles name the same revisions."""
     await install(there, (OLD,), (NEW,))
 
-    assert "have the same configuration" in (await there.run("config", "diff", before, after, "cart")).out
+    assert "have the same configuration" in (await there.run("config", "diff", "cart", before, after)).out
 
 
 async def test_what_is_equal_is_not_read(there: Served) -> None:
@@ -253,9 +253,9 @@ async def test_a_revision_that_is_not_kept_is_a_wrong_command_line(there: Served
     await install(there, (OLD,), (NEW,))
 
     assert "revision 7 is not kept; the kept revisions: #2 newrev (canary), #1 oldrev (stable)" in (
-        (await there.run("config", "diff", "stable", "7", "cart", code=2)).err.replace("\n", " ")
+        (await there.run("config", "diff", "cart", "stable", "7", code=2)).err.replace("\n", " ")
     )
-    await there.run("config", "diff", "1", "2", "shop", code=4)
+    await there.run("config", "diff", "shop", "1", "2", code=4)
 
     await there.create(ROLLOUT, {**rollout(), "metadata": {"name": "shop"}})
     await there.run("config", "diff", "1", "2", code=1)  # only one Rollout has both
@@ -271,10 +271,10 @@ async def test_the_list_has_a_line_for_each_source_of_each_revision(there: Serve
 
     assert header.split() == ["NUMBER", "REVISION", "ROLE", "KIND", "SOURCE", "PODS", "READ", "CONTENT"]
     assert [row.split()[:6] for row in rows] == [
-        ["2", "newrev", "canary", "ConfigMap", "app", use(NEW).copy],
-        ["2", "newrev", "canary", "ConfigMap", "same", use(SAME).copy],
-        ["1", "oldrev", "stable", "ConfigMap", "app", use(OLD).copy],
-        ["1", "oldrev", "stable", "ConfigMap", "same", use(SAME).copy],
+        ["#2", "newrev", "canary", "ConfigMap", "app", use(NEW).copy],
+        ["#2", "newrev", "canary", "ConfigMap", "same", use(SAME).copy],
+        ["#1", "oldrev", "stable", "ConfigMap", "app", use(OLD).copy],
+        ["#1", "oldrev", "stable", "ConfigMap", "same", use(SAME).copy],
     ]
 
 

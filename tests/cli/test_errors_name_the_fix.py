@@ -35,7 +35,7 @@ NOT_INSTALLED = (
 )
 COMMANDS = (
     ("get",), ("get", "cart"), ("get", "cart", "-o", "yaml"), ("list", "-A"), ("list", "-w"), ("status", "cart"),
-    ("promote", "cart"), ("abort", "cart", "--yes"), ("undo", "cart"), ("restart", "cart"), ("history", "cart"),
+    ("promote", "cart"), ("abort", "cart"), ("undo", "cart"), ("restart", "cart"), ("history", "cart"),
     ("set", "image", "cart", "app=x:1"),
     ("diff", "cart"), ("delete", "cart", "--yes"), ("drain-report", "cart"), ("config", "list", "cart"), ("analysis", "list"),
 )  # fmt: skip
@@ -102,7 +102,7 @@ async def test_a_wrong_name_is_told_with_the_names_that_there_are(
 @pytest.mark.parametrize("command", [["get"], ["status"], ["promote"], ["delete", "--yes"], ["set", "image"]])
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("", "'' is not the name of a Rollout"), ("../x", "is not the name of"), ("rollout/cart", "write cart")],
+    [("", "'' is not the name of a Rollout"), ("../x", "is not the name of"), ("x/cart", "is not the name of")],
 )
 def test_what_is_no_name_is_told_before_asking(typed: CommandLine, command: list[str], name: str, words: str) -> None:
     """A script's variable was empty: to the API server, DELETE without a name is about all Rollouts of the namespace."""

@@ -34,9 +34,11 @@ def offered(*words: str) -> list[str]:
         (("un",), ["undo", ":4"]),
         (("analysis", ""), ["get", "list", "terminate", ":4"]),
         (("set", ""), ["image", ":4"]),
-        (("get", "-o", ""), ["wide", "json", "yaml", ":4"]),
+        (("get", "-o", ""), ["wide", "name", "json", "yaml", ":4"]),
         (("completion", "z"), ["zsh", ":4"]),
-        (("undo", "cart", "--to"), ["--to-revision", ":4"]),
+        (("undo", "cart", "--to"), ["--to-revision", "--token", ":4"]),
+        (("-n", "shop", "get", "rollout", "cart", ""), [":4"]),
+        (("get", "--as-"), ["--as-group", "--as-uid", ":4"]),
         (("promote", "cart", "--gate", "pre"), ["pre-promotion", ":4"]),
         (("lint", "-f", ""), [":0"]),
         (("crds", ""), [":4"]),
@@ -112,7 +114,7 @@ def test_kubectl_completes_its_plugin(tmp_path: Path, lab_programs: Path) -> Non
                           capture_output=True, text=True, check=True)  # fmt: skip
 
     assert done.stdout.splitlines() == [
-        "set\tChange one thing of a Rollout's pod template, which starts an update.",
+        "set\tset an image, which starts an update",
         ":4",
     ]
 

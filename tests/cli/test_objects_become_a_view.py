@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from rollouts.cli.commands.get import history_rows
-from rollouts.cli.commands.status import verdict_of
+from rollouts.cli.commands.get import history_rows, verdict_of
 from rollouts.cli.view.objects import (
     RolloutObjects,
     belongs_to,

@@ -146,8 +146,8 @@ def test_steps_that_never_ran_are_not_ticked() -> None:
 @pytest.mark.parametrize(
     ("reason", "message", "gist", "commands"),
     [
-        (Reason.PROMOTION_NEEDED, "step 1: waiting for promotion of revision b: rollouts promote cart -n shop",
-         "step 1: waiting for promotion of revision b", ["promote cart -n shop"]),
+        (Reason.PROMOTION_NEEDED, "step 2: waiting for promotion of revision b: rollouts promote cart -n shop",
+         "step 2: waiting for promotion of revision b", ["promote cart -n shop"]),
         (Reason.PAUSED_BY_USER, "paused by the annotation rollouts.dev/pause: rollouts resume cart -n shop",
          "paused by the annotation rollouts.dev/pause", ["resume cart -n shop"]),
         (Reason.RETRY_NEEDED, "aborted; to try revision b again: rollouts retry cart -n shop", "aborted", ["retry cart -n shop"]),
@@ -155,7 +155,7 @@ def test_steps_that_never_ran_are_not_ticked() -> None:
          ["rollback cart -n shop --to b"]),
         (Reason.ANALYSIS_RUNNING, "s; to end it: rollouts analysis terminate r-1 -n shop; to stop: rollouts abort cart -n shop",
          "s", ["analysis terminate r-1 -n shop", "abort cart -n shop"]),
-        (Reason.TIMED_PAUSE, "step 1: pause of 5 m", "step 1: pause of 5 m", ["promote cart -n shop"]),
+        (Reason.TIMED_PAUSE, "step 2: pause of 5 m", "step 2: pause of 5 m", ["promote cart -n shop"]),
         (Reason.PODS_NOT_AVAILABLE, "waiting for 1 pod", "waiting for 1 pod", ["abort cart -n shop"]),
         (Reason.DRAINING, "waiting for proxies", "waiting for proxies", []),
         (Reason.PODS_NOT_AVAILABLE, "it said: rollouts promote other -n shop", "it said: rollouts promote other -n shop",

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 import yaml
 
 from rollouts.api.schema import crd_manifests
 from rollouts.cli.exits import Exit
 from rollouts.cli.main import app, main, program_name
+from rollouts.cli.terminal.examples import EXAMPLES
 from tests.cli.command_line import CommandLine
 
 DOCS = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
@@ -26,9 +32,9 @@ GROUPS = {
 def test_the_commands_are_these() -> None:
     """Taking one away, or renaming it, breaks somebody's script."""
     assert COMMANDS == [
-        "abort", "analyze", "completion", "crds", "create", "delete", "demo", "diff", "doctor", "drain-report", "get", "gitops",
-        "history", "lint", "list", "migrate", "pause", "plan", "promote", "rbac", "restart", "resume", "retry", "rollback",
-        "status", "undo", "version",
+        "abort", "analyze", "completion", "crds", "create", "delete", "demo", "diff", "doctor", "drain-report", "explain", "get",
+        "gitops", "help", "history", "lint", "list", "migrate", "pause", "plan", "promote", "rbac", "restart", "resume", "retry",
+        "rollback", "status", "undo", "version",
     ]  # fmt: skip
     assert {"analysis get", "analysis list", "analysis terminate", "config diff", "config list", "set image"} == GROUPS
 
@@ -45,8 +51,51 @@ def test_every_exit_code_is_in_the_docs_and_in_the_help(code: Exit, capsys: pyte
     """Scripts are written from these."""
     main(["--help"])
 
-    assert f"{int(code)} " in capsys.readouterr().out.partition("Exit codes:")[2]
+    assert f"\n  {int(code)}  " in capsys.readouterr().out.partition("Exit codes:")[2]
     assert f"\n| {int(code)} | " in DOCS
+
+
+@pytest.mark.parametrize("path", EXAMPLES)
+def test_the_help_of_a_command_has_examples_that_can_be_typed(path: str, typed: CommandLine) -> None:
+    """Two or three for each command; what is shown there is typed."""
+    shown = typed(*path.split(), "--help").out.partition("Examples:")[2]
+    root = typer.main.get_command(app)
+    for command in leaves(root):
+        command.callback = None  # it is read, and not carried out
+
+    for words, about in EXAMPLES[path]:
+        assert f"rollouts {words}" in shown and about in shown
+        assert root.main(shlex.split(re.split("[|>]", words)[0]), standalone_mode=False) in (None, 0)
+
+
+def test_every_command_has_examples() -> None:
+    """Those of a group are those of its commands too."""
+    assert {path for path in EXAMPLES if path} == {*COMMANDS, *GROUPS, *(path.split()[0] for path in GROUPS)}
+    assert all(len(EXAMPLES[path]) in (2, 3) for path in (*COMMANDS, *GROUPS))
+
+
+def leaves(command: Any) -> Iterator[Any]:
+    """The commands that are no groups."""
+    for below in getattr(command, "commands", {}).values():
+        yield from leaves(below) if hasattr(below, "commands") else [below]
+
+
+def test_help_is_a_command_too(typed: CommandLine) -> None:
+    """As kubectl's; and the options that choose a cluster have a page of their own."""
+    assert typed("help", "get").out == typed("get", "--help").out == typed("get", "-h").out
+    assert typed("help", "set", "image").out.startswith("Usage: rollouts set image NAME CONTAINER=IMAGE")
+    options = typed("help", "options").out
+    assert all(flag in options for flag in ("--as-group", "--token", "-s, --server", "--tls-server-name", "-v"))
+    assert "--as-group" not in typed("get", "--help").out
+
+
+def test_help_has_groups(typed: CommandLine) -> None:
+    """Thirty commands in one list are read by nobody; without words the help is shown, as kubectl does."""
+    said = typed().out
+    assert said == typed("--help").out
+    titles = re.findall(r"^([A-Z][\w ]+):$", said, re.MULTILINE)
+    assert titles[:5] == ["See Rollouts", "Change Rollouts", "Analyses", "Check and convert files", "Install and learn"]
+    assert not re.search(r"\.\.\.$", said, re.MULTILINE)  # what is said of a command is not cut
 
 
 @pytest.mark.parametrize(

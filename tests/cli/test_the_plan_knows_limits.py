@@ -187,13 +187,13 @@ def test_lines_stand_below_the_steps_at_80_columns() -> None:
     first = next(index for index, line in enumerate(lines) if line.startswith("  Limits"))
     end = next(index for index, line in enumerate(lines) if line.startswith("  Together"))
     assert lines[first:end] == [
-        "  Limits  step 0 needs 6 pods; quota team allows 5 (6, of which others use 1): 1",
+        "  Limits  step 1 needs 6 pods; quota team allows 5 (6, of which others use 1): 1",
         "          pod would wait",
-        "          step 0 has 6 pods; autoscaler cart has maxReplicas 5, which bounds",
+        "          step 1 has 6 pods; autoscaler cart has maxReplicas 5, which bounds",
         "          spec.replicas and not these",
-        '          step 2 and "all pods are new" need 7 pods; quota team allows 5 (6, of',
+        '          step 3 and "all pods are new" need 7 pods; quota team allows 5 (6, of',
         "          which others use 1): 2 pods would wait",
-        '          step 2 and "all pods are new" have 7 pods; autoscaler cart has',
+        '          step 3 and "all pods are new" have 7 pods; autoscaler cart has',
         "          maxReplicas 5, which bounds spec.replicas and not these",
         "          not checked: you may not list LimitRanges here",
         "",

@@ -131,8 +131,8 @@ def test_the_weight_bar_is_never_full_or_empty_by_rounding(percent: int, filled:
 def test_one_line_says_the_same_for_logs_and_scripts() -> None:
     """Where there is no terminal, `-w` prints this."""
     assert line(example(), now_s=NOW_S) == (
-        "shop/cart Paused, step 1/4 (pause until promoted), weight 25 %, 4 of 4 pods available, 1 updated: "
-        "step 1: waiting for promotion of revision f7w2k9xq4c: rollouts promote cart -n shop (PromotionNeeded), for 1m35s"
+        "shop/cart Paused, step 2 of 4 (pause until promoted), weight 25 %, 4 of 4 pods available, 1 updated: "
+        "step 2: waiting for promotion of revision f7w2k9xq4c: rollouts promote cart -n shop (PromotionNeeded), for 1m35s"
     )
     assert "weight 0.5 %" in line(replace(example(), weight_percent=Fraction(1, 2)), now_s=NOW_S)
 

@@ -111,13 +111,13 @@ def test_a_promotion_passes_the_verdict_that_holds_it(status: Manifest, options:
 @pytest.mark.parametrize(
     ("status", "options", "words"),
     [
-        (held(), {}, "step 1 is an analysis: a promotion passes its verdict, once there is one"),
-        (held(record("step", "Running", step=1)), {"step": 1}, "step 1 is an analysis"),
+        (held(), {}, "step 2 is an analysis: a promotion passes its verdict, once there is one"),
+        (held(record("step", "Running", step=1)), {"step": 1}, "step 2 is an analysis"),
         (held(BACKGROUND), {"gate": AnalysisKind.POST_PROMOTION}, "no verdict of the post-promotion analysis waits"),
         (held(record("background", "Running")), {"gate": AnalysisKind.BACKGROUND}, "no verdict of the background"),
         (held(), SKIP, "no analysis that the update waits for measures now"),
         (held(record("background", "Pending")), SKIP, "the one beside the steps: rollouts analysis terminate cart-run"),
-        (held(record("step", "Failed", step=1)), SKIP, "its analysis of step 1 has a verdict, which is Failed"),
+        (held(record("step", "Failed", step=1)), SKIP, "its analysis of step 2 has a verdict, which is Failed"),
         (held(record("step", "Pending", step=1, passed=True), at=2), SKIP, "no analysis that the update waits for"),
     ],
 )
@@ -129,7 +129,7 @@ def test_what_is_not_there_is_neither_passed_nor_skipped(status: Manifest, optio
 
 
 SKIPS = (
-    "pass its analysis of step 1 without a verdict; it stops next at step 2 (pause until promoted); "
+    "pass its analysis of step 2 without a verdict; it stops next at step 3 (pause until promoted); "
     "the background analysis goes on"
 )
 
@@ -156,7 +156,7 @@ def test_a_revision_that_went_a_weight_back_is_promoted_or_retried() -> None:
     back = seen(held(record("step", "Failed", step=1, backToWeight=0), at=0), spec=ANALYSED)
     forward, again = written(verb_plans.plan_promote(back)), written(verb_plans.plan_retry(back))
 
-    assert forward.meaning == "lets revision newrev go forward again, and its analysis of step 1 measure again"
+    assert forward.meaning == "lets revision newrev go forward again, and its analysis of step 2 measure again"
     assert again.annotations["rollouts.dev/retry"] == "newrev@1"
 
 
@@ -186,7 +186,7 @@ AFTER = {**DONE, "commands": [_rollback("older", STABLE, outcome="Over")]}
         (verb_plans.plan_rollback(seen(AFTER), to=None), {"rollouts.dev/rollback": "previous@newrev"}),
         (verb_plans.plan_rollback(seen(DONE), to="oldrev"), {"rollouts.dev/rollback": "oldrev"}),
         (verb_plans.plan_rollback(seen(DONE), to="#1"), {"rollouts.dev/rollback": "oldrev"}),
-        (verb_plans.plan_restart(seen(DONE), now_s=1_800_000_000.7), {"rollouts.dev/restart": "2027-01-15T08:00:00Z"}),
+        (verb_plans.plan_restart(seen(DONE), at_s=1_800_000_000.7), {"rollouts.dev/restart": "2027-01-15T08:00:00Z"}),
     ],
 )
 def test_a_verb_is_bound_to_what_is_shown(planned: CommandWrite | Nothing, annotations: dict[str, str | None]) -> None:
@@ -200,7 +200,7 @@ def test_a_verb_is_bound_to_what_is_shown(planned: CommandWrite | Nothing, annot
         (promote({}), Exit.UNFINISHED, "has not seen this Rollout yet"),
         (promote(DONE), Exit.OK, "nothing to promote"),
         (promote(ABORTED), Exit.BAD, "retry it first"),
-        (promote(AT_THE_GATE, step=9), Exit.USAGE, "0 to 2"),
+        (promote(AT_THE_GATE, step=9), Exit.USAGE, "there is no step 10: the steps are 1 to 3"),
         (verb_plans.plan_abort(seen(DONE)), Exit.BAD, "use undo"),
         (verb_plans.plan_abort(seen(ABORTED)), Exit.OK, "already"),
         (verb_plans.plan_retry(seen(AT_THE_GATE)), Exit.BAD, "nothing is aborted"),
@@ -249,11 +249,11 @@ def aborted_with(ready: int) -> CommandWrite | Nothing:
 @pytest.mark.parametrize(
     ("planned", "words"),
     [
-        (promote(AT_0, spec=FOUR), "it stops next at step 2 (pause until promoted)"),
+        (promote(AT_0, spec=FOUR), "it stops next at step 3 (pause until promoted)"),
         (promote(AT_2, spec=FOUR), "no later step stops it"),
         (promote(AT_0, spec=FOUR, full=True), "every step"),
         (promote(held(BACKGROUND), full=True), "every step and every analysis"),
-        (promote(held(at=0), spec=ANALYSED), "it stops next at step 1 (analysis rate)"),
+        (promote(held(at=0), spec=ANALYSED), "it stops next at step 2 (analysis rate)"),
         (promote(held(BACKGROUND), spec=ANALYSED),
          "lets revision newrev pass the verdict of its background analysis, which is Inconclusive"),
         (verb_plans.plan_promote(seen(AT_THE_GATE, annotations=PAUSED)), "it stays paused until `kubectl rollouts resume cart`"),
@@ -279,9 +279,9 @@ async def annotations_of(there: Served) -> dict[str, str]:
     return dict((await there.object(ROLLOUT, "shop"))["metadata"].get("annotations") or {})
 
 
-async def carried_out(there: Served, plan: Any = verb_plans.plan_promote, *, wait: bool = False, **how: Any) -> Exit:
+async def carried_out(there: Served, plan: Any = verb_plans.plan_promote, *, wait: bool = False) -> Exit:
     """The exit code of a verb about the Rollout."""
-    return await verbs.carry_out(there.session, "shop", plan, wait=wait, console=Console(quiet=True), **how)
+    return await verbs.carry_out(there.session, "shop", plan, wait=wait, console=Console(quiet=True))
 
 
 def moves_once(there: Served, status: Manifest) -> Served:
@@ -315,21 +315,15 @@ async def test_a_verb_is_not_written_when_another_revision_took_over(there: Serv
     assert await annotations_of(there) == {}
 
 
-async def test_saying_no_leaves_everything_as_it_is(there: Served) -> None:
-    """The prompt is the last moment to think."""
+async def test_an_abort_says_what_is_lost_by_it(there: Served) -> None:
+    """It asks nobody, and whoever typed it sees what it costs."""
     await cluster(there, AT_THE_GATE)
-    asked: list[str] = []
 
-    def no(meaning: str) -> bool:
-        asked.append(meaning)
-        return False
-
-    assert await carried_out(there, verb_plans.plan_abort, confirm=no) is Exit.BAD
-    assert asked[0].splitlines() == [
-        "default/shop: aborts revision newrev; revision oldrev gets all traffic",
-        "lost: step 1 of 4, 0 pods of revision newrev; a retry begins again at its first step",
+    assert (await there.run("abort", "shop", "--no-wait")).out.splitlines() == [
+        "shop: rollouts.dev/abort=newrev: aborts revision newrev; revision oldrev gets all traffic",
+        "shop: lost: 1 of 4 steps, 0 pods of revision newrev; a retry begins again at its first step",
     ]
-    assert await annotations_of(there) == {}
+    assert await annotations_of(there) == {"rollouts.dev/abort": "newrev"}
 
 
 async def test_without_a_controller_the_command_says_so(there: Served, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,7 +50,7 @@ async def test_a_given_token_is_used_alone(tmp_path: Path, user: dict[str, Any])
 
 
 async def test_one_acts_as_another(tmp_path: Path) -> None:
-    """`--as`, `--as-group` more than once, `--as-uid`. A kubeconfig's own `as` counts, or we would act with more rights than it says."""
+    """Also by the kubeconfig's own `as`: without it we would act with more rights than the file says."""
     user = {"token": "x", "as": "bob", "as-groups": ["ops"], "as-user-extra": {"Reason": ["audit"]}}
     async with serving(headers) as url:
         path = kubeconfig(tmp_path, url, user)

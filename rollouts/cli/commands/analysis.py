@@ -13,8 +13,19 @@ from rich.console import Console
 from rollouts.cli.commands.get import print_manifests, show
 from rollouts.cli.commands.verbs import FIELD_MANAGER
 from rollouts.cli.exits import Exit
+from rollouts.cli.terminal.command_line import CliCommand
 from rollouts.cli.terminal.listing import print_drawn, print_line
-from rollouts.cli.terminal.options import CommandRun, Output, duration, fail, on_cluster, read_manifests
+from rollouts.cli.terminal.options import (
+    CommandRun,
+    Output,
+    RunArgument,
+    duration,
+    fail,
+    note,
+    on_cluster,
+    read_manifests,
+    rollout_name,
+)
 from rollouts.cli.terminal.runs import draw_run, runs_table
 from rollouts.cli.terminal.text import plain
 from rollouts.cli.view.follow import Collection, following, list_all, named
@@ -27,9 +38,7 @@ from rollouts.manifests.ownership import NAME, name_label
 from rollouts.objects import ANALYSIS_RUN, Manifest
 from rollouts.ports import MERGE_PATCH
 
-app = typer.Typer(
-    help="See and end AnalysisRuns: those that Rollouts make, and those that people make.", no_args_is_help=True
-)
+app = typer.Typer(help="See and end AnalysisRuns: those that Rollouts make, and those that people make.")
 _TemplatesArgument = Annotated[
     list[str] | None,
     typer.Argument(
@@ -47,7 +56,6 @@ _TemplateFilesOption = Annotated[
         help="YAML or JSON with templates, which come before those of the cluster; - for stdin.",
     ),
 ]
-_RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Name of the AnalysisRun.", show_default=False)]
 
 
 @on_cluster
@@ -58,7 +66,12 @@ def analyze(  # noqa: PLR0913 - each is an option of the command
     files: _TemplateFilesOption = None,
     rollout: Annotated[
         str | None,
-        typer.Option("--rollout", metavar="NAME", help="The Rollout that the run is about, and takes arguments from."),
+        typer.Option(
+            "--rollout",
+            parser=rollout_name,
+            metavar="NAME",
+            help="The Rollout that the run is about, and takes arguments from.",
+        ),
     ] = None,
     cluster_scope: Annotated[
         bool, typer.Option("--cluster-scope", help="The names are of ClusterAnalysisTemplates.")
@@ -144,11 +157,14 @@ def _arguments(given: Sequence[str]) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
-@app.command("list")
+@app.command("list", cls=CliCommand)
 @on_cluster
 async def list_runs(
     options: Options,
-    rollout: Annotated[str | None, typer.Option("--rollout", help="Only the runs about this Rollout.")] = None,
+    rollout: Annotated[
+        str | None,
+        typer.Option("--rollout", parser=rollout_name, metavar="NAME", help="Only the runs about this Rollout."),
+    ] = None,
     all_namespaces: Annotated[bool, typer.Option("-A", "--all-namespaces", help="List every namespace.")] = False,
     output: Annotated[Output | None, typer.Option("-o", "--output", help="More columns, or the manifests.")] = None,
 ) -> Exit:
@@ -158,11 +174,11 @@ async def list_runs(
         namespace = None if all_namespaces else session.namespace
         query = {"labelSelector": f"{NAME}={name_label(rollout)}"} if rollout else {}
         found, _ = await list_all(session, Collection(kind=ANALYSIS_RUN, namespace=namespace, query=query))
-        if output in (Output.JSON, Output.YAML):
+        if output not in (None, Output.WIDE):
             print_manifests(found, output, console)
         elif not found:
             where = f" in namespace {namespace}" if namespace else ""
-            fail(f"no AnalysisRuns found{f' of Rollout {rollout}' if rollout else ''}{where}")
+            note(f"no AnalysisRuns found{f' of Rollout {rollout}' if rollout else ''}{where}")
         else:
             runs = sorted(map(run_line, found), key=lambda run: (-run.created_at_s, run.namespace, run.name))
             wide, now_s = output is Output.WIDE, session.clock.now_s()
@@ -170,20 +186,20 @@ async def list_runs(
     return Exit.OK
 
 
-@app.command("get")
+@app.command("get", cls=CliCommand)
 @on_cluster
 async def get_run(
     options: Options,
-    name: _RunArgument,
+    name: RunArgument,
     watch: Annotated[bool, typer.Option("-w", "--watch", help="Keep running until it is over.")] = False,
-    output: Annotated[Output | None, typer.Option("-o", "--output", help="`json` or `yaml`: the manifest.")] = None,
+    output: Annotated[Output | None, typer.Option("-o", "--output", help="The manifest, or its name.")] = None,
 ) -> Exit:
     """Show one AnalysisRun: each metric, its condition and its measurements.
 
     Exit code with -w: 0 when the run ended Successful, otherwise 1.
     """
     if output is Output.WIDE:
-        raise typer.BadParameter("-o takes json or yaml here")
+        raise typer.BadParameter("-o takes name, json or yaml here")
     if watch and output is not None:
         raise typer.BadParameter(f"-w cannot be combined with -o {output}")
     console = Console()
@@ -199,11 +215,11 @@ async def get_run(
     return Exit.OK
 
 
-@app.command("terminate")
+@app.command("terminate", cls=CliCommand)
 @on_cluster
 async def terminate(
     options: Options,
-    name: _RunArgument,
+    name: RunArgument,
     watch: Annotated[bool, typer.Option("-w", "--watch", help="Keep running until it is over.")] = False,
 ) -> Exit:
     """End an AnalysisRun now: nothing new is measured, and what was measured is judged.

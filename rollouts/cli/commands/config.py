@@ -6,7 +6,6 @@ What is equal by its hash is not read at all. A Secret is read only to tell whic
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated
 
@@ -14,9 +13,10 @@ import typer
 from rich.console import Console
 
 from rollouts.cli.exits import Exit
+from rollouts.cli.terminal.command_line import CliCommand
 from rollouts.cli.terminal.config import RevisionConfig, changes_as_json, config_table, draw_changes, revision_as_json
 from rollouts.cli.terminal.listing import print_drawn, print_line
-from rollouts.cli.terminal.options import Output, fail, on_cluster
+from rollouts.cli.terminal.options import DataOption, NameArgument, fail, on_cluster, print_data, rollout_name
 from rollouts.cli.terminal.text import marks_for
 from rollouts.cli.view.config import (
     ConfigValues,
@@ -30,7 +30,7 @@ from rollouts.cli.view.config import (
 )
 from rollouts.cli.view.follow import Collection, list_all
 from rollouts.cli.view.missing import no_rollout
-from rollouts.cli.view.objects import controlled_by, number_of, revision_of, roles_of, status_of
+from rollouts.cli.view.objects import controlled_by, names_revision, number_of, revision_of, roles_of, status_of
 from rollouts.cli.view.session import Options, Session, open_session
 from rollouts.cluster.decoding import manifest_from
 from rollouts.core.model.config import ConfigKind, ConfigUse
@@ -41,27 +41,24 @@ from rollouts.manifests.ownership import CONFIG_KEY_NAME, NAME
 from rollouts.objects import REPLICA_SET, ROLLOUT, SECRET
 
 CURRENT = "current"
-app = typer.Typer(
-    help="See which ConfigMaps and Secrets each revision has, and what changed in them.", no_args_is_help=True
-)
-_Output = Annotated[Output | None, typer.Option("-o", "--output", help="`json`: all of it as data.")]
+REVISIONS = 2
+app = typer.Typer(help="See which ConfigMaps and Secrets each revision has, and what changed in them.")
 _REVISION = "A revision, its number (`4`), or its role: stable, canary, active, preview, current."
 
 
-@app.command("list")
+@app.command("list", cls=CliCommand)
 @on_cluster
 async def list_config(
     options: Options,
-    name: Annotated[str, typer.Argument(help="Name of the Rollout.", show_default=False)],
-    output: _Output = None,
+    name: NameArgument,
+    output: DataOption = None,
 ) -> Exit:
     """List the ConfigMaps and Secrets of each kept revision, and the immutable copies that its pods read."""
-    as_json, console = _is_json(output), Console()
+    console = Console()
     async with open_session(options) as session:
         (revisions,) = (await _revisions(session, name)).values()
-    if as_json:
-        document = [revision_as_json(revision) for revision in revisions]
-        console.out(json.dumps(document, indent=2), highlight=False)
+    if output is not None:
+        print_data([revision_as_json(revision) for revision in revisions], output)
     elif any(revision.uses for revision in revisions):
         print_drawn(console, config_table(revisions))
     else:
@@ -69,36 +66,39 @@ async def list_config(
     return Exit.OK
 
 
-@app.command("diff")
+@app.command("diff", cls=CliCommand)
 @on_cluster
 async def diff_config(
     options: Options,
-    before: Annotated[str, typer.Argument(metavar="REV", help=_REVISION, show_default=False)],
-    after: Annotated[str, typer.Argument(metavar="REV", help=_REVISION, show_default=False)],
-    name: Annotated[
-        str | None,
+    words: Annotated[
+        list[str],
         typer.Argument(
-            metavar="NAME", help="Name of the Rollout; default: the only one with both revisions.", show_default=False
+            metavar="[NAME] REV REV",
+            help=f"The Rollout; default: the only one with both revisions. {_REVISION}",
+            show_default=False,
         ),
-    ] = None,
+    ],
     full: Annotated[bool, typer.Option("--full", help="Do not cut long values.")] = False,
-    output: _Output = None,
+    output: DataOption = None,
 ) -> Exit:
     """Show how the configuration of two revisions differs: keys and values, of Secrets only which keys.
 
     Exit code 0: they have the same configuration. 1: they differ. 2: usage, or a revision that is not kept.
     4: the API server cannot be reached or refuses.
     """
-    as_json, console = _is_json(output), Console()
+    if len(words) not in (REVISIONS, REVISIONS + 1):
+        raise typer.BadParameter("name a Rollout and two of its revisions: config diff cart 2 3")
+    *named, before, after = words
+    console = Console()
     async with open_session(options) as session:
-        pair = _chosen(await _revisions(session, name), (before, after))
+        pair = _chosen(await _revisions(session, rollout_name(named[0]) if named else None), (before, after))
         if isinstance(pair, str):
             fail(pair)
             return Exit.USAGE
         old, new = pair
         changes = [await _change(session, *uses) for uses in changed_sources(old.uses, new.uses)]
-    if as_json:
-        console.out(json.dumps(changes_as_json(changes, old, new), indent=2), highlight=False)
+    if output is not None:
+        print_data(changes_as_json(changes, old, new), output)
         return Exit.BAD if changes else Exit.OK
     marks = marks_for(ascii_only=console.options.ascii_only)
     if not changes:
@@ -108,18 +108,11 @@ async def diff_config(
     return Exit.BAD
 
 
-def _is_json(output: Output | None) -> bool:
-    if output not in (None, Output.JSON):
-        raise typer.BadParameter("-o takes json here")
-    return output is Output.JSON
-
-
 def _found(revisions: Iterable[RevisionConfig], word: str) -> RevisionConfig | None:
     """The kept revision that `word` means: `f7w2k9xq4c`, `4`, `#4`, `stable`, `canary`, `current`."""
-    number = word.removeprefix("#")
     for revision in revisions:
-        names = (revision.revision, *revision.roles, *([CURRENT] if revision.current else []))
-        if word in names or (number.isdecimal() and int(number) == revision.number):
+        roles = (*revision.roles, *([CURRENT] if revision.current else []))
+        if names_revision(word, revision.revision, number=revision.number, roles=roles):
             return revision
     return None
 

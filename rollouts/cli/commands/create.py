@@ -3,39 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
+import typer
 from rich.console import Console
 
+from rollouts.cli.commands.get import watch_one
 from rollouts.cli.commands.verbs import FIELD_MANAGER
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.listing import print_line
 from rollouts.cli.terminal.options import CommandRun, FilesOption, fail, on_cluster, read_file
 from rollouts.cli.view.session import Options, open_session
-from rollouts.objects import (
-    ANALYSIS_RUN,
-    ANALYSIS_TEMPLATE,
-    CLUSTER_ANALYSIS_TEMPLATE,
-    CONFIG_MAP,
-    METRIC_PROVIDER,
-    ROLLOUT,
-    SECRET,
-    SERVICE,
-    TRAFFIC_PROVIDER,
-    Manifest,
-)
-
-_OURS = (ROLLOUT, ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, ANALYSIS_RUN, TRAFFIC_PROVIDER, METRIC_PROVIDER)
-_CREATED = {(kind.api_version, kind.kind): kind for kind in (*_OURS, SERVICE, CONFIG_MAP, SECRET)}
+from rollouts.cluster.discovery import kind_named
+from rollouts.objects import ROLLOUT, Key, Kind, Manifest
 
 
 @on_cluster
-def create(options: Options, files: FilesOption) -> CommandRun:
-    """Create the Rollouts, templates, providers, Services and ConfigMaps of files, after `lint` has found no problem in them."""
-    return _create(options, [read_file(file) for file in files])  # before the event loop takes Ctrl-C
+def create(
+    options: Options,
+    files: FilesOption,
+    watch: Annotated[bool, typer.Option("-w", "--watch", help="Then follow the Rollout, as `get -w`.")] = False,
+) -> CommandRun:
+    """Create the objects of files, after `lint` has found no problem in them. Nothing is created when one cannot be."""
+    return _create(options, [read_file(file) for file in files], watch=watch)  # before the event loop takes Ctrl-C
 
 
-async def _create(options: Options, files: Sequence[tuple[str, str]]) -> Exit:
+async def _create(options: Options, files: Sequence[tuple[str, str]], *, watch: bool) -> Exit:
     from rollouts.cli.commands.lint import known_in, lint  # noqa: PLC0415 - main.py says why
+    from rollouts.cli.kubernetes.parts import is_a  # noqa: PLC0415
     from rollouts.cli.kubernetes.yaml_text import read_text  # noqa: PLC0415
 
     texts = [(source, read_text(text)) for source, text in files]
@@ -45,19 +40,30 @@ async def _create(options: Options, files: Sequence[tuple[str, str]]) -> Exit:
             fail(problem)
         return Exit.BAD
     manifests = [manifest for _, text in texts for manifest in text.manifests]
-    if others := [_title(manifest) for manifest in manifests if _kind_key(manifest) not in _CREATED]:
-        fail(f"{others[0]} is not created here, nor is anything else: use `kubectl create -f`")
-        return Exit.USAGE
+    rollouts = [manifest["metadata"]["name"] for manifest in manifests if is_a(manifest, ROLLOUT)]
+    if watch and len(rollouts) != 1:
+        raise typer.BadParameter(f"-w follows one Rollout, and the files have {len(rollouts)}")
     console = Console()
     async with open_session(options) as session:
+        planned: list[tuple[Kind, str | None, Manifest]] = []
         for manifest in manifests:
-            kind, metadata = _CREATED[_kind_key(manifest)], manifest.get("metadata") or {}
+            metadata, deadline_s = manifest.get("metadata") or {}, session.request_timeout_s
+            kind = await kind_named(session.api, *_kind_key(manifest), deadline_s=deadline_s)
+            if kind is None:
+                api_version, name = _kind_key(manifest)
+                fail(f"{_title(manifest)}: the cluster has no {api_version} {name}; nothing was created")
+                return Exit.FAILED
             namespace = (metadata.get("namespace") or session.namespace) if kind.namespaced else None
             if options.namespace and namespace not in (None, options.namespace):
                 fail(f"{_title(manifest)} is in namespace {namespace}, but -n says {options.namespace}")
                 return Exit.USAGE
+            planned.append((kind, namespace, manifest))
+        for kind, namespace, manifest in planned:
             await session.client.create(kind, namespace, manifest, FIELD_MANAGER, strict=True)
             print_line(console, f"{_title(manifest)} created")
+        if watch:
+            where = next(namespace for kind, namespace, _ in planned if kind == ROLLOUT) or session.namespace
+            return await watch_one(session, Key(where, rollouts[0]), console=console)
     return Exit.OK
 
 

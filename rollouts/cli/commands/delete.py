@@ -44,13 +44,15 @@ async def delete(
 
 
 def _losses(seen: RolloutObjects) -> str:
-    """What goes with a Rollout: `deletes shop/cart with 4 pods, which serve no requests any more, 3 revisions, …`."""
+    """What goes with a Rollout: `deletes shop/cart with 4 pods, of which 3 are ready, 3 revisions, …`."""
     from rollouts.api.spec.parse import parse_spec  # noqa: PLC0415 - main.py says why
 
-    metadata, status = seen.rollout["metadata"], status_of(seen.rollout)
-    pods = sum((replica_set.get("status") or {}).get("replicas", 0) for replica_set in seen.replica_sets)
-    unfinished = status.current_revision not in ("", status.stable_revision)
-    parts = [f"{count_of(pods, 'pod')}, which serve no requests any more", count_of(len(seen.replica_sets), "revision")]
+    metadata, now = seen.rollout["metadata"], status_of(seen.rollout)
+    statuses = [replica_set.get("status") or {} for replica_set in seen.replica_sets]
+    pods, ready = (sum(status.get(count, 0) for status in statuses) for count in ("replicas", "readyReplicas"))
+    unfinished = now.current_revision not in ("", now.stable_revision)
+    of_which = f", of which {ready} {'is' if ready == 1 else 'are'} ready" if pods else ""
+    parts = [f"{count_of(pods, 'pod')}{of_which}", count_of(len(seen.replica_sets), "revision")]
     parts += ["their history and AnalysisRuns", *(["the update that is under way"] if unfinished else [])]
     text = f"deletes {metadata['namespace']}/{metadata['name']} with {', '.join(parts)}"
     try:

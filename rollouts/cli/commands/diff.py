@@ -16,10 +16,18 @@ from rollouts.cli.commands.verbs import look
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.config import DIFF_STYLES
 from rollouts.cli.terminal.listing import print_line
-from rollouts.cli.terminal.options import CommandRun, fail, on_cluster, read_manifests
+from rollouts.cli.terminal.options import CommandRun, fail, on_cluster, read_manifests, rollout_name
 from rollouts.cli.terminal.text import plain
-from rollouts.cli.view.objects import RolloutObjects, number_of, revision_of, roles_of, status_of
+from rollouts.cli.view.objects import (
+    RolloutObjects,
+    names_revision,
+    number_of,
+    revision_of,
+    roles_of,
+    status_of,
+)
 from rollouts.cli.view.session import Options, Session, open_session
+from rollouts.cli.view.tree import revision_title
 from rollouts.cluster.decoding import manifest_from
 from rollouts.errors import ApiNotFound
 from rollouts.manifests.ownership import PREFIX
@@ -34,7 +42,10 @@ _KEPT_BY_SERVER = ("managedFields", "resourceVersion", "generation", "uid", "cre
 @on_cluster
 def diff(
     options: Options,
-    name: Annotated[str | None, typer.Argument(help="Name of the Rollout.", show_default=False)] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(help="Name of the Rollout.", parser=rollout_name, metavar="[NAME]", show_default=False),
+    ] = None,
     before: Annotated[str, typer.Argument(metavar="[REV]", help=_REVISION)] = "previous",
     after: Annotated[str, typer.Argument(metavar="[REV]", help=_REVISION)] = "current",
     file: Annotated[
@@ -125,18 +136,17 @@ def _revision(seen: RolloutObjects, word: str) -> Manifest | None:
     if word == PREVIOUS:
         now = next((number_of(kept) for kept in ordered if revision_of(kept) == status.current_revision), 0)
         return next((kept for kept in ordered if number_of(kept) < now), None)
-    number = word.removeprefix("#").removeprefix("v")
     for replica_set in ordered:
         revision = revision_of(replica_set)
         current = (CURRENT,) if revision == status.current_revision else ()
-        names = (revision, *roles_of(revision, status), *current)
-        if word in names or (number.isdecimal() and int(number) == number_of(replica_set)):
+        roles = (*roles_of(revision, status), *current)
+        if names_revision(word, revision, number=number_of(replica_set), roles=roles):
             return replica_set
     return None
 
 
 def _title(replica_set: Manifest) -> str:
-    return f"#{number_of(replica_set)} {revision_of(replica_set)}"
+    return revision_title(number_of(replica_set), revision_of(replica_set))
 
 
 def _template(replica_set: Manifest) -> Mapping[str, Any]:

@@ -9,33 +9,40 @@ from rich.console import Console
 from rollouts.api.times import format_time
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.listing import print_line
-from rollouts.cli.terminal.options import NameArgument, on_cluster
+from rollouts.cli.terminal.options import DataOption, NameArgument, on_cluster, print_data
 from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.durations import short
+from rollouts.cli.view.missing import the_rollout
 from rollouts.cli.view.objects import status_of
 from rollouts.cli.view.session import Options, open_session
-from rollouts.cluster.decoding import manifest_from
 from rollouts.core.drain.cutover import SIGNAL
 from rollouts.core.model.status import Cutover, RolloutStatus
 from rollouts.core.routing.services import display_name
-from rollouts.objects import ROLLOUT
+from rollouts.objects import mapping
 
 DRAIN_CONDITIONS = ("DrainTimedOut", "DrainUnsafe", "ProxyModeKnown")
 
 
 @on_cluster
-async def drain_report(options: Options, name: NameArgument) -> Exit:
+async def drain_report(options: Options, name: NameArgument, output: DataOption = None) -> Exit:
     """Show what the last cutover waited for, for how long, and what confirmed it.
 
     Exit code 0: no request was cut, as far as is known. 1: requests may have been cut. 3: a wait goes on.
     """
     async with open_session(options) as session:
-        rollout = manifest_from(await session.client.get(ROLLOUT, session.namespace, name))
+        rollout = await the_rollout(session, name)
         status = status_of(rollout)
         now_s = session.clock.now_s()
-    console = Console()
-    for line in report(status, now_s=now_s):
-        print_line(console, line)
+    if output is not None:
+        shown = {
+            key: value for key, value in mapping(rollout.get("status")).items() if key in ("injection", "cutovers")
+        }
+        conditions = mapping(rollout.get("status")).get("conditions") or ()
+        shown["conditions"] = [each for each in conditions if each.get("type") in DRAIN_CONDITIONS]
+        print_data({"namespace": session.namespace, "name": name, **shown}, output)
+    else:
+        for line in report(status, now_s=now_s):
+            print_line(Console(), line)
     if any(cutover.timed_out or cutover.in_flight for cutover in status.cutovers):
         return Exit.BAD
     return Exit.UNFINISHED if any(_is_open(cutover, now_s) for cutover in status.cutovers) else Exit.OK

@@ -12,6 +12,7 @@ from rich.console import Console
 from rollouts.cli.commands.verb_plans import paused_words
 from rollouts.cli.commands.verbs import FIELD_MANAGER
 from rollouts.cli.exits import Exit
+from rollouts.cli.terminal.command_line import CliCommand
 from rollouts.cli.terminal.listing import print_line
 from rollouts.cli.terminal.options import NameArgument, fail, on_cluster
 from rollouts.cli.terminal.text import marks_for
@@ -21,7 +22,7 @@ from rollouts.cli.view.session import Options, open_session
 from rollouts.objects import ROLLOUT, Manifest
 from rollouts.ports import JSON_PATCH
 
-app = typer.Typer(help="Change one thing of a Rollout's pod template, which starts an update.", no_args_is_help=True)
+app = typer.Typer(help="Change one thing of a Rollout's pod template, which starts an update.")
 EVERY = "*"  # as in `kubectl set image`
 _LISTS = ("initContainers", "containers")
 
@@ -43,7 +44,7 @@ class ImageChange(Struct, frozen=True):
         ]
 
 
-@app.command("image")
+@app.command("image", cls=CliCommand)
 @on_cluster
 async def set_image(
     options: Options,

@@ -14,10 +14,18 @@ from rollouts.api import verbs as patches
 from rollouts.api.times import format_time
 from rollouts.cli.exits import Exit
 from rollouts.cli.view.counts import count_of
-from rollouts.cli.view.objects import RolloutObjects, number_of, revision_of, status_of, view_of
+from rollouts.cli.view.objects import (
+    RolloutObjects,
+    names_revision,
+    number_of,
+    revision_of,
+    status_of,
+    view_of,
+)
 from rollouts.cli.view.runs import about
-from rollouts.cli.view.tree import percent_text
+from rollouts.cli.view.tree import percent_text, revision_title
 from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, AnalysisRecord
+from rollouts.core.model.numbering import step_number
 from rollouts.core.model.status import Command, RolloutStatus, Verb, previous_revision
 from rollouts.core.strategy.autoscaling import waits_at_gate
 from rollouts.manifests.ownership import PREFIX
@@ -33,7 +41,7 @@ class CommandWrite:
         verb: the command whose record in `status.commands` shows the answer.
         meaning: for people: `lets revision x pass step 1`.
         target: for a rollback, the revision to go back to.
-        loses: what is lost by it, for people who are asked; "" for nothing.
+        loses: what is lost by it, for people; "" for nothing.
     """
 
     patch: Manifest
@@ -90,7 +98,8 @@ def plan_promote(
         return Nothing(f"revision {revision} is aborted: retry it first", Exit.BAD)
     steps = view_of(seen).steps
     if step is not None and not 0 <= step < max(len(steps), 1):
-        return Nothing(f"there is no step {step}: the steps are 0 to {max(len(steps), 1) - 1}", Exit.USAGE)
+        last = step_number(max(len(steps), 1) - 1)
+        return Nothing(f"there is no step {step_number(step)}: the steps are {step_number(0)} to {last}", Exit.USAGE)
     held = _held(status)
     if skip_analysis:
         return _without_verdict(seen, status, held)
@@ -108,9 +117,9 @@ def plan_promote(
     if steps and steps[index].startswith("analysis") and not passable:
         why = "a promotion passes its verdict, once there is one that holds the update"
         others = "--skip-analysis passes it without one, --full passes everything"
-        return Nothing(f"step {index} is an analysis: {why}; {others}", Exit.BAD)
+        return Nothing(f"step {step_number(index)} is an analysis: {why}; {others}", Exit.BAD)
     # A blue-green update has one gate, and it is number 0.
-    which = f"step {index} ({steps[index]}); {_next_stop(steps, after=index)}" if steps else "its gate"
+    which = f"step {step_number(index)} ({steps[index]}); {_next_stop(steps, after=index)}" if steps else "its gate"
     return CommandWrite(
         patches.promote(revision, step=index), Verb.PROMOTE, f"lets revision {revision} pass {which}{paused}"
     )
@@ -166,7 +175,7 @@ def _without_step(gate: AnalysisGate) -> AnalysisKind | None:
 def _next_stop(steps: tuple[str, ...], *, after: int) -> str:
     stops = (index for index in range(after + 1, len(steps)) if steps[index].startswith(("pause", "analysis")))
     stop = next(stops, None)
-    return "no later step stops it" if stop is None else f"it stops next at step {stop} ({steps[stop]})"
+    return "no later step stops it" if stop is None else f"it stops next at step {step_number(stop)} ({steps[stop]})"
 
 
 def paused_words(seen: RolloutObjects) -> str:
@@ -194,7 +203,7 @@ def plan_abort(seen: RolloutObjects) -> CommandWrite | Nothing:
     if stable is not None and stable.ready < stable.desired:
         are = "is" if stable.ready == 1 else "are"
         instead += f", of which {stable.ready} of {count_of(stable.desired, 'pod')} {are} ready"
-    done = f"step {min(view.step_index, len(view.steps))} of {len(view.steps)}, " if view.steps else ""
+    done = f"{min(view.step_index, len(view.steps))} of {count_of(len(view.steps), 'step')}, " if view.steps else ""
     share = f"{percent_text(view.weight_percent)} of the traffic, " if view.weight_percent is not None else ""
     pods = f"{count_of(status.updated_replicas, 'pod')} of revision {revision}"
     lost = f"lost: {done}{share}{pods}; a retry begins again at its first step"
@@ -249,12 +258,9 @@ def plan_rollback(seen: RolloutObjects, *, to: str | None) -> CommandWrite | Not
             return Nothing(f"no revision before {template} is kept: {why}", Exit.BAD)
         meaning = f"goes back from revision {template} to revision {previous}{paused_words(seen)}"
         return CommandWrite(patches.rollback_to_previous(template), Verb.ROLLBACK, meaning, target=previous)
-    number = to.removeprefix("#").removeprefix("v")
-    revision = (
-        to if to in kept else next((one for one, n in kept.items() if number.isdecimal() and int(number) == n), "")
-    )
+    revision = next((one for one, number in kept.items() if names_revision(to, one, number=number)), "")
     if not revision:
-        listed = ", ".join(f"#{number} {revision}" for revision, number in kept.items())
+        listed = ", ".join(revision_title(number, revision) for revision, number in kept.items())
         return Nothing(f"revision {to} is not kept; the kept revisions: {listed or 'none'}", Exit.BAD)
     if in_force_rollback is not None and revision == in_force_rollback.target:
         return Nothing(f"{_rolled_back(in_force_rollback)} already", Exit.OK)
@@ -278,9 +284,9 @@ def _rolled_back(in_force_rollback: Command) -> str:
     return f"it is rolled back from revision {in_force_rollback.revision} to revision {in_force_rollback.target}"
 
 
-def plan_restart(seen: RolloutObjects, *, now_s: float) -> CommandWrite | Nothing:
-    """Replaces every pod that is older than now."""
-    at_s = float(int(now_s))  # the API server keeps no fractions of a pod's age
+def plan_restart(seen: RolloutObjects, *, at_s: float) -> CommandWrite | Nothing:
+    """Replaces every pod that is older than that time, when it has come."""
+    at_s = float(int(at_s))  # the API server keeps no fractions of a pod's age
     name = seen.rollout["metadata"]["name"]
     return CommandWrite(
         patches.restart(at_s), Verb.RESTART, f"replaces the pods of {name} that are older than {format_time(at_s)}"

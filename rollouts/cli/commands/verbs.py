@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Annotated
 
 import typer
@@ -33,8 +33,7 @@ from rollouts.cli.commands.verb_plans import (
 )
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.listing import print_line
-from rollouts.cli.terminal.options import CommandRun, NameArgument, fail, on_cluster
-from rollouts.cli.terminal.prompt import YesOption, confirmation
+from rollouts.cli.terminal.options import CommandRun, NameArgument, duration, fail, on_cluster
 from rollouts.cli.terminal.text import plain
 from rollouts.cli.view.follow import Collection, following, list_all, named
 from rollouts.cli.view.missing import the_rollout
@@ -65,20 +64,15 @@ def promote(
     full: Annotated[bool, typer.Option("--full", help="Pass every step and every analysis that is left.")] = False,
     step: Annotated[
         int | None,
-        typer.Option(help="Pass this step, counted from 0 as in currentStepIndex; default: the current one."),
+        typer.Option(metavar="NUMBER", help="Pass this step, counted from 1; default: the current one."),
     ] = None,
     gate: Annotated[
         AnalysisKind | None,
         typer.Option(help="Pass the verdict of this analysis, and nothing else; `step` is that of the current step."),
     ] = None,
     skip_analysis: Annotated[
-        bool,
-        typer.Option(
-            "--skip-analysis",
-            help="Pass the analysis that measures now, without a verdict. Says what is lost and asks, on a terminal.",
-        ),
+        bool, typer.Option("--skip-analysis", help="Pass the analysis that measures now, without a verdict.")
     ] = False,
-    yes: YesOption = False,
     wait: WaitOption = True,
 ) -> CommandRun:
     """Let the current revision pass the gate where it waits: a verdict that holds it, else the current step.
@@ -87,24 +81,18 @@ def promote(
     """
     if sum((full, step is not None, gate is not None, skip_analysis)) > 1:
         raise typer.BadParameter("--full, --step, --gate and --skip-analysis cannot be combined")
-    confirm = confirmation("the promotion without a verdict", yes=yes) if skip_analysis else None
+    index = None if step is None else step - 1
 
     def plan(seen: RolloutObjects) -> CommandWrite | Nothing:
-        return plan_promote(seen, full=full, step=step, gate=gate, skip_analysis=skip_analysis)
+        return plan_promote(seen, full=full, step=index, gate=gate, skip_analysis=skip_analysis)
 
-    return _verb(options, name, plan, wait=wait, confirm=confirm)
+    return _verb(options, name, plan, wait=wait)
 
 
 @on_cluster
-def abort(
-    options: Options,
-    name: NameArgument,
-    yes: YesOption = False,
-    wait: WaitOption = True,
-) -> CommandRun:
-    """Abort the current revision: the stable revision gets all traffic. Says what is lost and asks, on a terminal."""
-    confirm = confirmation("the abort", yes=yes)
-    return _verb(options, name, plan_abort, wait=wait, confirm=confirm)
+def abort(options: Options, name: NameArgument, wait: WaitOption = True) -> CommandRun:
+    """Abort the current revision: the stable revision gets all traffic. `retry` takes it back."""
+    return _verb(options, name, plan_abort, wait=wait)
 
 
 @on_cluster
@@ -126,37 +114,27 @@ def resume(options: Options, name: NameArgument, wait: WaitOption = True) -> Com
 
 
 @on_cluster
-def restart(options: Options, name: NameArgument, wait: WaitOption = True) -> CommandRun:
-    """Replace the pods that exist now, a few at a time."""
-    now_s = time.time()
-    return _verb(options, name, lambda seen: plan_restart(seen, now_s=now_s), wait=wait)
-
-
-async def _verb(
+def restart(
     options: Options,
-    name: str,
-    plan: PlannedWrite,
-    *,
-    wait: bool,
-    confirm: Callable[[str], bool] | None = None,
-) -> Exit:
+    name: NameArgument,
+    in_s: Annotated[
+        float,
+        typer.Option("-i", "--in", parser=duration, metavar="DURATION", help="Begin so much later (30s, 5m, 1h)."),
+    ] = "0s",  # type: ignore[assignment]
+    wait: WaitOption = True,
+) -> CommandRun:
+    """Replace the pods that exist now, a few at a time."""
+    at_s = time.time() + in_s
+    return _verb(options, name, lambda seen: plan_restart(seen, at_s=at_s), wait=wait)
+
+
+async def _verb(options: Options, name: str, plan: PlannedWrite, *, wait: bool) -> Exit:
     async with open_session(options) as session:
-        return await carry_out(session, name, plan, wait=wait, console=Console(), confirm=confirm)
+        return await carry_out(session, name, plan, wait=wait, console=Console())
 
 
-async def carry_out(
-    session: Session,
-    name: str,
-    plan: PlannedWrite,
-    *,
-    wait: bool,
-    console: Console,
-    confirm: Callable[[str], bool] | None = None,
-) -> Exit:
-    """Reads the Rollout, plans, asks for confirmation, writes, and waits for the controller's record.
-
-    Args:
-        confirm: called with the command's meaning; on False nothing is written.
+async def carry_out(session: Session, name: str, plan: PlannedWrite, *, wait: bool, console: Console) -> Exit:
+    """Reads the Rollout, plans, writes, says what that means and what is lost by it, and waits for the controller's record.
 
     Raises: what `Client` raises; ApiConflict when the Rollout changed between read and write, and the plan with it.
     """
@@ -165,10 +143,6 @@ async def carry_out(
     if isinstance(asked, Nothing):
         fail(f"{name}: {asked.why}") if asked.code else console.print(plain(f"{name}: {asked.why}"), markup=False)
         return asked.code
-    question = "\n".join(filter(None, (f"{session.namespace}/{name}: {asked.meaning}", asked.loses)))
-    if confirm is not None and not confirm("\n".join(map(plain, question.splitlines()))):
-        console.print("nothing was changed", highlight=False)
-        return Exit.BAD
     stands = annotations_of(seen.rollout).get(PREFIX + asked.verb) == asked.value is not None
     if stands and any(not record.holds for record in _records(seen.rollout, asked) if record.value == asked.value):
         seen = await _withdraw_annotation(session, name, plan, asked, seen)
@@ -176,6 +150,8 @@ async def carry_out(
     annotations = asked.annotations.items()
     written = ", ".join(f"{key} removed" if value is None else f"{key}={value}" for key, value in annotations)
     print_line(console, f"{name}: {written}: {asked.meaning}")
+    if asked.loses:
+        print_line(console, f"{name}: {asked.loses}")
     if not wait:
         return Exit.OK
     answer = await _answer(session, name, asked)

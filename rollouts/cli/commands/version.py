@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
@@ -11,9 +10,10 @@ from rich.console import Console
 
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.listing import print_line
-from rollouts.cli.terminal.options import on_cluster
+from rollouts.cli.terminal.options import DataOption, DataOutput, on_cluster, print_data
 from rollouts.cli.view.session import Options, open_session
 from rollouts.cluster.discovery import server_version
+from rollouts.errors import RolloutsError
 
 
 def own_version() -> str:
@@ -44,26 +44,37 @@ class Versions(Struct, frozen=True):
 async def version(
     options: Options,
     client: Annotated[bool, typer.Option("--client", help="Only of this program; asks no cluster.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print them as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The same as -o json.")] = False,
+    output: DataOption = None,
 ) -> Exit:
     """Show the versions of this program, of the controllers and of the API server, and whether they fit."""
-    console, found = Console(), Versions(own_version())
+    output = DataOutput.JSON if as_json else output
+    console, found, failed = Console(), Versions(own_version()), None
     if not client:
-        from rollouts.cli.commands.doctor_reads import Installed, installed_controllers  # noqa: PLC0415 - main.py says why
-
-        async with open_session(options) as session:
-            server = await server_version(session.api, deadline_s=session.request_timeout_s)
-            deployments, refused = await installed_controllers(session)
-        controllers = tuple((controller.where, controller.version) for controller in map(Installed, deployments))
-        unseen = f"cannot be seen: you may not {refused[0]}" if refused else ""
-        found = Versions(own_version(), controllers, unseen, server.git_version)
-    if as_json:
+        try:
+            found = await _seen(options)
+        except RolloutsError as error:  # what this program is can be told without a cluster
+            failed = error
+    if output is not None:
         document = {"client": found.client, "server": found.server, "controllers": dict(found.controllers)}
-        console.out(json.dumps(document, indent=2), highlight=False)
-        return Exit.OK
-    for line in lines_of(found, client_only=client):
-        print_line(console, line)
+        print_data({"client": found.client} if client else document, output)
+    else:
+        for line in lines_of(found, client_only=client or failed is not None):
+            print_line(console, line)
+    if failed is not None:
+        raise failed
     return Exit.OK
+
+
+async def _seen(options: Options) -> Versions:
+    from rollouts.cli.commands.doctor_reads import Installed, installed_controllers  # noqa: PLC0415 - main.py says why
+
+    async with open_session(options) as session:
+        server = await server_version(session.api, deadline_s=session.request_timeout_s)
+        deployments, refused = await installed_controllers(session)
+    controllers = tuple((controller.where, controller.version) for controller in map(Installed, deployments))
+    unseen = f"cannot be seen: you may not {refused[0]}" if refused else ""
+    return Versions(own_version(), controllers, unseen, server.git_version)
 
 
 def lines_of(found: Versions, *, client_only: bool) -> list[str]:

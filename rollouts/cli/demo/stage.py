@@ -201,7 +201,7 @@ class DemoStage:
             now = "it does not exist"
             if seen is not None:
                 view = view_of(seen)
-                now = f"it is {view.phase or 'Unknown'} at step {view.step_index}/{len(view.steps)}: {view.message}"
+                now = f"it is {view.phase or 'Unknown'} with {view.step_index} of {len(view.steps)} steps done: {view.message}"
             raise NotAsPromised(f"expected within {limit_s:g} s that {what}; {now}") from None
 
 

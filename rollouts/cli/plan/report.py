@@ -24,6 +24,7 @@ from rollouts.core.context.drain_numbers import drain_numbers
 from rollouts.core.drain.pre_stop import injection
 from rollouts.core.forecast import Pods, Rehearsal, Stage, StageKind, Waited, rehearse, with_revision
 from rollouts.core.model.drain import DrainMode, DrainNumbers, ProxyFacts, ProxyMode
+from rollouts.core.model.numbering import step_number
 from rollouts.core.model.pod_exit import Injection
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary, RolloutSpec, named_services
@@ -321,7 +322,7 @@ def _stage_words(stage: Stage, rollout: Manifest) -> str:
             return "first revision, without steps"
         case StageKind.STEP:
             steps = rollout["spec"]["strategy"]["canary"].get("steps") or ()
-            return f"{stage.step_index} {step_words(steps[stage.step_index or 0])}"
+            return f"{step_number(stage.step_index or 0)} {step_words(steps[stage.step_index or 0])}"
         case StageKind.FULL:
             return "all pods are new"
         case StageKind.PREVIEW:

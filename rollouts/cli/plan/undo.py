@@ -23,6 +23,7 @@ from rollouts.cli.view.durations import short
 from rollouts.cli.view.follow import following, named
 from rollouts.cli.view.objects import RolloutObjects, number_of, revision_of, status_of
 from rollouts.cli.view.session import Options, Session, open_session
+from rollouts.cli.view.tree import revision_title
 from rollouts.core.forecast import StageKind
 from rollouts.errors import RolloutsError
 from rollouts.objects import ROLLOUT
@@ -67,15 +68,16 @@ async def undo(options: Options, name: str, *, to: str | None, full: bool, wait:
 
 
 def way_back(seen: RolloutObjects, target: str, report: PlanReport | None, *, full: bool, arrow: str = "→") -> str:
-    """What going back takes: `v3 → v2, 2 steps, about 90 s; it stops at step 1 (pause until promoted)`.
+    """What going back takes: `#3 f7w2k9xq4c → #2 b5c8r2mm9d, 2 steps, about 90 s; it stops at step 1 (pause until promoted)`.
 
     Args:
         report: None where nobody could tell.
         full: whether steps are passed.
     """
     numbers = {revision_of(replica_set): number_of(replica_set) for replica_set in seen.replica_sets}
-    from_, to = (numbers.get(each) for each in (status_of(seen.rollout).current_revision, target))
-    parts = [f"v{from_ or '?'} {arrow} v{to or '?'}"]
+    current = status_of(seen.rollout).current_revision
+    from_, to = (revision_title(numbers.get(each, 0), each) for each in (current, target))
+    parts = [f"{from_} {arrow} {to}"]
     if report is None:
         return parts[0]
     steps = [step for step in report.steps if step.kind is StageKind.STEP]

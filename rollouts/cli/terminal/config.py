@@ -14,6 +14,7 @@ from rollouts.cli.terminal.listing import Column, Listing
 from rollouts.cli.terminal.text import TerminalMarks, plain
 from rollouts.cli.view.config import KeyChange, KeyValue, SourceChange, size_text
 from rollouts.cli.view.counts import count_of
+from rollouts.cli.view.tree import revision_title
 from rollouts.core.model.config import ConfigKind, ConfigUse
 
 LINES_SHOWN = 60  # of the difference of one key: a screen
@@ -36,7 +37,7 @@ class RevisionConfig(Struct, frozen=True, kw_only=True):
     def title(self) -> str:
         """`#4 f7w2k9xq4c (canary)`."""
         roles = f" ({', '.join(self.roles)})" if self.roles else ""
-        return f"#{self.number or '?'} {self.revision}{roles}"
+        return f"{revision_title(self.number, self.revision)}{roles}"
 
 
 def revision_as_json(row: RevisionConfig) -> dict[str, Any]:
@@ -79,7 +80,7 @@ def config_table(rows: Iterable[RevisionConfig]) -> Listing:
     headers = ("NUMBER", "REVISION", "ROLE", "KIND", "SOURCE", "PODS READ", "CONTENT")
     lines = []
     for row in rows:
-        about = (str(row.number or "?"), row.revision, ",".join(row.roles) or "-")
+        about = (f"#{row.number or '?'}", row.revision, ",".join(row.roles) or "-")
         for use in row.uses:
             cells = (*about, use.kind.value, use.source, use.name if use.content else "-", use.content or "absent")
             lines.append([Text(plain(cell)) for cell in cells])
@@ -93,9 +94,9 @@ def draw_changes(
     parts: list[RenderableType] = [Text(plain(f"{before.title} {marks.arrow} {after.title}"), "bold")]
     for change in changes:
         if change.before is None:
-            pods_read = f"only in #{after.number or '?'}"
+            pods_read = f"only in {revision_title(after.number, after.revision)}"
         elif change.after is None:
-            pods_read = f"only in #{before.number or '?'}"
+            pods_read = f"only in {revision_title(before.number, before.revision)}"
         else:
             pods_read = f" {marks.arrow} ".join(dict.fromkeys((change.before.name, change.after.name)))
         parts += [Text(""), Text(plain(f"{change.kind} {change.source}: {pods_read}"), "bold")]

@@ -4,26 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
+import math
 import sys
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
+from urllib.parse import urlencode
 
 import typer
 from rich.console import Console
 
 from rollouts.cli.exits import Exit
+from rollouts.cli.terminal.elsewhere import ROLLOUT_WORDS, RUN_WORDS
 from rollouts.cli.terminal.errors import error_text
 from rollouts.cli.terminal.listing import print_line
 from rollouts.cli.view.durations import seconds_of
 from rollouts.cli.view.session import Options
+from rollouts.cluster.target import AccessFlags
 from rollouts.errors import RolloutsError
 from rollouts.objects import Manifest
+from rollouts.ports import Request
+from rollouts.secret import Secret
 
 CommandRun = Coroutine[Any, Any, Exit]
 T = TypeVar("T")
-_KINDS = ("rollout", "rollouts", "rollouts.rollouts.dev")
+CLUSTER = "Cluster"  # the part of help in which the options stand that choose a cluster
+KINDS = {"NAME": ROLLOUT_WORDS, "RUN": RUN_WORDS}
+"""What an argument with such a metavar may have before it, as a word or with a slash."""
+REQUESTS_FROM = 6  # the level of `-v` from which kubectl prints requests
 FilesOption = Annotated[
     list[str],
     typer.Option("-f", "--filename", metavar="FILE", help="YAML or JSON, any number of documents; - for stdin."),
@@ -31,30 +41,52 @@ FilesOption = Annotated[
 
 
 def rollout_name(text: str) -> str:
-    """`typer` parser of a Rollout's name.
+    """`typer` parser of a Rollout's name, with or without its kind: `cart`, `rollout/cart`, `ro/cart`.
 
     Raises: typer.BadParameter for what no object can have as its name, such as a script's empty variable: the API server takes a
         request without a name as one about all Rollouts of the namespace.
     """
+    return _name(text, ROLLOUT_WORDS, "a Rollout")
+
+
+def run_name(text: str) -> str:
+    """`typer` parser of an AnalysisRun's name, as `rollout_name`."""
+    return _name(text, RUN_WORDS, "an AnalysisRun")
+
+
+def _name(text: str, kinds: Collection[str], of: str) -> str:
     kind, slash, name = text.rpartition("/")
-    if slash and kind in _KINDS and name:
-        raise typer.BadParameter(f"write {name}: names stand here without {kind}/")
-    if not text or not text.isprintable() or set(text) & set("/% ") or text in (".", ".."):
-        raise typer.BadParameter(f"{text!r} is not the name of a Rollout")
-    return text
+    name = name if slash and kind in kinds else text
+    if not name or not name.isprintable() or set(name) & set("/% ") or name in (".", ".."):
+        raise typer.BadParameter(f"{text!r} is not the name of {of}")
+    return name
 
 
 NameArgument = Annotated[
     str, typer.Argument(help="Name of the Rollout.", show_default=False, parser=rollout_name, metavar="NAME")
 ]
+RunArgument = Annotated[
+    str, typer.Argument(help="Name of the AnalysisRun.", show_default=False, parser=run_name, metavar="RUN")
+]
 
 
 class Output(StrEnum):
-    """The values of `-o`."""
+    """The values of `-o` of commands that list or show objects."""
 
     WIDE = "wide"
+    NAME = "name"
     JSON = "json"
     YAML = "yaml"
+
+
+class DataOutput(StrEnum):
+    """The values of `-o` of commands that show what no one object is."""
+
+    JSON = "json"
+    YAML = "yaml"
+
+
+DataOption = Annotated[DataOutput | None, typer.Option("-o", "--output", help="All of it as data.")]
 
 
 class Tool(StrEnum):
@@ -96,33 +128,106 @@ def on_cluster(command: Callable[..., CommandRun]) -> Callable[..., None]:
     return invoked
 
 
-def _options_of_cluster(
+def _cluster_option(*names: str, text: str, **more: Any) -> Any:
+    return typer.Option(*names, help=text, rich_help_panel=CLUSTER, **more)
+
+
+def _options_of_cluster(  # noqa: PLR0913 - kubectl has as many
+    *,
     namespace: Annotated[
-        str | None,
-        typer.Option("-n", "--namespace", help="Namespace; default: the context's.", rich_help_panel="Cluster"),
-    ] = None,
-    kubeconfig: Annotated[
-        Path | None,
-        typer.Option(
-            help="Kubeconfig file; default: $KUBECONFIG, ~/.kube/config, or the pod's own account.",
-            rich_help_panel="Cluster",
-        ),
+        str | None, _cluster_option("-n", "--namespace", metavar="NAME", text="Namespace; default: the context's.")
     ] = None,
     context: Annotated[
         str | None,
-        typer.Option(help="Context of the kubeconfig; default: the current one.", rich_help_panel="Cluster"),
+        _cluster_option("--context", metavar="NAME", text="Context of the kubeconfig; default: the current one."),
+    ] = None,
+    kubeconfig: Annotated[
+        Path | None,
+        _cluster_option(
+            "--kubeconfig",
+            metavar="FILE",
+            text="Kubeconfig file; default: $KUBECONFIG, ~/.kube/config, or the pod's own account.",
+        ),
     ] = None,
     request_timeout: Annotated[
         float,
-        typer.Option(
-            help="The longest time to wait for one answer of the API server.",
+        _cluster_option(
+            "--request-timeout",
+            text="The longest time to wait for one answer of the API server; 0 for no limit.",
             parser=duration,
             metavar="DURATION",
-            rich_help_panel="Cluster",
         ),
     ] = "10s",  # type: ignore[assignment]
+    cluster: Annotated[
+        str | None, _cluster_option("--cluster", metavar="NAME", text="Cluster of the kubeconfig.")
+    ] = None,
+    user: Annotated[str | None, _cluster_option("--user", metavar="NAME", text="User of the kubeconfig.")] = None,
+    server: Annotated[
+        str | None, _cluster_option("-s", "--server", metavar="URL", text="Address of the API server.")
+    ] = None,
+    token: Annotated[
+        str | None, _cluster_option("--token", metavar="TOKEN", text="Bearer token to sign in with.")
+    ] = None,
+    as_user: Annotated[
+        str | None, _cluster_option("--as", metavar="USER", text="User or service account to impersonate.")
+    ] = None,
+    as_group: Annotated[
+        list[str] | None, _cluster_option("--as-group", metavar="GROUP", text="Group to impersonate; repeatable.")
+    ] = None,
+    as_uid: Annotated[str | None, _cluster_option("--as-uid", metavar="UID", text="UID to impersonate.")] = None,
+    certificate_authority: Annotated[
+        Path | None,
+        _cluster_option(
+            "--certificate-authority", metavar="FILE", text="Certificate of the API server's authority, PEM."
+        ),
+    ] = None,
+    client_certificate: Annotated[
+        Path | None, _cluster_option("--client-certificate", metavar="FILE", text="Client certificate, PEM.")
+    ] = None,
+    client_key: Annotated[
+        Path | None, _cluster_option("--client-key", metavar="FILE", text="Key of the client certificate, PEM.")
+    ] = None,
+    tls_server_name: Annotated[
+        str | None, _cluster_option("--tls-server-name", metavar="NAME", text="Name in the API server's certificate.")
+    ] = None,
+    insecure_skip_tls_verify: Annotated[
+        bool,
+        _cluster_option(
+            "--insecure-skip-tls-verify", text="Do not check the API server's certificate: anybody can answer."
+        ),
+    ] = False,
+    verbosity: Annotated[
+        int,
+        _cluster_option("-v", "--v", "--kloglevel", metavar="LEVEL", text="From 6 on: print each request to stderr."),
+    ] = 0,
 ) -> Options:
-    return Options(kubeconfig=kubeconfig, context=context, namespace=namespace, request_timeout_s=request_timeout)
+    flags = AccessFlags(
+        cluster=cluster,
+        user=user,
+        server=server,
+        token=Secret(token) if token is not None else None,
+        certificate_authority=certificate_authority,
+        client_certificate=client_certificate,
+        client_key=client_key,
+        tls_server_name=tls_server_name,
+        insecure_skip_tls_verify=insecure_skip_tls_verify,
+        as_user=as_user,
+        as_groups=tuple(as_group or ()),
+        as_uid=as_uid,
+    )
+    return Options(
+        kubeconfig=kubeconfig,
+        context=context,
+        namespace=namespace,
+        request_timeout_s=request_timeout or math.inf,
+        flags=flags,
+        on_answer=_print_request if verbosity >= REQUESTS_FROM else None,
+    )
+
+
+def _print_request(request: Request, status: int, took_s: float) -> None:
+    query = f"?{urlencode(request.query)}" if request.query else ""
+    note(f"{request.method} {request.path}{query} {status} in {took_s * 1_000:.0f} ms")
 
 
 def finish(command: CommandRun) -> None:
@@ -169,6 +274,17 @@ def read_manifests(files: Iterable[str], *, code: Exit = Exit.USAGE) -> list[Man
             raise typer.Exit(code)
         manifests += file.manifests
     return manifests
+
+
+def print_data(document: Any, output: DataOutput) -> None:
+    """Prints a document for programs."""
+    if output is DataOutput.JSON:
+        text = json.dumps(document, indent=2, ensure_ascii=True)
+    else:
+        import yaml  # noqa: PLC0415 - most commands print none
+
+        text = yaml.safe_dump(document, sort_keys=False, allow_unicode=False)
+    Console().out(text.rstrip("\n"), highlight=False)
 
 
 def fail(message: str) -> None:

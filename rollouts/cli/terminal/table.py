@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from msgspec import Struct
 from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from rollouts.api.times import format_time
 from rollouts.cli.terminal.listing import Column, Listing
 from rollouts.cli.terminal.text import MARKS, plain
 from rollouts.cli.terminal.tree import PHASE_STYLE, waits_briefly, waits_for
@@ -38,6 +40,11 @@ class HistoryRow(Struct, frozen=True, kw_only=True):
     took_s: float | None
     config: str | None = None
     commands: str = ""
+
+    @property
+    def rollback(self) -> bool:
+        """Whether it can be gone back to."""
+        return self.kept and not self.roles
 
 
 class ActRow(Struct, frozen=True, kw_only=True):
@@ -134,16 +141,34 @@ def history_table(rows: Iterable[HistoryRow], *, now_s: float) -> Listing:
     return Listing([Column(header, rank) for header, rank in ranks.items()], lines)
 
 
+def history_document(row: HistoryRow) -> dict[str, Any]:
+    """A revision for programs."""
+    return {
+        "number": row.number,
+        "revision": row.revision,
+        "roles": list(row.roles),
+        "outcome": row.outcome,
+        "ready": row.ready,
+        "replicas": row.desired,
+        "finishedAt": None if row.finished_at_s is None else format_time(row.finished_at_s),
+        "tookSeconds": row.took_s,
+        "rollback": row.rollback,
+        "configChanged": row.config,
+        "commands": row.commands,
+        "images": list(row.images),
+    }
+
+
 def _history_cells(row: HistoryRow, *, now_s: float) -> dict[str, str | None]:
     return {
-        "NUMBER": str(row.number or "?"),
+        "NUMBER": f"#{row.number or '?'}",
         "REVISION": row.revision,
         "ROLE": ",".join(row.roles),
         "OUTCOME": row.outcome,
         "READY": f"{row.ready}/{row.desired}",
         "FINISHED": "" if row.finished_at_s is None else f"{short(now_s - row.finished_at_s)} ago",
         "TOOK": "" if row.took_s is None else short(row.took_s),
-        "ROLLBACK": "possible" if row.kept and not row.roles else "",
+        "ROLLBACK": "possible" if row.rollback else "",
         "CONFIG CHANGED": row.config,
         "COMMANDS": row.commands,
         "IMAGES": ",".join(row.images),

@@ -32,11 +32,13 @@ from rollouts.cli.view.tree import (
     WayOut,
     container_use_text,
     percent_text,
+    revision_title,
     scaling_texts,
 )
 from rollouts.core.model.analysis import AnalysisRecord
 from rollouts.core.model.autoscaling import AutoscalingRecord
 from rollouts.core.model.frozen import replace
+from rollouts.core.model.numbering import step_number
 from rollouts.core.model.steps import WeightPercent
 
 PODS_SHOWN = 12  # of one revision: a screen has about 50 lines
@@ -119,13 +121,10 @@ def fitting(
 
 
 def line(view: RolloutView, *, now_s: float) -> str:
-    """One Rollout in one line, for output that is not a terminal: `shop/cart Paused, step 1/4 (pause until promoted), …`.
-
-    Steps are counted from 0, as in `currentStepIndex` and `promote: REVISION@STEP`: `1/4` says that one is done.
-    """
+    """One Rollout in one line, for output that is not a terminal: `shop/cart Paused, step 2 of 4 (pause until promoted), …`."""
     parts = [f"{view.namespace}/{view.name} {view.phase or 'Unknown'}"]
     if view.steps and view.step_index < len(view.steps):
-        parts.append(f"step {view.step_index}/{len(view.steps)} ({view.steps[view.step_index]})")
+        parts.append(f"step {step_number(view.step_index)} of {len(view.steps)} ({view.steps[view.step_index]})")
     if view.weight_percent is not None:
         parts.append(f"weight {percent_text(view.weight_percent)}")
     parts.append(f"{view.available} of {count_of(view.desired, 'pod')} available, {view.updated} updated")
@@ -262,7 +261,8 @@ def _revisions(view: RolloutView, *, now_s: float, marks: TerminalMarks) -> Rend
 
 
 def _revision(revision: RevisionLine, scaling: AutoscalingRecord | None, *, now_s: float, marks: TerminalMarks) -> Text:
-    text = Text.assemble((f"#{revision.number or '?'} ", "bold"), (plain(revision.revision), "cyan"))
+    number, _, name = revision_title(revision.number, revision.revision).partition(" ")
+    text = Text.assemble((f"{number} ", "bold"), (plain(name), "cyan"))
     for role in revision.roles:
         text.append(f"  {role}", _ROLE_STYLE.get(role, ""))
     if not revision.roles:

@@ -214,6 +214,12 @@ def revision_of(thing: Manifest) -> str:
     return revision
 
 
+def names_revision(word: str, revision: str, *, number: int, roles: Iterable[str] = ()) -> bool:
+    """Whether what somebody typed means this revision: its hash, its number (`4`, `#4`), or a role."""
+    digits = word.removeprefix("#")
+    return word in (revision, *roles) or (digits.isdecimal() and int(digits) == number)
+
+
 def pod_line(pod: Manifest) -> PodLine:
     """The line of one pod: ready or not, and why not, by the controller's own rules."""
     seen = pod_of(msgspec.convert(pod, PodObject))

@@ -19,6 +19,7 @@ from rollouts.cli.view.counts import count_of
 from rollouts.core.analysis.measurement import Measurement, MetricResult
 from rollouts.core.analysis.source import ALPHA, READY_PERCENT_MIN, RESTARTS_MAX
 from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, AnalysisPhase
+from rollouts.core.model.numbering import step_number
 from rollouts.core.placeholders import filled
 from rollouts.manifests.analysis_run import gate_of
 from rollouts.manifests.ownership import NAME, REVISION
@@ -97,7 +98,7 @@ class RunLine(Struct, frozen=True, kw_only=True):
 
     @property
     def about(self) -> str:
-        """`analysis of step 1`, `background analysis`, `analysis by hand`."""
+        """`analysis of step 2`, `background analysis`, `analysis by hand`."""
         return about(self.gate)
 
     @property
@@ -138,7 +139,7 @@ def about(gate: AnalysisGate | None) -> str:
     """What an analysis is for; None is one that somebody made by hand."""
     if gate is None:
         return f"analysis {BY_HAND}"
-    return f"analysis of step {gate.step}" if gate.kind is AnalysisKind.STEP else _ABOUT[gate.kind]
+    return f"analysis of step {step_number(gate.step)}" if gate.step is not None else _ABOUT[gate.kind]
 
 
 def rollout_of(run: Manifest) -> str:

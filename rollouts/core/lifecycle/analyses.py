@@ -27,6 +27,7 @@ from rollouts.core.model.analysis import (
 from rollouts.core.model.changes import record_analysis
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import CreateAnalysisRun, DeleteAnalysisRun, TerminateAnalysisRun
+from rollouts.core.model.numbering import step_number
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.revision import canonical_json, short_hash
 from rollouts.core.model.status import analysis_of
@@ -248,11 +249,11 @@ def _held_wait(ctx: PassContext, record: AnalysisRecord) -> Wait:
         live = ctx.recorded.weight_percent if traffic is None else traffic.observed_percent
         moves = "is back at" if live == record.back_to_percent else "goes back to"
         back = f"the weight {moves} {float(record.back_to_percent):g} %"
-        again = f"to do step {ctx.status.step_index} and what follows again: {ctx.command('promote')}"
+        again = f"to do step {step_number(ctx.status.step_index)} and what follows again: {ctx.command('promote')}"
         return Wait(Reason.ANALYSIS_INCONCLUSIVE, f"{ended}; {back}; {again}; to give up: {ctx.command('abort')}")
     way_out = f"to go on nevertheless: {ctx.command('promote')}; to go back: {ctx.command('abort')}"
     return Wait(Reason.ANALYSIS_INCONCLUSIVE, f"{ended}; {way_out}")
 
 
 def _place(gate: AnalysisGate) -> str:
-    return f"step {gate.step}" if gate.step is not None else f"{gate.kind} analysis"
+    return f"step {step_number(gate.step)}" if gate.step is not None else f"{gate.kind} analysis"

@@ -14,6 +14,7 @@ from msgspec import Struct
 from rollouts.core.model.analysis import AnalysisGate, AnalysisKind
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import Notice
+from rollouts.core.model.numbering import step_number
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary, Strategy
 from rollouts.core.model.snapshot import Snapshot
@@ -328,7 +329,7 @@ class PromoteRules(VerbRules):
             named = f"{asked.status.current_revision}@{gate.promoted_as}"
             return _refused(f"the {gate} analysis has a verdict, which holds the update: {named} passes it")
         if asked.gates.measures != gate:
-            what = f"{gate.kind} analysis" if step is None else f"analysis of step {step}"
+            what = f"{gate.kind} analysis" if step is None else f"analysis of step {step_number(step)}"
             return _refused(f"no {what} measures now: there is nothing to pass without a verdict")
         return replace(_past(asked, gate), unjudged=True)
 
@@ -338,13 +339,13 @@ class PromoteRules(VerbRules):
         strategy = asked.seen.rollout.spec.strategy
         steps = max(strategy.step_count, 1)  # a blue-green update has one gate, number 0
         if index >= steps:
-            return _refused(f"there is no step {step}: the first is 0, the last is {steps - 1}")
+            return _refused(f"{step} is not the index of a step: the first is 0, the last is {steps - 1}")
         if isinstance(strategy, Canary) and isinstance(strategy.steps[index], Analyze):
             held = AnalysisGate(AnalysisKind.STEP, index)
             if asked.gates.held == held:
                 return _past(asked, held)
             if _shown_at(asked) != index:
-                why = f"step {step} is an analysis: a promotion passes its verdict, once it waits for one"
+                why = f"step {step_number(index)} is an analysis: a promotion passes its verdict, once it waits for one"
                 return _refused(f"{why}{_passed_by(asked, held)}")
         return replace(asked.command, step=index)
 
@@ -372,7 +373,7 @@ class PromoteRules(VerbRules):
         return super().is_remembered(command, seen, status)
 
     def event(self, command: Command, seen: Snapshot) -> Notice:
-        what = "every step" if command.step is None else f"step {command.step}"
+        what = "every step" if command.step is None else f"step {step_number(command.step)}"
         if command.gate is not None:
             what = f"the verdict of the {command.gate} analysis"
         if command.unjudged:

@@ -16,6 +16,7 @@ from typing import Annotated, Any, TypeAlias
 from msgspec import Struct
 
 from rollouts.core.model.declared import FLAT, NEEDED, AtMost, Json, Time, WhenUnreadable
+from rollouts.core.model.numbering import step_number
 from rollouts.core.model.revision import canonical_json
 
 
@@ -92,7 +93,7 @@ class AnalysisGate(Struct, frozen=True):
         return self.kind if self.step is None else self.step
 
     def __str__(self) -> str:
-        return self.kind if self.step is None else f"{self.kind} {self.step}"
+        return self.kind if self.step is None else f"{self.kind} {step_number(self.step)}"
 
 
 Passable: TypeAlias = int | AnalysisKind | AnalysisGate

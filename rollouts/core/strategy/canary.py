@@ -21,6 +21,7 @@ from rollouts.core.model.analysis import AnalysisGate, AnalysisKind
 from rollouts.core.model.changes import StatusChange, begin_step, exchange_roles, set_canary_weight, skip_steps
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import Notice, SwitchService
+from rollouts.core.model.numbering import step_number
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary
 from rollouts.core.model.service_ref import ServiceRef, SubsetName
@@ -316,8 +317,8 @@ def _stepped(ctx: PassContext, rules: CanaryRules, plan: Contribution) -> Contri
     next_step = ctx.recording(done)
     done = (*done, *_weight_change(next_step, asked_weight(next_step, strategy)))
     pause = pause_at(strategy, index + 1)
-    begins = Wait(Reason.PODS_NOT_AVAILABLE, f"step {index + 1} begins")
-    message = f"step {index} of revision {ctx.status.current_revision} is done, {index + 1} of {steps}"
+    begins = Wait(Reason.PODS_NOT_AVAILABLE, f"step {step_number(index + 1)} begins")
+    message = f"step {step_number(index)} of {steps} of revision {ctx.status.current_revision} is done"
     return replace(
         plan,
         changes=done,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait, pods_text, pods_wait
 from rollouts.core.drain.cutover import draining_wait
+from rollouts.core.model.numbering import step_number
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.steps import Pause, PauseUntilPromoted
 from rollouts.core.routing.routes import ROUTES_NEED_A_PERSON, exchanges_roles
@@ -79,9 +80,11 @@ def pause_wait(ctx: PassContext, pause: AnyPause | None) -> Wait | None:
         return None
     match pause:
         case Pause(duration_s):
-            return Wait(Reason.TIMED_PAUSE, f"step {index}: pause of {duration_s:g} s", pause_end_s(ctx, pause))
+            return Wait(
+                Reason.TIMED_PAUSE, f"step {step_number(index)}: pause of {duration_s:g} s", pause_end_s(ctx, pause)
+            )
         case PauseUntilPromoted():
-            gate = f"step {index}: waiting for promotion of revision {ctx.status.current_revision}"
+            gate = f"step {step_number(index)}: waiting for promotion of revision {ctx.status.current_revision}"
             return Wait(Reason.PROMOTION_NEEDED, f"{gate}: {ctx.command('promote')}")
 
 

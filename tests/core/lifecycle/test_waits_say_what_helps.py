@@ -44,7 +44,7 @@ WORLDS: dict[str, tuple[Callable[[], World], str]] = {
     "pods of a canary": (_one_of_two_is_there, "waiting for 2 pods of revision b to be available; 1 is"),
     "pods of a preview": (_a_preview_of_which_nothing_is_there,
         "waiting for 4 pods of revision b to be available; 0 are"),
-    "a gate": (lambda: updating(GATE), "step 1: waiting for promotion of revision b: rollouts promote cart -n shop"),
+    "a gate": (lambda: updating(GATE), "step 2: waiting for promotion of revision b: rollouts promote cart -n shop"),
     "a previewed revision": (lambda: updating(GREEN),
         "waiting for promotion of revision b, which is previewed: rollouts promote cart -n shop"),
     "an abort whose stable revision is gone": (lambda: settled(annotated(settled(deleted(updating(GATE), "a")), "abort", "b")),
@@ -145,5 +145,5 @@ def test_a_wait_for_a_run_says_how_long_it_takes(shortest_s: float | None, words
     there = settled(replace(there, runs=tuple(replace(each, shortest_s=shortest_s) for each in there.runs)))
 
     (run,) = there.runs
-    assert there.status.message.startswith(f"step 1: waiting for AnalysisRun {run.name}{words}")
+    assert there.status.message.startswith(f"step 2: waiting for AnalysisRun {run.name}{words}")
     assert (f"rollouts analysis terminate {run.name} -n shop" in there.status.message) == ends

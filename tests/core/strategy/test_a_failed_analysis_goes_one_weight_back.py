@@ -73,7 +73,7 @@ def test_a_failure_goes_back_and_stands_still(strategy: Canary) -> None:
     assert waits_for(there) is Reason.ANALYSIS_INCONCLUSIVE
     assert sizes(there) == {"a": 3, "b": 1}
     assert "the weight is back at 25 %" in there.status.message
-    assert "to do step 2 and what follows again: rollouts promote cart -n shop" in there.status.message
+    assert "to do step 3 and what follows again: rollouts promote cart -n shop" in there.status.message
     told = [each.message for each in there.notices if each.reason is Reason.ANALYSIS_FAILED]
     assert [each.endswith("; the weight goes back to 25 %") for each in told] == [True]
 

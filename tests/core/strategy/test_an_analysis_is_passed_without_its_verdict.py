@@ -48,7 +48,7 @@ def test_a_person_passes_an_analysis_step_that_still_measures_by_its_name() -> N
     assert (record.passed, record.phase.over) == (True, False)
     assert record.message == "passed without a verdict (by alice@example.com)"
     told = [each.message for each in there.notices if each.reason is Reason.PROMOTED]
-    assert told == ["revision b may pass the step 1 analysis without a verdict (by alice@example.com)"]
+    assert told == ["revision b may pass the step 2 analysis without a verdict (by alice@example.com)"]
     assert (_ended(there, AnalysisKind.STEP), _ended(there, AnalysisKind.BACKGROUND)) == (True, False)
     assert settled(runs_measured(there, AnalysisPhase.FAILED)).status.phase is Phase.ABORTED
 
@@ -80,8 +80,8 @@ def test_no_other_promotion_passes_it_and_each_says_what_does(value: str) -> Non
 @pytest.mark.parametrize(
     ("value", "says"),
     [
-        ("b@skip-0", "no analysis of step 0 measures"),
-        ("b@skip-2", "no analysis of step 2 measures"),
+        ("b@skip-0", "no analysis of step 1 measures"),
+        ("b@skip-2", "no analysis of step 3 measures"),
         ("b@skip-background", "rollouts analysis terminate"),
         ("b@skip-pre-promotion", "no pre-promotion analysis measures"),
         ("b@skip-", "names no analysis"),

@@ -1,0 +1,50 @@
+"""`rollouts explain`: what a reason means. Needs no cluster."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from rollouts.cli.exits import Exit
+from rollouts.cli.terminal.listing import Column, Listing, print_drawn, print_line
+from rollouts.cli.terminal.options import DataOption, fail, print_data
+from rollouts.core.model.reasons import Reason
+
+
+def explain(
+    word: Annotated[
+        str | None,
+        typer.Argument(metavar="[REASON]", help="As in `Waiting`, conditions, Events and logs.", show_default=False),
+    ] = None,
+    output: DataOption = None,
+) -> None:
+    """Explain a reason that conditions, Events, logs and `status.waitingFor` give, or list all of them. Needs no cluster.
+
+    For a field of the spec: `kubectl explain rollout.spec`.
+    """
+    by_name = {reason.value.lower(): reason for reason in Reason}
+    reasons = list(Reason)
+    if word is not None:
+        if (reason := by_name.get(word.lower())) is None:
+            fail(_unknown(word, {name: each.value for name, each in by_name.items()}))
+            raise typer.Exit(Exit.USAGE)
+        reasons = [reason]
+    if output is not None:
+        print_data({reason.value: reason.meaning for reason in reasons}, output)
+    elif word is not None:
+        print_line(Console(), f"{reasons[0].value}: {reasons[0].meaning}")
+    else:
+        rows = [[Text(reason.value), Text(reason.meaning)] for reason in sorted(reasons)]
+        print_drawn(Console(), Listing([Column("REASON"), Column("MEANING")], rows))
+
+
+def _unknown(word: str, names: dict[str, str]) -> str:
+    if "." in word or word.lower() in ("rollout", "rollouts", "ro"):
+        return f"fields are explained by kubectl: `kubectl explain {word}`"
+    close = difflib.get_close_matches(word.lower(), names, n=1)
+    meant = f"did you mean {names[close[0]]}?" if close else "`kubectl rollouts explain` lists all"
+    return f"there is no reason {word!r}: {meant}"

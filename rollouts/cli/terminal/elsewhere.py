@@ -26,6 +26,7 @@ RUN_WORDS = _words(ANALYSIS_RUN, "ar")
 _EXPERIMENT_WORDS = frozenset({"experiment", "experiments", "exp"})
 _TEMPLATES = _words(ANALYSIS_TEMPLATE, "at") | _words(CLUSTER_ANALYSIS_TEMPLATE, "cat")
 _OTHERS = _TEMPLATES | _words(TRAFFIC_PROVIDER) | _words(METRIC_PROVIDER)
+_SHORT = frozenset({"ar", "at", "cat", "exp"})
 _OF_KUBERNETES = frozenset(
     [
         "deployment",
@@ -98,6 +99,8 @@ def kind_elsewhere(command: str, words: Sequence[str], *, program: str) -> str:
     """
     kind, _, name = words[0].partition("/")
     name = name or (words[1] if len(words) > 1 else "")
+    if not name and kind in _SHORT:  # a name, more likely
+        return ""
     if kind in _EXPERIMENT_WORDS:
         return _NO_EXPERIMENTS.format(program=program)
     if kind in RUN_WORDS and command in _RUNS:
@@ -114,7 +117,9 @@ def elsewhere(words: Sequence[str], *, program: str) -> str:
     command, *rest = words
     named = [word for word in rest if not word.startswith("-")]
     if command == "terminate":
-        about = named if named and named[0].partition("/")[0] in _EXPERIMENT_WORDS | RUN_WORDS else ["ar", *named]
+        about = (
+            named if named and named[0].partition("/")[0] in _EXPERIMENT_WORDS | RUN_WORDS else ["analysisrun", *named]
+        )
         return kind_elsewhere(command, about, program=program)
     if command in ("rollout", "rollouts") and rest:
         return f"leave out {command!r}: `{program} {' '.join(rest)}`"

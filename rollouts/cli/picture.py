@@ -67,7 +67,7 @@ def example() -> RolloutView:
             ),
         ),
         events=(
-            EventLine(NOW_S - 112, "RolloutUpdated", "rolling out revision 7 (f7w2k9xq4c)", warning=False),
+            EventLine(NOW_S - 112, "RolloutUpdated", "rolling out revision #7 f7w2k9xq4c", warning=False),
             EventLine(NOW_S - 95, "RolloutStepCompleted", "step 1 of 4 of revision f7w2k9xq4c is done", warning=False),
         ),
     )

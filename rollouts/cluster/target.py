@@ -141,15 +141,22 @@ def _kubeconfig_paths(given: Path | None) -> str:
     return str(home) if home.is_file() else ""
 
 
+def _merged(kube: Any, paths: str) -> tuple[Any, Callable[[], object]]:
+    """What the files say together, and what writes it back; without files nothing. Raises: ValueError, when they say nothing."""
+    if not paths:
+        return kube.ConfigNode("flags", {}), lambda: None
+    merger = kube.KubeConfigMerger(paths)
+    if merger.config is None:
+        raise ValueError("it is empty")
+    return merger.config, merger.save_changes
+
+
 async def _from_kubeconfig(paths: str, context: str | None, flags: AccessFlags) -> ClusterTarget:
-    library = slim_import.kubeconfig()
+    library, given = slim_import.kubeconfig(), context
     kube = library.config
     configuration = library.configuration.Configuration()
     try:
-        merger = kube.KubeConfigMerger(paths) if paths else None
-        config = merger.config if merger is not None else kube.ConfigNode("flags", {})
-        if config is None:
-            raise ValueError("it is empty")
+        config, save = _merged(kube, paths)
         if flags != NO_FLAGS:
             context = _add_context(kube, config, context, flags)
         chosen = config["contexts"].get_with_name(context or config["current-context"])["context"]
@@ -161,18 +168,18 @@ async def _from_kubeconfig(paths: str, context: str | None, flags: AccessFlags) 
         if credentials is not None:
             for entry in ("exec", "tokenFile", "token"):
                 user.value.pop(entry, None)
-        elif user is not None and "auth-provider" in user and merger is not None:
-            persist = merger.save_changes
+        elif user is not None and "auth-provider" in user:
+            persist = save
         loader = kube.KubeConfigLoader(
             config_dict=config, active_context=context, config_base_path=None, config_persister=persist
         )
         await loader.load_and_set(configuration)
         namespace = chosen.safe_get("namespace") or "default"
-        impersonation = _impersonation(user.value if user is not None else {})
+        impersonation = _impersonation(user)
     except (library.config_exception, kube.yaml.YAMLError, *_MALFORMED) as exc:
-        which = f" (context {context})" if context and context != _OF_FLAGS else ""
-        what = f"the kubeconfig {_broken(kube.yaml, paths) or paths}{which}" if paths else "what the flags say"
-        raise SettingsInvalid(f"{what} cannot be used: {_why(exc)}") from exc
+        which = f" (context {given})" if given else ""
+        what = _broken(kube.yaml, paths) or paths or "of the flags"
+        raise SettingsInvalid(f"the kubeconfig {what}{which} cannot be used: {_why(exc)}") from exc
     if credentials is None and persist is not None:
         credentials = ReloadedCredentials(_reload(library, loader, configuration))
     credentials = credentials or Credentials(_bearer(configuration))
@@ -186,15 +193,15 @@ def _add_context(kube: Any, config: Any, context: str | None, flags: AccessFlags
     """
     for part in ("contexts", "clusters", "users"):
         config.value[part] = config.value.get(part) or []
-    wanted = context or (config.safe_get("current-context") if flags.server is not None else config["current-context"])
-    chosen = config["contexts"].get_with_name(wanted)["context"].value if wanted else {}
+    named = context or config.safe_get("current-context")
+    if not named and flags.server is None:
+        raise ValueError("it has no current context: say --context, or --server")
+    chosen = config["contexts"].get_with_name(named)["context"].value if named else {}
     changed = {**chosen}
     for key, given, said, replaced in _said_by(flags):
         name = given or chosen.get(key)
-        if not name and key == "cluster" and flags.server is None:
-            raise ValueError("it names no cluster")
         found = config[f"{key}s"].get_with_name(name, safe=not given) if name else None
-        kept = found[key].value if found is not None and found.safe_get(key) else {}
+        kept = (found.safe_get(key) or {}) if found is not None else {}
         entry = {field: value for field, value in kept.items() if field not in replaced} | said
         path = found.path if found is not None else config.path
         config.value[f"{key}s"].append(kube.ConfigNode(_OF_FLAGS, {"name": _OF_FLAGS, key: entry}, path))
@@ -237,8 +244,9 @@ def _said_by(flags: AccessFlags) -> Iterator[tuple[str, str | None, dict[str, An
     )
 
 
-def _impersonation(user: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+def _impersonation(entry: Any) -> tuple[tuple[str, str], ...]:
     """The headers for as whom a kubeconfig's user acts. Raises: ValueError, when they do not name a user."""
+    user: Mapping[str, Any] = entry.value if entry is not None else {}
     headers = [("Impersonate-User", user.get("as")), ("Impersonate-Uid", user.get("as-uid"))]
     headers += [("Impersonate-Group", group) for group in user.get("as-groups") or ()]
     extra = user.get("as-user-extra") or {}

@@ -60,8 +60,12 @@ def endpoint_of(query: PrometheusQuery, declared: Mapping[str, MetricEndpoint]) 
     if origin_of(name):
         same = [endpoint for endpoint in declared.values() if endpoint.url.rstrip("/") == name.rstrip("/")]
         return same[0] if same else MetricEndpoint(url=name)
-    what = "--prometheus-url" if name == DEFAULT_ENDPOINT else f"a MetricProvider {name}"
-    return NoEvidence(f"nothing names the Prometheus to ask: give {what}, or its address", Absence.ERROR)
+    how = f"declare a MetricProvider {name}"
+    if name == DEFAULT_ENDPOINT:
+        how = "set the controller's --prometheus-url (prometheusUrl of the chart; with --dry-run the command's own)"
+    return NoEvidence(
+        f"nothing names the Prometheus to ask: {how}, or write its address into the metric", Absence.ERROR
+    )
 
 
 def window_of(query: PrometheusQuery, *, now_s: float) -> Window | NoEvidence:

@@ -217,6 +217,18 @@ def test_history_joins_what_is_kept_with_what_is_told() -> None:
     ]
 
 
+def test_what_is_under_way_has_no_outcome_yet_and_what_never_served_is_nothing_to_go_back_to() -> None:
+    """An undo runs to revision a, whose first update was superseded; revision c never had a pod that was available."""
+    ended = [{**ENTRY, "outcome": "Superseded"}, {**ENTRY, "revision": "c", "number": 3, "outcome": "Aborted"}]
+    status = {"currentRevision": "a", "stableRevision": "b", "history": ended}
+
+    rows = history_rows(seen(status, *(replica_set(each, number) for number, each in enumerate("abc", 1))))
+
+    told = {row.revision: (row.outcome, row.finished_at_s, row.rollback) for row in rows}
+    assert told["a"] == ("", None, False) and told["b"] == ("", None, False)
+    assert (told["c"][0], told["c"][2]) == ("Aborted", False)
+
+
 def test_history_says_who_gave_commands() -> None:
     """Of an update that is under way too; and a field manager is told as what it is."""
     told = {"command": "promote", "by": "alice", "byKind": "User"}

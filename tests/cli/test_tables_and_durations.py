@@ -57,9 +57,9 @@ def test_history_says_where_a_rollback_can_go() -> None:
 
     _, third, second, first = told()
 
-    assert third == ["3", "ccc", "stable", "Promoted", "4/4", "1m", "ago", "1m35s", "-", "app:3"]
-    assert second == ["2", "bbb", "-", "Aborted", "0/0", "-", "-", "possible", "app:2"]
-    assert first == ["1", "aaa", "-", "Promoted", "0/0", "-", "-", "-", "-"]
+    assert third == ["#3", "ccc", "stable", "Promoted", "4/4", "1m", "ago", "1m35s", "-", "app:3"]
+    assert second == ["#2", "bbb", "-", "Aborted", "0/0", "-", "-", "possible", "app:2"]
+    assert first == ["#1", "aaa", "-", "Promoted", "0/0", "-", "-", "-", "-"]
 
     rows[1] = replace(rows[1], commands="abort by alice")
     header, third, second, _ = told()

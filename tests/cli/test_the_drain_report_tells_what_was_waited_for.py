@@ -69,3 +69,12 @@ def test_a_rollout_that_was_never_cut_over_says_so() -> None:
     assert "nothing was added to its pod template" in text
     assert "no Service has left a revision" in text
     assert f"DrainUnsafe: {lacks}" in text
+
+
+def test_times_are_told_to_the_second() -> None:
+    """Nobody waits for microseconds."""
+    text = _text(
+        now_s=AT_S + 100, cutovers=(replace(CUTOVER, confirmed_at_s=AT_S + 0.208766, until_s=AT_S + 23.208766),)
+    )
+    assert "confirmed by: EndpointSlices, 2026-09-21T14:13:20Z" in text
+    assert "waited: 23 s, until 2026-09-21T14:13:43Z" in text

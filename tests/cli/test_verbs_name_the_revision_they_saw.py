@@ -28,6 +28,10 @@ AT_THE_GATE = {"currentRevision": NEW, "stableRevision": STABLE, "currentStepInd
 DONE = {**AT_THE_GATE, "stableRevision": NEW, "currentStepIndex": 3,
         "history": [{"revision": each, "number": number, "startedAt": "2026-11-21T09:00:00Z", "outcome": "Promoted",
                      "finishedAt": "2026-11-21T09:10:00Z"} for number, each in ((1, "oldrev"), (2, "newrev"))]}  # fmt: skip
+FIRST = {"currentRevision": NEW, "stableRevision": "", "currentStepIndex": 3, "observedGeneration": 1,
+         "waitingFor": {"reason": "PodsNotAvailable", "message": "4 pods", "since": "2026-11-21T10:00:00Z"}}  # fmt: skip
+PROMOTED = {**AT_THE_GATE, "commands": [
+    {"verb": "promote", "value": "newrev@1", "revision": NEW, "step": 1, "at": "2026-11-21T10:00:00Z"}]}  # fmt: skip
 ABORTED = {**AT_THE_GATE, "attempt": 2,
            "abort": {"revision": NEW, "at": "2026-11-21T10:00:00Z", "reason": "RolloutAborted", "message": ""}}  # fmt: skip
 
@@ -200,6 +204,8 @@ def test_a_verb_is_bound_to_what_is_shown(planned: CommandWrite | Nothing, annot
         (promote({}), Exit.UNFINISHED, "has not seen this Rollout yet"),
         (promote(DONE), Exit.OK, "nothing to promote"),
         (promote(ABORTED), Exit.BAD, "retry it first"),
+        (promote(FIRST), Exit.OK, "no step of revision newrev is left to promote here; it waits: 4 pods"),
+        (promote(PROMOTED), Exit.OK, "no step of revision newrev is left to promote here"),
         (promote(AT_THE_GATE, step=9), Exit.USAGE, "there is no step 10: the steps are 1 to 3"),
         (verb_plans.plan_abort(seen(DONE)), Exit.BAD, "use undo"),
         (verb_plans.plan_abort(seen(ABORTED)), Exit.OK, "already"),

@@ -56,6 +56,15 @@ _TemplateFilesOption = Annotated[
         help="YAML or JSON with templates, which come before those of the cluster; - for stdin.",
     ),
 ]
+_AboutOption = Annotated[
+    str | None,
+    typer.Option(
+        "--rollout",
+        parser=rollout_name,
+        metavar="NAME",
+        help="The Rollout that the run is about, and takes arguments from.",
+    ),
+]
 
 
 @on_cluster
@@ -64,15 +73,7 @@ def analyze(  # noqa: PLR0913 - each is an option of the command
     *,
     templates: _TemplatesArgument = None,
     files: _TemplateFilesOption = None,
-    rollout: Annotated[
-        str | None,
-        typer.Option(
-            "--rollout",
-            parser=rollout_name,
-            metavar="NAME",
-            help="The Rollout that the run is about, and takes arguments from.",
-        ),
-    ] = None,
+    rollout: _AboutOption = None,
     cluster_scope: Annotated[
         bool, typer.Option("--cluster-scope", help="The names are of ClusterAnalysisTemplates.")
     ] = False,

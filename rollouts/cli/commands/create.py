@@ -13,7 +13,7 @@ from rollouts.cli.commands.verbs import FIELD_MANAGER
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.listing import print_line
 from rollouts.cli.terminal.options import CommandRun, FilesOption, fail, on_cluster, read_file
-from rollouts.cli.view.session import Options, open_session
+from rollouts.cli.view.session import Options, Session, open_session
 from rollouts.cluster.discovery import kind_named
 from rollouts.objects import ROLLOUT, Key, Kind, Manifest
 
@@ -45,19 +45,7 @@ async def _create(options: Options, files: Sequence[tuple[str, str]], *, watch: 
         raise typer.BadParameter(f"-w follows one Rollout, and the files have {len(rollouts)}")
     console = Console()
     async with open_session(options) as session:
-        planned: list[tuple[Kind, str | None, Manifest]] = []
-        for manifest in manifests:
-            metadata, deadline_s = manifest.get("metadata") or {}, session.request_timeout_s
-            kind = await kind_named(session.api, *_kind_key(manifest), deadline_s=deadline_s)
-            if kind is None:
-                api_version, name = _kind_key(manifest)
-                fail(f"{_title(manifest)}: the cluster has no {api_version} {name}; nothing was created")
-                return Exit.FAILED
-            namespace = (metadata.get("namespace") or session.namespace) if kind.namespaced else None
-            if options.namespace and namespace not in (None, options.namespace):
-                fail(f"{_title(manifest)} is in namespace {namespace}, but -n says {options.namespace}")
-                return Exit.USAGE
-            planned.append((kind, namespace, manifest))
+        planned = [await _planned(session, options, manifest) for manifest in manifests]
         for kind, namespace, manifest in planned:
             await session.client.create(kind, namespace, manifest, FIELD_MANAGER, strict=True)
             print_line(console, f"{_title(manifest)} created")
@@ -67,8 +55,19 @@ async def _create(options: Options, files: Sequence[tuple[str, str]], *, watch: 
     return Exit.OK
 
 
-def _kind_key(manifest: Manifest) -> tuple[str, str]:
-    return str(manifest.get("apiVersion")), str(manifest.get("kind"))
+async def _planned(session: Session, options: Options, manifest: Manifest) -> tuple[Kind, str | None, Manifest]:
+    """The kind and the namespace of an object to create. Raises: typer.Exit, when it cannot be created; what `Client` raises."""
+    api_version, name = str(manifest.get("apiVersion")), str(manifest.get("kind"))
+    kind = await kind_named(session.api, api_version, name, deadline_s=session.request_timeout_s)
+    if kind is None:
+        fail(f"{_title(manifest)}: the cluster has no {api_version} {name}; nothing was created")
+        raise typer.Exit(Exit.FAILED)
+    metadata = manifest.get("metadata") or {}
+    namespace = (metadata.get("namespace") or session.namespace) if kind.namespaced else None
+    if options.namespace and namespace not in (None, options.namespace):
+        fail(f"{_title(manifest)} is in namespace {namespace}, but -n says {options.namespace}")
+        raise typer.Exit(Exit.USAGE)
+    return kind, namespace, manifest
 
 
 def _title(manifest: Manifest) -> str:

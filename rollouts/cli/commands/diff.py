@@ -27,8 +27,8 @@ from rollouts.cli.view.objects import (
     status_of,
 )
 from rollouts.cli.view.session import Options, Session, open_session
-from rollouts.cli.view.tree import revision_title
 from rollouts.cluster.decoding import manifest_from
+from rollouts.core.model.numbering import revision_title
 from rollouts.errors import ApiNotFound
 from rollouts.manifests.ownership import PREFIX
 from rollouts.objects import ROLLOUT, Manifest

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from rich.console import Console
 
@@ -34,18 +35,18 @@ async def drain_report(options: Options, name: NameArgument, output: DataOption 
         status = status_of(rollout)
         now_s = session.clock.now_s()
     if output is not None:
-        shown = {
-            key: value for key, value in mapping(rollout.get("status")).items() if key in ("injection", "cutovers")
-        }
-        conditions = mapping(rollout.get("status")).get("conditions") or ()
-        shown["conditions"] = [each for each in conditions if each.get("type") in DRAIN_CONDITIONS]
-        print_data({"namespace": session.namespace, "name": name, **shown}, output)
+        print_data({"namespace": session.namespace, "name": name, **_document(mapping(rollout.get("status")))}, output)
     else:
         for line in report(status, now_s=now_s):
             print_line(Console(), line)
-    if any(cutover.timed_out or cutover.in_flight for cutover in status.cutovers):
-        return Exit.BAD
-    return Exit.UNFINISHED if any(_is_open(cutover, now_s) for cutover in status.cutovers) else Exit.OK
+    cut = any(cutover.timed_out or cutover.in_flight for cutover in status.cutovers)
+    goes_on = any(_is_open(cutover, now_s) for cutover in status.cutovers)
+    return Exit.BAD if cut else Exit.UNFINISHED if goes_on else Exit.OK
+
+
+def _document(wire: Mapping[str, Any]) -> dict[str, Any]:
+    conditions = [each for each in wire.get("conditions") or () if each.get("type") in DRAIN_CONDITIONS]
+    return {"injection": wire.get("injection"), "cutovers": wire.get("cutovers", []), "conditions": conditions}
 
 
 def report(status: RolloutStatus, *, now_s: float) -> Iterator[str]:
@@ -68,9 +69,9 @@ def _cutover(cutover: Cutover, *, now_s: float) -> Iterator[str]:
     if cutover.confirmed_at_s is None or cutover.until_s is None:
         yield f"  waiting until: its EndpointSlices show no pod of revision {cutover.from_revision}"
         return
-    yield f"  confirmed by: {SIGNAL}, {format_time(cutover.confirmed_at_s)}"
+    yield f"  confirmed by: {SIGNAL}, {_time(cutover.confirmed_at_s)}"
     probes = [
-        f"no {what} in flight on {count_of(idle.polls, 'poll')} in a row, the last at {format_time(idle.at_s)}"
+        f"no {what} in flight on {count_of(idle.polls, 'poll')} in a row, the last at {_time(idle.at_s)}"
         for what, idle in (("requests", cutover.idle), ("streams", cutover.streams_idle))
         if idle is not None
     ]
@@ -78,9 +79,9 @@ def _cutover(cutover: Cutover, *, now_s: float) -> Iterator[str]:
         yield f"  probes: {', '.join(probes)}"
     wait_s = cutover.until_s - cutover.confirmed_at_s
     if _is_open(cutover, now_s):
-        yield f"  waiting: {wait_s:g} s in all, {short(cutover.until_s - now_s)} left, until {format_time(cutover.until_s)}"
+        yield f"  waiting: {wait_s:g} s in all, {short(cutover.until_s - now_s)} left, until {_time(cutover.until_s)}"
     else:
-        yield f"  waited: {wait_s:g} s, until {format_time(cutover.until_s)}"
+        yield f"  waited: {wait_s:g} s, until {_time(cutover.until_s)}"
     yield f"  for: {cutover.message}"
     if cutover.timed_out:
         yield f"  TIMED OUT: {cutover.needed_s:g} s were needed; requests may have been cut"
@@ -93,6 +94,11 @@ def _cutover(cutover: Cutover, *, now_s: float) -> Iterator[str]:
         yield "  in flight at the end: nothing that the probes count"
     elif not cutover.timed_out:
         yield "  in flight at the end: not counted; only requests longer than maxRequestSeconds can have been cut"
+
+
+def _time(at_s: float) -> str:
+    """To the second: nobody waits for less."""
+    return format_time(float(round(at_s)))
 
 
 def _is_open(cutover: Cutover, now_s: float) -> bool:

@@ -47,7 +47,7 @@ from rollouts.cli.view.objects import (
 )
 from rollouts.cli.view.session import Options, Session, open_session
 from rollouts.cli.view.tree import RolloutView
-from rollouts.core.model.status import Phase
+from rollouts.core.model.status import WAS_STABLE, Phase
 from rollouts.manifests.ownership import NAME, name_label
 from rollouts.objects import ANALYSIS_RUN, EVENT, POD, REPLICA_SET, ROLLOUT, Key, Manifest, mapping
 
@@ -174,8 +174,9 @@ def history_rows(seen: RolloutObjects) -> tuple[HistoryRow, ...]:
     changed = {revision_of(after): changes_text(uses_of(before), uses_of(after)) for before, after in pairs}
     rows = []
     for revision in kept.keys() | last.keys():
-        replica_set, entry = kept.get(revision, {}), last.get(revision)
         under_way = revision == status.current_revision != status.stable_revision
+        # What is under way has no outcome yet: an entry is about an earlier time.
+        replica_set, entry = kept.get(revision, {}), None if under_way else last.get(revision)
         authors = status.authors if under_way else entry.authors if entry is not None else ()
         row = HistoryRow(
             number=number_of(replica_set) or (entry.number if entry is not None else 0),
@@ -184,6 +185,8 @@ def history_rows(seen: RolloutObjects) -> tuple[HistoryRow, ...]:
             outcome=entry.outcome if entry is not None else "",
             images=images_of(replica_set),
             kept=revision in kept,
+            was_stable=entry is None
+            or any(each.outcome in WAS_STABLE for each in status.history if each.revision == revision),
             ready=mapping(replica_set.get("status")).get("readyReplicas", 0),
             desired=mapping(replica_set.get("spec")).get("replicas", 1) if replica_set else 0,
             finished_at_s=entry.finished_at_s if entry is not None else None,

@@ -23,9 +23,9 @@ from rollouts.cli.view.objects import (
     view_of,
 )
 from rollouts.cli.view.runs import about
-from rollouts.cli.view.tree import percent_text, revision_title
+from rollouts.cli.view.tree import percent_text
 from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, AnalysisRecord
-from rollouts.core.model.numbering import step_number
+from rollouts.core.model.numbering import revision_title, step_number
 from rollouts.core.model.status import Command, RolloutStatus, Verb, previous_revision
 from rollouts.core.strategy.autoscaling import waits_at_gate
 from rollouts.manifests.ownership import PREFIX
@@ -109,10 +109,14 @@ def plan_promote(
     if not full and step is None and held is not None:
         return _past_verdict(revision, held, paused)
     index = status.step_index if step is None else step
-    if full or (step is None and index >= max(len(steps), 1)):
+    if full:
         too = " and every analysis" if status.analyses else ""
         meaning = f"lets revision {revision} pass every step{too}{paused}"
         return CommandWrite(patches.promote(revision, full=True), Verb.PROMOTE, meaning)
+    promoted = (command.passes for command in status.commands if command.promotes(status))
+    if index >= max(len(steps), 1) or any(passed in (None, index) for passed in promoted):
+        waits = f"; it waits: {status.waiting_for.message}" if status.waiting_for is not None else ""
+        return Nothing(f"no step of revision {revision} is left to promote here{waits}", Exit.OK)
     passable = (held is not None and held.gate.step == index) or (waits_at_gate(status) and index == status.step_index)
     if steps and steps[index].startswith("analysis") and not passable:
         why = "a promotion passes its verdict, once there is one that holds the update"

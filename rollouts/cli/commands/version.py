@@ -10,7 +10,7 @@ from rich.console import Console
 
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.listing import print_line
-from rollouts.cli.terminal.options import DataOption, DataOutput, on_cluster, print_data
+from rollouts.cli.terminal.options import DataOption, on_cluster, print_data
 from rollouts.cli.view.session import Options, open_session
 from rollouts.cluster.discovery import server_version
 from rollouts.errors import RolloutsError
@@ -44,11 +44,9 @@ class Versions(Struct, frozen=True):
 async def version(
     options: Options,
     client: Annotated[bool, typer.Option("--client", help="Only of this program; asks no cluster.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="The same as -o json.")] = False,
     output: DataOption = None,
 ) -> Exit:
     """Show the versions of this program, of the controllers and of the API server, and whether they fit."""
-    output = DataOutput.JSON if as_json else output
     console, found, failed = Console(), Versions(own_version()), None
     if not client:
         try:

@@ -23,8 +23,8 @@ from rollouts.cli.view.durations import short
 from rollouts.cli.view.follow import following, named
 from rollouts.cli.view.objects import RolloutObjects, number_of, revision_of, status_of
 from rollouts.cli.view.session import Options, Session, open_session
-from rollouts.cli.view.tree import revision_title
 from rollouts.core.forecast import StageKind
+from rollouts.core.model.numbering import revision_title
 from rollouts.errors import RolloutsError
 from rollouts.objects import ROLLOUT
 

@@ -14,8 +14,8 @@ from rollouts.cli.terminal.listing import Column, Listing
 from rollouts.cli.terminal.text import TerminalMarks, plain
 from rollouts.cli.view.config import KeyChange, KeyValue, SourceChange, size_text
 from rollouts.cli.view.counts import count_of
-from rollouts.cli.view.tree import revision_title
 from rollouts.core.model.config import ConfigKind, ConfigUse
+from rollouts.core.model.numbering import revision_title
 
 LINES_SHOWN = 60  # of the difference of one key: a screen
 LINES_COMPARED = 10_000  # a second for the slowest; the time grows with the square

@@ -65,7 +65,7 @@ SPELLINGS = {
         "--skip-all-steps": "--full",
         "-a": "--full",
     },
-    "version": {"--short": "--client"},
+    "version": {"--short": "--client", "--json": "-o=json"},
 }
 """Flags by which commands are known elsewhere, or once were here, and ours; "" for none: what it says is so without it."""
 

@@ -128,78 +128,67 @@ def on_cluster(command: Callable[..., CommandRun]) -> Callable[..., None]:
     return invoked
 
 
-def _cluster_option(*names: str, text: str, **more: Any) -> Any:
-    return typer.Option(*names, help=text, rich_help_panel=CLUSTER, **more)
+def _cluster_option(*names: str, text: str, metavar: str | None = None, **more: Any) -> Any:
+    return typer.Option(*names, help=text, metavar=metavar, rich_help_panel=CLUSTER, **more)
+
+
+_Namespace = Annotated[
+    str | None, _cluster_option("-n", "--namespace", metavar="NAME", text="Namespace; default: the context's.")
+]
+_Context = Annotated[
+    str | None,
+    _cluster_option("--context", metavar="NAME", text="Context of the kubeconfig; default: the current one."),
+]
+_KUBECONFIG = "Kubeconfig file; default: $KUBECONFIG, ~/.kube/config, or the pod's own account."
+_Kubeconfig = Annotated[Path | None, _cluster_option("--kubeconfig", metavar="FILE", text=_KUBECONFIG)]
+_TIMEOUT = "The longest time to wait for one answer of the API server; 0 for no limit."
+_Timeout = Annotated[float, _cluster_option("--request-timeout", metavar="DURATION", text=_TIMEOUT, parser=duration)]
+_Cluster = Annotated[str | None, _cluster_option("--cluster", metavar="NAME", text="Cluster of the kubeconfig.")]
+_User = Annotated[str | None, _cluster_option("--user", metavar="NAME", text="User of the kubeconfig.")]
+_Server = Annotated[str | None, _cluster_option("-s", "--server", metavar="URL", text="Address of the API server.")]
+_Token = Annotated[str | None, _cluster_option("--token", metavar="TOKEN", text="Bearer token to sign in with.")]
+_As = Annotated[str | None, _cluster_option("--as", metavar="USER", text="User or service account to impersonate.")]
+_AsGroup = Annotated[
+    list[str] | None, _cluster_option("--as-group", metavar="GROUP", text="Group to impersonate; repeatable.")
+]
+_AsUid = Annotated[str | None, _cluster_option("--as-uid", metavar="UID", text="UID to impersonate.")]
+_AUTHORITY = "Certificate of the API server's authority, PEM."
+_Authority = Annotated[Path | None, _cluster_option("--certificate-authority", metavar="FILE", text=_AUTHORITY)]
+_Certificate = Annotated[
+    Path | None, _cluster_option("--client-certificate", metavar="FILE", text="Client certificate, PEM.")
+]
+_Key = Annotated[
+    Path | None, _cluster_option("--client-key", metavar="FILE", text="Key of the client certificate, PEM.")
+]
+_ServerName = Annotated[
+    str | None, _cluster_option("--tls-server-name", metavar="NAME", text="Name in the API server's certificate.")
+]
+_INSECURE = "Do not check the API server's certificate: anybody can answer."
+_Insecure = Annotated[bool, _cluster_option("--insecure-skip-tls-verify", text=_INSECURE)]
+_Verbosity = Annotated[
+    int, _cluster_option("-v", "--v", "--kloglevel", metavar="LEVEL", text="From 6 on: print each request to stderr.")
+]
 
 
 def _options_of_cluster(  # noqa: PLR0913 - kubectl has as many
     *,
-    namespace: Annotated[
-        str | None, _cluster_option("-n", "--namespace", metavar="NAME", text="Namespace; default: the context's.")
-    ] = None,
-    context: Annotated[
-        str | None,
-        _cluster_option("--context", metavar="NAME", text="Context of the kubeconfig; default: the current one."),
-    ] = None,
-    kubeconfig: Annotated[
-        Path | None,
-        _cluster_option(
-            "--kubeconfig",
-            metavar="FILE",
-            text="Kubeconfig file; default: $KUBECONFIG, ~/.kube/config, or the pod's own account.",
-        ),
-    ] = None,
-    request_timeout: Annotated[
-        float,
-        _cluster_option(
-            "--request-timeout",
-            text="The longest time to wait for one answer of the API server; 0 for no limit.",
-            parser=duration,
-            metavar="DURATION",
-        ),
-    ] = "10s",  # type: ignore[assignment]
-    cluster: Annotated[
-        str | None, _cluster_option("--cluster", metavar="NAME", text="Cluster of the kubeconfig.")
-    ] = None,
-    user: Annotated[str | None, _cluster_option("--user", metavar="NAME", text="User of the kubeconfig.")] = None,
-    server: Annotated[
-        str | None, _cluster_option("-s", "--server", metavar="URL", text="Address of the API server.")
-    ] = None,
-    token: Annotated[
-        str | None, _cluster_option("--token", metavar="TOKEN", text="Bearer token to sign in with.")
-    ] = None,
-    as_user: Annotated[
-        str | None, _cluster_option("--as", metavar="USER", text="User or service account to impersonate.")
-    ] = None,
-    as_group: Annotated[
-        list[str] | None, _cluster_option("--as-group", metavar="GROUP", text="Group to impersonate; repeatable.")
-    ] = None,
-    as_uid: Annotated[str | None, _cluster_option("--as-uid", metavar="UID", text="UID to impersonate.")] = None,
-    certificate_authority: Annotated[
-        Path | None,
-        _cluster_option(
-            "--certificate-authority", metavar="FILE", text="Certificate of the API server's authority, PEM."
-        ),
-    ] = None,
-    client_certificate: Annotated[
-        Path | None, _cluster_option("--client-certificate", metavar="FILE", text="Client certificate, PEM.")
-    ] = None,
-    client_key: Annotated[
-        Path | None, _cluster_option("--client-key", metavar="FILE", text="Key of the client certificate, PEM.")
-    ] = None,
-    tls_server_name: Annotated[
-        str | None, _cluster_option("--tls-server-name", metavar="NAME", text="Name in the API server's certificate.")
-    ] = None,
-    insecure_skip_tls_verify: Annotated[
-        bool,
-        _cluster_option(
-            "--insecure-skip-tls-verify", text="Do not check the API server's certificate: anybody can answer."
-        ),
-    ] = False,
-    verbosity: Annotated[
-        int,
-        _cluster_option("-v", "--v", "--kloglevel", metavar="LEVEL", text="From 6 on: print each request to stderr."),
-    ] = 0,
+    namespace: _Namespace = None,
+    context: _Context = None,
+    kubeconfig: _Kubeconfig = None,
+    request_timeout: _Timeout = "10s",  # type: ignore[assignment]
+    cluster: _Cluster = None,
+    user: _User = None,
+    server: _Server = None,
+    token: _Token = None,
+    as_user: _As = None,
+    as_group: _AsGroup = None,
+    as_uid: _AsUid = None,
+    certificate_authority: _Authority = None,
+    client_certificate: _Certificate = None,
+    client_key: _Key = None,
+    tls_server_name: _ServerName = None,
+    insecure_skip_tls_verify: _Insecure = False,
+    verbosity: _Verbosity = 0,
 ) -> Options:
     flags = AccessFlags(
         cluster=cluster,

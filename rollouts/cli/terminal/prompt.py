@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.options import fail
@@ -22,7 +23,12 @@ def confirmation(what: str, *, yes: bool) -> Callable[[str], bool] | None:
     if not sys.stdin.isatty():
         fail(f"there is no terminal to confirm {what}: add --yes")
         raise typer.Exit(Exit.USAGE)
-    return lambda meaning: confirmed(f"{meaning}. Go on?")
+
+    def asked(meaning: str) -> bool:
+        Console().print(f"{meaning}.", markup=False, highlight=False)  # wrapped between words, which the prompt is not
+        return confirmed("Go on?")
+
+    return asked
 
 
 def confirmed(question: str) -> bool:

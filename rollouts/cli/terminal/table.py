@@ -22,7 +22,8 @@ class HistoryRow(Struct, frozen=True, kw_only=True):
     """One revision that the Rollout had, or has.
 
     Args:
-        kept: its ReplicaSet still exists, so `rollback` can go back to it.
+        kept: its ReplicaSet still exists, so `undo` can go back to it.
+        was_stable: it has served all requests once, as far as is known.
         outcome: how its update ended; "" where that is not recorded.
         config: the ConfigMaps and Secrets that changed with it, see `changes_text`; "" for none; None where it is not known.
         commands: who gave which during its update.
@@ -38,13 +39,14 @@ class HistoryRow(Struct, frozen=True, kw_only=True):
     desired: int
     finished_at_s: float | None
     took_s: float | None
+    was_stable: bool = True
     config: str | None = None
     commands: str = ""
 
     @property
     def rollback(self) -> bool:
-        """Whether it can be gone back to."""
-        return self.kept and not self.roles
+        """Whether there is something good to go back to."""
+        return self.kept and not self.roles and self.was_stable
 
 
 class ActRow(Struct, frozen=True, kw_only=True):

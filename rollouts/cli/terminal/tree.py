@@ -32,13 +32,12 @@ from rollouts.cli.view.tree import (
     WayOut,
     container_use_text,
     percent_text,
-    revision_title,
     scaling_texts,
 )
 from rollouts.core.model.analysis import AnalysisRecord
 from rollouts.core.model.autoscaling import AutoscalingRecord
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.numbering import step_number
+from rollouts.core.model.numbering import revision_title, step_number
 from rollouts.core.model.steps import WeightPercent
 
 PODS_SHOWN = 12  # of one revision: a screen has about 50 lines

@@ -138,11 +138,6 @@ class RolloutView(Struct, frozen=True, kw_only=True):
     scaling: AutoscalingRecord | None = None
 
 
-def revision_title(number: int, revision: str) -> str:
-    """How a revision is named to people wherever its number is known: `#4 f7w2k9xq4c`."""
-    return f"#{number or '?'} {revision}"
-
-
 def percent_text(percent: WeightPercent) -> str:
     """`5 %`, `0.5 %`; what has no end is cut after four digits."""
     return f"{percent} %" if isinstance(percent, int) else f"{float(percent):.4g} %"

@@ -62,9 +62,9 @@ def drain_numbers(spec: DrainSpec, facts: ProxyFacts) -> DrainNumbers:
         sync_s, sync_why = facts.learnt_lag_s, f"proxies were seen to take {facts.learnt_lag_s:g} s"
     reuse_s, reuse_why = 0.0, ""
     if facts.mode in (ProxyMode.IPVS, ProxyMode.UNKNOWN) and not kernel_moves_reused_ports(facts):
-        maybe = "" if facts.mode is ProxyMode.IPVS else "it may be "
+        which = "ipvs" if facts.mode is ProxyMode.IPVS else "the nodes may use ipvs, which"
         leads = f"sends a client's port to its old pod for {IPVS_TIME_WAIT_S:g} s after a connection was closed"
-        reuse_s, reuse_why = IPVS_TIME_WAIT_S, f"; {maybe}ipvs on {kernel_words(facts)} {leads}"
+        reuse_s, reuse_why = IPVS_TIME_WAIT_S, f"; {which} on {kernel_words(facts)} {leads}"
     lag_s, lag_why = sync_s + reuse_s, f"{sync_why}{reuse_why}"
     pre_stop_s, pre_stop_why = _pre_stop(spec, facts, sync_s=sync_s, reuse_s=reuse_s, lag_why=lag_why)
     if facts.gateway_lag_s is not None and facts.gateway_lag_s > lag_s:
@@ -127,4 +127,4 @@ def kernel_moves_reused_ports(facts: ProxyFacts) -> bool:
 def kernel_words(facts: ProxyFacts) -> str:
     """The oldest kernel in words, for messages."""
     kernel = facts.oldest_kernel
-    return "a kernel that is not known" if kernel is None else f"kernel {kernel[0]}.{kernel[1]}"
+    return "an unknown kernel" if kernel is None else f"kernel {kernel[0]}.{kernel[1]}"

@@ -17,6 +17,7 @@ from rollouts.core.model.changes import (
     restart_steps,
 )
 from rollouts.core.model.intents import Notice
+from rollouts.core.model.numbering import revision_title
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen
 from rollouts.core.model.snapshot import ReplicaSet, ServiceSeen, Snapshot
@@ -107,7 +108,7 @@ def _start(seen: Snapshot, status: RolloutStatus, *, target: str) -> Contributio
         ended = _entry(status, now_s=seen.now_s, outcome=outcome)
         unfinished = f"the update to revision {status.current_revision} was not finished ({outcome})"
         notices.append(Notice(Reason.ROLLOUT_NOT_COMPLETED, unfinished))
-    notices.append(Notice(Reason.ROLLOUT_UPDATED, f"rolling out revision {number} ({target}){about}"))
+    notices.append(Notice(Reason.ROLLOUT_UPDATED, f"rolling out revision {revision_title(number, target)}{about}"))
     if skip and not first:
         notices.append(Notice(Reason.SKIP_STEPS, f"revision {target} was stable before: its steps are skipped"))
     start = begin_update(

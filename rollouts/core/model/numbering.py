@@ -1,4 +1,4 @@
-"""How a step is numbered in texts that people read."""
+"""How steps and revisions are numbered in texts that people read."""
 
 from __future__ import annotations
 
@@ -9,3 +9,8 @@ def step_number(index: int) -> int:
     The API counts from 0: `currentStepIndex`, `REVISION@STEP` in an annotation, the label and the name of an AnalysisRun.
     """
     return index + 1
+
+
+def revision_title(number: int, revision: str) -> str:
+    """A revision whose number is known: `#4 f7w2k9xq4c`. Commands take `f7w2k9xq4c`, `4` and `#4`."""
+    return f"#{number or '?'} {revision}"

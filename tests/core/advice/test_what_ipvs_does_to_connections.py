@@ -45,7 +45,7 @@ def test_an_old_kernel_under_ipvs_is_a_condition_and_an_event() -> None:
     )
     assert (notice.message, notice.warning) == (condition.message, True)
     (unknown,), _ = told(IPVS)
-    assert "have a kernel that is not known" in unknown.message, "it is no safe one"
+    assert "have an unknown kernel" in unknown.message, "it is no safe one"
 
 
 @pytest.mark.parametrize(

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from rollouts.cli.kubernetes.pods import template_problems
 from rollouts.cli.kubernetes.yaml_text import KubernetesLoader, read_text
 from rollouts.objects import Manifest
 from tests.cli.command_line import CommandLine
+from tests.cli.pod_templates import PAIRS
 from tests.cli.test_lint_passes_nothing_unchecked import cart
 from tests.linted import lint_text
 
@@ -50,6 +55,27 @@ def test_a_document_that_cannot_be_read_is_one_problem(text: str, line: int, wor
     (problem,) = lint_text(text).problems
 
     assert problem.line == line and words in problem.message
+
+
+ODD: tuple[Any, ...] = ([], {}, 1, -1.5, "x", "", True, None, [[]], [None], [{}], {"a": []}, {"name": []})
+
+
+def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    for name, part in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        yield from [(*path, name), *_places(part, (*path, name))]
+
+
+def test_a_pod_template_may_have_anything_anywhere() -> None:
+    """What has another type than the API server takes is a problem, and no traceback."""
+    odd = itertools.cycle(ODD)
+    for pair in PAIRS:
+        for *above, last in _places(pair.template(pair.refused)):
+            template = place = pair.template(pair.refused)
+            for part in above:
+                place = place[part]
+            place[last] = next(odd)
+
+            assert all(path.startswith("spec.template") for path, _ in template_problems(template, "spec.template"))
 
 
 def test_anchors_as_people_use_them_are_no_bomb() -> None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import yaml
 
 from rollouts.cli.kubernetes.pods import template_problems
 from rollouts.objects import Manifest
 from tests import build
 from tests.cli.broken_manifests import GOOD, IN_TEMPLATE, Broken
+from tests.cli.pod_templates import PAIRS, Pair
 from tests.lab.control_plane import ControlPlane
 from tests.lab.kubernetes_schema import FILE, published
+from tests.linted import lint_text
 
 pytestmark = pytest.mark.controlplane
 
@@ -80,6 +83,12 @@ ODD: dict[str, tuple[Manifest, Manifest]] = {
 """Fields of the container, and of the pod."""
 
 
+def problems_of(template: Manifest) -> list[str]:
+    """What lint says against a Rollout of it."""
+    report = lint_text(yaml.safe_dump(build.rollout({"canary": {}}, "cart", "shop", template=template)))
+    return [problem.message for problem in report.problems]
+
+
 def refused(plane: ControlPlane, namespace: str, template: Any) -> str:
     """What the API server says against a ReplicaSet of it, created as strictly as the controller does; "" for nothing."""
     head = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "cart"}}
@@ -105,6 +114,15 @@ def test_lint_takes_what_the_api_server_takes(name: str, control_plane: ControlP
 
     assert refused(control_plane, namespace, template) == ""
     assert list(template_problems(template, "spec.template")) == []
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda each: f"{each.path}={str(each.refused)[:40]}")
+def test_of_two_neighbours_both_refuse_the_same_one(pair: Pair, control_plane: ControlPlane, namespace: str) -> None:
+    """A rule that lint lacks lets a file pass that waits for its first pod forever; one that only lint has stops good files."""
+    wrong, right = pair.template(pair.refused), pair.template(pair.taken)
+
+    assert (refused(control_plane, namespace, wrong) != "", refused(control_plane, namespace, right)) == (True, "")
+    assert (problems_of(wrong) != [], problems_of(right)) == (True, [])
 
 
 def test_the_good_template_is_taken(control_plane: ControlPlane, namespace: str) -> None:

@@ -11,8 +11,10 @@ import pytest
 import yaml
 
 from rollouts.cli.demo.manifests import blue_green_app, canary_app
+from tests import build
 from tests.cli import broken_manifests as faults
 from tests.cli.command_line import CommandLine
+from tests.cli.pod_templates import PAIRS, Pair
 from tests.linted import lint_text
 
 GOOD = yaml.safe_dump_all([*canary_app("shop"), *blue_green_app("shop")])
@@ -191,6 +193,18 @@ def test_the_file_in_which_nothing_is_broken_passes() -> None:
     """Otherwise the faults below would prove nothing."""
     assert lint_text(yaml.safe_dump_all(faults.GOOD.values())).problems == []
     assert (len(faults.IN_SPEC) >= 30, len(faults.IN_TEMPLATE) >= 15, len(faults.ACROSS) >= 15) == (True, True, True)
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda each: f"{each.path}={str(each.refused)[:40]}")
+def test_what_the_api_server_refuses_in_pods_is_named_where_it_stands(pair: Pair) -> None:
+    """Of each pair the API server refuses one and takes the other, as test_lint_agrees_with_the_api_server.py asks it."""
+    wrong, right = (
+        lint_text(yaml.safe_dump(build.rollout({"canary": {}}, "cart", "shop", template=pair.template(value))))
+        for value in (pair.refused, pair.taken)
+    )
+
+    assert [problem.message for problem in right.problems] == []
+    assert any(problem.message.startswith(f"spec.template.{pair.place}") for problem in wrong.problems), wrong.problems
 
 
 EXAMPLES = sorted((Path(__file__).parent.parent.parent / "examples").rglob("*.yaml"))

@@ -15,7 +15,8 @@ def check_entries(entries: Mapping[str, Any], path: str, problems: Problems, *, 
     """Adds the problems of labels, or of annotations, that the spec gives to an object."""
     for key, value in entries.items():
         at = path_of((key,), root=path)
-        if not is_label_key(key):
+        name = key if labels else key.lower()  # the API server takes capitals in the DNS name of an annotation
+        if not is_label_key(name):
             problems.add(at, "is not a key for labels and annotations")
         if not isinstance(value, str) or (labels and not is_label_value(value)):
             problems.add(at, f"{value!r} is not {'a label value' if labels else 'a string'}")

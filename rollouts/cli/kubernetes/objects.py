@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rollouts.cli.kubernetes.parts import entries_at, label_problem, number, port_problem, repeated
-from rollouts.cli.kubernetes.pods import rules, unique
+from rollouts.cli.kubernetes.definitions import label_problems
+from rollouts.cli.kubernetes.formats import LABEL_WORDS, config_key, dns_label
+from rollouts.cli.kubernetes.parts import entries_at, number, repeated
+from rollouts.cli.kubernetes.pods import annotation_problems, rules, unique
 from rollouts.cli.kubernetes.schema import JOB_SPEC, Problem, field_problems, kinds
-from rollouts.core.model.grammar import is_label_key, is_label_value, is_object_name
+from rollouts.core.model.grammar import is_object_name
 from rollouts.objects import mapping
 
-_KEY = re.compile(r"(?!\.\.)(?!\.$)[-._a-zA-Z0-9]{1,253}")
 _ENCRYPTED = "sops"  # a tool's own field: what it has encrypted is no base64 yet
 _METRIC_FIELDS = {
     "Resource": "resource",
@@ -22,12 +22,9 @@ _METRIC_FIELDS = {
     "External": "external",
 }
 _TARGETS = {"Utilization": "averageUtilization", "AverageValue": "averageValue", "Value": "value"}
-
-_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _NAME_RULE = (
     "a name is lower-case letters, digits, '-' and '.', 253 at most, and begins and ends with a letter or digit"
 )
-_KEY_RULE = "a key is at most 63 letters, digits, '-', '_' and '.', after an optional DNS name and '/'"
 
 
 def object_problems(manifest: Mapping[str, Any]) -> Iterator[Problem]:
@@ -66,9 +63,6 @@ def _service_problems(spec: Mapping[str, Any]) -> Iterator[Problem]:
     if not ports and spec.get("type") != "ExternalName" and spec.get("clusterIP") != "None":
         yield "spec.ports", "is required: at least one port"
     for path, port in ports:
-        yield from port_problem(number(port.get("port")), f"{path}.port")
-        yield from port_problem(port.get("targetPort"), f"{path}.targetPort")
-        yield from label_problem(port.get("name"), f"{path}.name")
         if len(ports) > 1 and not port.get("name"):
             yield f"{path}.name", "is required where a Service has several ports"
     yield from repeated((f"{path}.name", port.get("name")) for path, port in ports)
@@ -101,7 +95,7 @@ def _autoscaler_problems(spec: Mapping[str, Any]) -> Iterator[Problem]:
 def _data_problems(manifest: Mapping[str, Any], kind: str) -> Iterator[Problem]:
     for field in ("data", "binaryData", "stringData"):
         for key in mapping(manifest.get(field)):
-            if not _KEY.fullmatch(str(key)):
+            if config_key(str(key)):
                 yield f"{field}.{key}", "a key is letters, digits, '-', '_' and '.', 253 at most"
             elif field == "binaryData" and kind == "ConfigMap" and key in mapping(manifest.get("data")):
                 yield f"{field}.{key}", "is in data too; remove one of them"
@@ -122,15 +116,8 @@ def metadata_problems(metadata: object) -> Iterator[Problem]:
     name, namespace = metadata.get("name"), metadata.get("namespace")
     if isinstance(name, str) and name and not is_object_name(name):
         problems.append(("metadata.name", f"{_NAME_RULE}; not {name!r}"))
-    if isinstance(namespace, str) and namespace and not _NAMESPACE.fullmatch(namespace):
-        rule = "a namespace is lower-case letters, digits and '-', 63 at most"
-        problems.append(("metadata.namespace", f"{rule}; not {namespace!r}"))
-    for key, value in mapping(metadata.get("labels")).items():
-        if not is_label_key(key):
-            problems.append((f"metadata.labels.{key}", _KEY_RULE))
-        elif isinstance(value, str) and not is_label_value(value):
-            rule = "a value is at most 63 letters, digits, '-', '_' and '.'"
-            problems.append((f"metadata.labels.{key}", f"{rule}; not {value!r}"))
-    annotations = mapping(metadata.get("annotations"))  # only of these the API server takes capitals in the DNS name
-    problems += [(f"metadata.annotations.{key}", _KEY_RULE) for key in annotations if not is_label_key(key.lower())]
+    if isinstance(namespace, str) and dns_label(namespace):
+        problems.append(("metadata.namespace", f"a namespace is {LABEL_WORDS}; not {namespace!r}"))
+    problems += label_problems(metadata.get("labels"), "metadata.labels")
+    problems += annotation_problems(mapping(metadata.get("annotations")), "metadata.annotations")
     yield from unique(problems)

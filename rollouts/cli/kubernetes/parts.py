@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rollouts.cli.kubernetes.schema import Problem
 from rollouts.objects import Kind
-
-_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-_PORT_NAME = re.compile(r"(?=.*[a-z])(?!.*--)[a-z0-9]([-a-z0-9]{0,13}[a-z0-9])?")
-PORTS = range(1, 65_536)
 
 
 def is_a(manifest: Mapping[str, Any], kind: Kind) -> bool:
@@ -32,31 +27,14 @@ def entries_at(holder: Mapping[str, Any], name: str, path: str) -> Iterator[tupl
         yield f"{path}.{name}[{index}]", entry
 
 
+def named(holder: Mapping[str, Any], field: str) -> dict[str, Mapping[str, Any]]:
+    """The objects of a list in an object by their names."""
+    return {entry["name"]: entry for _, entry in entries(holder.get(field)) if isinstance(entry.get("name"), str)}
+
+
 def number(value: object) -> int | float | None:
     """The number; None for anything else."""
     return None if isinstance(value, bool) or not isinstance(value, int | float) else value
-
-
-def label_problem(value: object, path: str) -> Iterator[Problem]:
-    """What is wrong with a name of a container, a volume or a Service's port."""
-    if isinstance(value, str) and value and not _LABEL.fullmatch(value):
-        yield path, f"must be lower-case letters, digits and '-', 63 at most, not {value!r}"
-
-
-def port_problem(value: object, path: str) -> Iterator[Problem]:
-    """What is wrong with a port's number or name."""
-    if isinstance(value, str):
-        yield from port_name_problem(value, path)
-    elif (found := number(value)) is not None and found not in PORTS:
-        yield path, f"must be a port from 1 to 65535, not {found}"
-
-
-def port_name_problem(value: object, path: str) -> Iterator[Problem]:
-    """What is wrong with a port's name."""
-    if isinstance(value, str) and value.isdigit():
-        yield path, "must be a number without quotes, or the name of a port; remove the quotes"
-    elif isinstance(value, str) and not _PORT_NAME.fullmatch(value):
-        yield path, f"a port's name is lower-case letters, digits and single '-', 15 at most, not {value!r}"
 
 
 def repeated(values: Iterator[tuple[str, object]]) -> Iterator[Problem]:

@@ -1,7 +1,8 @@
 """What a field of Kubernetes' objects may hold: names, types and the values that are allowed, as the API server publishes them.
 
 `objects.json` is the API server's own OpenAPI v3 without its texts (`python -m tests.lab.kubernetes_schema` writes it). The API
-server decides by more than that: `pods.py` and `services.py` have the rules between fields. Pure.
+server decides by more than that: `formats.py` says what one field takes, `definitions.py`, `pods.py` and `objects.py` have the
+rules between fields. Pure.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, TypeAlias
 
+from rollouts.cli.kubernetes.formats import FORMATS, Format
 from rollouts.sim.storage import quantities
 
 Problem: TypeAlias = tuple[str, str]
@@ -44,6 +46,18 @@ def field_problems(value: object, definition: str, path: str, *, filled_later: b
     With `filled_later`, texts with `{{` are filled in before Kubernetes sees them, so they may become anything.
     """
     yield from _value_problems(value, {"$ref": definition}, path, filled_later=filled_later)
+
+
+def parts_of(value: object, definition: str, path: str) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """The definition, the path and the value of an object and of every object below it that has a definition."""
+    if not isinstance(value, dict):
+        return
+    yield definition, path, value
+    for name, schema in _definitions()[definition].get("properties", {}).items():
+        below, part = schema.get("items", schema).get("$ref"), value.get(name)
+        if below in _definitions():
+            for at, item in enumerate(part) if isinstance(part, list) else [(None, part)]:
+                yield from parts_of(item, below, f"{path}.{name}" if at is None else f"{path}.{name}[{at}]")
 
 
 def quantity(value: object) -> Fraction | None:
@@ -84,7 +98,7 @@ def _value_problems(value: object, schema: Mapping[str, Any], path: str, *, fill
         if name == "Quantity":
             yield from _quantity_problems(value, path)
             return
-        schema = _published()["definitions"][name]
+        schema = _definitions()[name]
     if "oneOf" in schema:
         if isinstance(value, bool) or not isinstance(value, int | str):
             yield path, f"must be a whole number or a text, not {type_words(value)}"
@@ -117,12 +131,22 @@ def _object_problems(value: object, schema: Mapping[str, Any], path: str, *, fil
         elif known is None:
             continue
         elif name in known:
-            yield from _value_problems(part, known[name], here, filled_later=filled_later)
+            problems = [*_value_problems(part, known[name], here, filled_later=filled_later)]
+            check = schema.get("formats", {}).get(name) if not problems else None
+            yield from problems or (_format_problems(part, check, here, filled_later=filled_later) if check else ())
         else:
             yield here, f"is unknown to Kubernetes {schema_version()}{nearest(str(name), known)}"
     for name in schema.get("required", ()):
-        if value.get(name) is None:
+        if value.get(name) in (None, ""):
             yield f"{path}.{name}", "is required"
+
+
+def _format_problems(value: object, check: Format, path: str, *, filled_later: bool) -> Iterator[Problem]:
+    for at, part in (
+        [(f"{path}[{at}]", part) for at, part in enumerate(value)] if isinstance(value, list) else [(path, value)]
+    ):
+        if part is not None and not (filled_later and _PLACE in str(part)) and (why := check(part)):
+            yield at, why
 
 
 def _list_problems(value: object, schema: Mapping[str, Any], path: str, *, filled_later: bool) -> Iterator[Problem]:
@@ -166,6 +190,11 @@ def _quantity_problems(value: object, path: str) -> Iterator[Problem]:
         yield path, f"must be a quantity such as 500m or 1Gi, not {type_words(value)}"
     elif quantity(value) is None:
         yield path, f"{value!r} is no quantity; write a number with n, u, m, k, M, G, T, P, E or Ki, Mi, Gi, Ti, Pi, Ei"
+
+
+@cache
+def _definitions() -> Mapping[str, Mapping[str, Any]]:
+    return {name: {**schema, "formats": FORMATS.get(name, {})} for name, schema in _published()["definitions"].items()}
 
 
 @cache

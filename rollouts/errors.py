@@ -31,6 +31,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+APPLY_CRDS = "rollouts crds | kubectl apply --server-side --force-conflicts -f -"
+"""What installs the CRDs, or upgrades them, whoever has written them before."""
+
 
 class RolloutsError(Exception):
     """Base class of all errors that this program raises on purpose."""

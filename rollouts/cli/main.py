@@ -257,7 +257,7 @@ _command("explain", CLUSTER, "what a reason in conditions, Events and logs means
 
 @_command("crds", CLUSTER, "print the CustomResourceDefinitions")
 def crds() -> None:
-    """Print the CustomResourceDefinitions: `rollouts crds | kubectl apply -f -`."""
+    """Print the CustomResourceDefinitions: `rollouts crds | kubectl apply --server-side --force-conflicts -f -`."""
     from rollouts.api.schema import crd_manifests, yaml_text  # noqa: PLC0415
 
     sys.stdout.write("---\n".join(yaml_text(crd) for crd in crd_manifests()))

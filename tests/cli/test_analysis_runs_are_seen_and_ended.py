@@ -11,6 +11,7 @@ import yaml
 from rollouts.api.status.analysis_run import run_status_to_wire
 from rollouts.core.analysis.measurement import RunStatus
 from rollouts.core.model.frozen import replace
+from rollouts.errors import APPLY_CRDS
 from rollouts.objects import ANALYSIS_RUN, REPLICA_SET, ROLLOUT
 from tests.cli.runs import BAD, GOOD, RUNNING, Served, install, replica_set, rollout, run, served
 
@@ -102,7 +103,7 @@ async def test_a_cluster_without_analysis_runs_is_as_before(tmp_path: Path, caps
         await there.create(ROLLOUT, rollout())
 
         assert "cart  default  Canary  Progressing" in (await there.run("get", "cart")).out
-        assert "rollouts crds | kubectl apply --server-side -f -" in (await there.run("analysis", "list", code=4)).err
+        assert APPLY_CRDS in (await there.run("analysis", "list", code=4)).err
 
 
 async def test_the_tree_follows_its_runs(there: Served) -> None:

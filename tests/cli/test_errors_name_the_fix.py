@@ -11,6 +11,7 @@ from rollouts.cli.terminal.errors import error_text
 from rollouts.cli.view.missing import no_rollout
 from rollouts.clock import SystemClock
 from rollouts.errors import (
+    APPLY_CRDS,
     ApiExists,
     ApiForbidden,
     ApiInvalid,
@@ -29,10 +30,7 @@ from tests.cli.shop import STEPS
 
 PATH = "GET /apis/rollouts.dev/v1alpha1/namespaces/shop/rollouts"
 NO_RIGHT = 'rollouts.rollouts.dev is forbidden: User "jane" cannot {} resource "rollouts" in API group "rollouts.dev"'
-NOT_INSTALLED = (
-    "error: Rollouts are not installed in this cluster, or not this version of them: "
-    "`kubectl rollouts crds | kubectl apply --server-side -f -`\n"
-)
+NOT_INSTALLED = f"error: Rollouts are not installed in this cluster, or not this version of them: `{APPLY_CRDS}`\n"
 COMMANDS = (
     ("get",), ("get", "cart"), ("get", "cart", "-o", "yaml"), ("list", "-A"), ("list", "-w"), ("status", "cart"),
     ("promote", "cart"), ("abort", "cart"), ("undo", "cart"), ("restart", "cart"), ("history", "cart"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import shlex
+import subprocess
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from rollouts.cli.view.session import session_on
 from rollouts.cluster.discovery import ServerVersion
 from rollouts.core.model.drain import ProxyFacts, ProxyMode
 from rollouts.core.model.frozen import replace
+from rollouts.errors import APPLY_CRDS
 from rollouts.objects import ROLLOUT
 from rollouts.ports import Request, Response
 from rollouts.sim.clock import run_virtual
@@ -29,15 +32,34 @@ NOW_S = 1_800_000_000.0
 RENEWED = "2027-01-15T07:59:58.000000Z"  # two seconds before
 
 
+HELM = "meta.helm.sh/release-name"
+
+
+def of_release(name: str = "rollouts", namespace: str = "rollouts-system") -> dict[str, str]:
+    """What Helm notes on the objects of a release."""
+    return {HELM: name, "meta.helm.sh/release-namespace": namespace}
+
+
 def controller(
-    *flags: str, replicas: int = 2, available: int = 2, namespace: str = "rollouts-system", **more: Any
+    *flags: str,
+    replicas: int = 2,
+    available: int = 2,
+    namespace: str = "rollouts-system",
+    by_helm: bool = True,
+    version: str = VERSION,
+    **more: Any,
 ) -> Installed:
     """A controller as the chart installs it, that leads."""
     mode = [] if any(each.startswith("--proxy-mode") for each in flags) else ["--proxy-mode=auto"]
     args = ["controller", "--leader-elect", *mode, "--router=gatewayAPI", *flags]
     spec = {"template": {"spec": {"containers": [{"args": args}], "serviceAccountName": "rollouts"}}}
     deployment = {
-        "metadata": {"name": "rollouts", "namespace": namespace, "labels": {"app.kubernetes.io/version": VERSION}},
+        "metadata": {
+            "name": "rollouts",
+            "namespace": namespace,
+            "labels": {"app.kubernetes.io/version": version},
+            "annotations": of_release(namespace=namespace) if by_helm else {},
+        },
         "spec": {"replicas": replicas, **spec},
         "status": {"availableReplicas": available},
     }
@@ -96,9 +118,9 @@ def crd_with(fields: dict[str, Any], *, without: str = "") -> dict[str, Any]:
     return crds
 
 
-def proxied(mode: ProxyMode, *flags: str) -> ClusterSeen:
+def proxied(mode: ProxyMode, *controllers: Installed) -> ClusterSeen:
     """The controller was told one thing about the proxy, and the cluster says another."""
-    return healthy(controllers=(controller(*flags),), proxy=ProxyFacts(mode=mode, known_by="it is so"))
+    return healthy(controllers=controllers, proxy=ProxyFacts(mode=mode, known_by="it is so"))
 
 
 def gateway_class(accepted: str) -> dict[str, Any]:
@@ -204,10 +226,10 @@ WRONG: dict[str, tuple[ClusterSeen, Level, str, str]] = {
     "a newer CRD": (healthy(crds=crd_with({"later": {"type": "string"}})), WARNING, "it has spec.later", ""),
     # too short a drain loses requests; one of two minutes only costs time
     "a proxy mode that is contradicted": (
-        proxied(ProxyMode.NFTABLES, "--proxy-mode=ipvs"), FAULT, "is told ipvs, and it is so", "proxyMode=nftables"),
-    "an unknown proxy mode": (proxied(ProxyMode.UNKNOWN), WARNING, "drained for two minutes", "proxyMode=iptables"),
+        proxied(ProxyMode.NFTABLES, controller("--proxy-mode=ipvs")), FAULT, "is told ipvs, and it is so", "proxyMode=nftables"),
+    "an unknown proxy mode": (proxied(ProxyMode.UNKNOWN, controller()), WARNING, "drained for two minutes", "iptables, nftables"),
     "a controller that may not ask for it": (
-        proxied(ProxyMode.NFTABLES, "--namespace=shop"), WARNING, "may not ask", "proxyMode=nftables"),
+        proxied(ProxyMode.NFTABLES, controller("--namespace=shop")), WARNING, "may not ask", "proxyMode=nftables"),
     # a route of it is never accepted, and the Rollout waits for that
     "a GatewayClass that nobody carries out": (
         gateways(gateway_class("Unknown")), WARNING, "eg is not accepted: Waiting for controller", ""),
@@ -236,9 +258,72 @@ WRONG: dict[str, tuple[ClusterSeen, Level, str, str]] = {
     "Prometheus without a pod": (
         healthy(prometheus=(PrometheusUrl(URL, in_cluster=True, exists=True),)), FAULT, "no ready endpoint", ""),
     "Prometheus without a Service": (
-        healthy(prometheus=(PrometheusUrl(URL, in_cluster=True),)), FAULT, "there is no such Service", ""),
+        healthy(prometheus=(PrometheusUrl(URL, in_cluster=True),), controllers=(controller(f"--prometheus-url={URL}"),)),
+        FAULT, "there is no such Service", "--set prometheusUrl="),
     "Prometheus elsewhere": (
         healthy(prometheus=(PrometheusUrl("https://prometheus.example.com", in_cluster=False),)), NOTE, "example.com", ""),
+}  # fmt: skip
+
+UPGRADE = "helm upgrade --install rollouts ./helm/rollouts --namespace rollouts-system"
+INSTALL = f"{UPGRADE} --create-namespace"
+CHANGE = f"{UPGRADE} --reset-then-reuse-values"
+NO_CRDS = dict.fromkeys(crd["metadata"]["name"] for crd in crd_manifests())
+OLD = crd_with({}, without="paused")
+GOING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+UNMANAGED = controller(by_helm=False)
+SECOND = controller(namespace="second", replicas=0, available=0)
+
+
+def installed_by(release: dict[str, str], crds: dict[str, Any]) -> dict[str, Any]:
+    """CRDs with Helm's notes."""
+    return {name: {**crd, "metadata": {**crd["metadata"], "annotations": release}} for name, crd in crds.items()}
+
+
+def needing(*routers: str) -> dict[str, Any]:
+    """A Rollout for each of the routers."""
+    each = [rollout(strategy={"canary": {"trafficRouting": {router: {}}}}) for router in routers]
+    return {"rollouts": tuple(each), "served": dict.fromkeys(routers, True)}
+
+
+LOST = "trafficproviders.rollouts.dev"
+FIXED: dict[str, tuple[ClusterSeen, list[str]]] = {
+    "neither CRDs nor a controller": (healthy(crds=NO_CRDS, controllers=()), [INSTALL]),
+    "a controller that was just uninstalled": (
+        healthy(crds=NO_CRDS, controllers=(), other_leases=(RELEASED,)), [INSTALL]),
+    "CRDs that kubectl applied": (healthy(controllers=()), [f"{INSTALL} --take-ownership"]),
+    "older CRDs that kubectl applied": (healthy(crds=OLD, controllers=()), [f"{INSTALL} --take-ownership"]),
+    "CRDs that an uninstalled release left": (
+        healthy(crds=installed_by(of_release("prod", "delivery"), crd_with({})), controllers=()),
+        ["helm upgrade --install prod ./helm/rollouts --namespace delivery --create-namespace"]),
+    "older CRDs of the release": (healthy(crds=installed_by(of_release(), OLD)), [CHANGE]),
+    "older CRDs that kubectl applies": (healthy(crds=OLD), [APPLY_CRDS]),
+    "a release that has lost its CRDs": (healthy(crds=NO_CRDS), [f"{CHANGE} --set crds.enabled=true"]),
+    "no CRDs, and a controller without Helm": (healthy(crds=NO_CRDS, controllers=(UNMANAGED,)), [APPLY_CRDS]),
+    "no CRDs, and a controller elsewhere": (
+        healthy(crds=NO_CRDS, controllers=(), other_leases=(LEASE,)), [APPLY_CRDS]),
+    "a CRD that is being deleted": (
+        healthy(crds=changed_crd(**GOING, annotations=of_release())),
+        [f"kubectl wait --for=delete crd/rollouts.rollouts.dev --timeout=5m && {CHANGE} --take-ownership"]),
+    "routers": (
+        healthy(**needing("istio", "nginx", "alb", "traefik")),
+        [f"{CHANGE} --set 'routers={{gatewayAPI,alb,istio,nginx,traefik}}'"]),
+    "routers, a right and an older release": (
+        healthy(controllers=(controller(missing=(Right("", "pods", "list"),), version="0.0.9"),), **needing("istio")),
+        [f"{CHANGE} --set rbac.create=true --set 'routers={{gatewayAPI,istio}}'"]),
+    "replicas": (healthy(controllers=(controller(replicas=0, available=0),)), [f"{CHANGE} --set replicas=2"]),
+    "replicas, and a CRD that Helm has lost": (
+        healthy(
+            controllers=(controller(replicas=0, available=0),),
+            crds={**installed_by(of_release(), crd_with({})), LOST: crd_with({})[LOST]}),
+        [f"{CHANGE} --take-ownership --set replicas=2"]),
+    "replicas without Helm": (
+        healthy(controllers=(controller(replicas=0, available=0, by_helm=False),)),
+        ["kubectl scale deployment rollouts --namespace rollouts-system --replicas 2"]),
+    # to scale it up would make two that act against each other
+    "a second controller of no replicas": (
+        healthy(crds=installed_by(of_release(), crd_with({})), controllers=(SECOND, controller())),
+        ["helm uninstall rollouts --namespace second"]),
+    "a newer controller": (healthy(controllers=(controller(version="0.2.0"),)), [""]),
 }  # fmt: skip
 
 
@@ -250,7 +335,53 @@ def test_what_is_wrong_is_told_alone_with_its_weight_and_its_fix(
     (found,) = [each for each in diagnoses(seen, version=VERSION) if each.level is not Level.OK]
 
     assert found.level is level
-    assert says in found.says and fix in found.fix
+    assert says in found.says and fix in f"{found.fix} {found.hint}"
+    assert found.level is Level.NOTE or found.fix or found.hint
+
+
+def test_each_fix_is_a_command_for_bash() -> None:
+    """People paste what stands behind an arrow; what only they can do is a hint, and they have no checkout with its docs."""
+    seen = [*(each[0] for each in WRONG.values()), *(each[0] for each in FIXED.values())]
+    found = [one for each in seen for one in diagnoses(each, version=VERSION)]
+    commands = {one.fix for one in found if one.fix}
+
+    read = subprocess.run(["bash", "-n"], input="\n".join(commands), capture_output=True, text=True, check=False)
+
+    assert (read.returncode, read.stderr) == (0, "")
+    assert {shlex.split(one)[0] for one in commands} == {"helm", "kubectl", "rollouts"}
+    assert [one for one in commands if "…" in one or "..." in one] == []
+    assert [one for one in found if "docs/" in f"{one.says}{one.fix}{one.hint}"] == []
+
+
+def test_an_api_of_metrics_that_is_missing_is_one_finding() -> None:
+    """A missing metrics-server was a line for each autoscaler and each Rollout, and one more for each that does not scale."""
+    waiting = rollout(autoscaling={"containerResource": {"container": "app", "resource": "cpu"}, "settled": True})
+    cpu = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization"}}}
+    autoscalers = [inactive("FailedGetResourceMetric") for _ in range(4)]
+    for each in autoscalers:
+        each["spec"]["metrics"] = [cpu]
+
+    (found,) = worse(healthy(rollouts=(waiting,), autoscalers=tuple(autoscalers)))
+
+    assert found.says.startswith("metrics.k8s.io is not available. Rollout shop/cart asks what its container app uses")
+    assert found.says.endswith("; and 2 more")
+    assert worse(healthy(rollouts=(waiting,), autoscalers=tuple(autoscalers)), Level.WARNING) == []
+
+
+@pytest.mark.parametrize(("seen", "fixes"), FIXED.values(), ids=FIXED)
+def test_all_that_a_release_lacks_is_one_command(seen: ClusterSeen, fixes: list[str]) -> None:
+    """Of four lines for one release the last one won, bash expanded its braces, and it went to the wrong namespace."""
+    found = [*worse(seen), *worse(seen, Level.WARNING)]
+
+    assert list(dict.fromkeys(one.fix for one in found)) == fixes
+
+
+def test_the_program_says_which_values_to_set_where_helm_does_not_manage_the_controller() -> None:
+    """Argo CD renders the chart, kustomize has a base of it: an upgrade by hand would be a second release."""
+    (found,) = worse(proxied(ProxyMode.NFTABLES, controller("--proxy-mode=ipvs", by_helm=False)))
+
+    assert found.fix == ""
+    assert "with proxyMode=nftables" in found.hint
 
 
 @pytest.mark.parametrize(
@@ -314,14 +445,14 @@ def test_everything_bad_comes_with_what_repairs_it() -> None:
     broken = healthy(
         server=ServerVersion(1, 29, "v1.29.0"),
         crds=dict.fromkeys(healthy().crds),
-        controllers=(controller(missing=(Right("", "services", "patch"),), available=1),),
-        prometheus=(PrometheusUrl("http://p.monitoring:9090", in_cluster=True),),
+        controllers=(controller(f"--prometheus-url={URL}", missing=(Right("", "services", "patch"),), available=1),),
+        prometheus=(PrometheusUrl(URL, in_cluster=True),),
     )
 
     bad = [*worse(broken), *worse(broken, Level.WARNING)]
 
     assert {each.check for each in bad} >= {"API server", "CRDs", "controller", "rights", "Prometheus"}
-    assert [each for each in bad if not each.fix] == []
+    assert [each for each in bad if not (each.fix or each.hint)] == []
 
 
 class Reviewed(Spoiling):

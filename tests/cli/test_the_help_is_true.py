@@ -113,7 +113,7 @@ def test_the_program_is_called_what_people_typed(executable: str, name: str) -> 
 
 
 def test_crds_prints_what_kubectl_applies(typed: CommandLine) -> None:
-    """`rollouts crds | kubectl apply -f -`."""
+    """`rollouts crds | kubectl apply --server-side --force-conflicts -f -`."""
     documents = list(yaml.safe_load_all(typed("crds").out))
     names = [document["metadata"]["name"] for document in documents]
     assert "rollouts.rollouts.dev" in names and "trafficproviders.rollouts.dev" in names

@@ -11,6 +11,7 @@ import yaml
 
 from rollouts.cli.demo.manifests import rollout, service
 from rollouts.cli.view.objects import RolloutObjects, revision_of, status_of
+from rollouts.errors import APPLY_CRDS
 from rollouts.objects import Manifest
 from tests.cli.shop import PATIENCE_S, STEPS, Shop
 
@@ -251,7 +252,7 @@ async def test_a_cluster_without_the_crd_says_how_to_install_it(empty: Shop) -> 
     """ "Not there" is the ordinary case for a Rollout, so it must not hide that no Rollout can be there."""
     empty.door.absent = ("/rollouts.dev/",)
 
-    assert "rollouts crds | kubectl apply --server-side -f -" in (await empty.plan(cart(), code=4)).err
+    assert APPLY_CRDS in (await empty.plan(cart(), code=4)).err
 
 
 async def test_yaml_says_the_same_as_json(empty: Shop) -> None:

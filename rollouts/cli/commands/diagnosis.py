@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
@@ -9,25 +10,32 @@ from rollouts.api.schema import crd_manifests
 from rollouts.cli.commands import rollout_needs
 from rollouts.cli.commands.doctor_finding import Diagnosis, Level, conditions_of
 from rollouts.cli.commands.doctor_reads import ClusterSeen, Installed, routers_of
+from rollouts.cli.commands.doctor_release import Release, Upgradable, Upgrade, Values, release_of, with_commands
+from rollouts.cli.view.counts import count_of
 from rollouts.core.model.drain import ProxyMode
+from rollouts.core.model.frozen import replace
+from rollouts.errors import APPLY_CRDS
 from rollouts.objects import Manifest
 
 OLDEST_SERVER = (1, 30)  # the chart's kubeVersion
 LEASE_OLD_S = 60.0  # four times the lease's duration: clocks of two machines may differ by some seconds
 
 _IMAGE_REASONS = {"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"}
-_APPLY_CRDS = "rollouts crds | kubectl apply --server-side --force-conflicts -f -"
+_RELEASE = Release("rollouts", "rollouts-system")  # as docs/getting-started.md installs it
 
 
 def diagnoses(seen: ClusterSeen, *, version: str) -> list[Diagnosis]:
-    """Everything that was looked at, in the order in which faults are worth repairing."""
+    """Everything that was looked at, in an order in which the fixes can be run one after the other."""
     server = Diagnosis("API server", Level.OK, seen.server.git_version)
     if (seen.server.major, seen.server.minor) < OLDEST_SERVER:
-        fix = f"Rollouts need Kubernetes {'.'.join(map(str, OLDEST_SERVER))} or newer: upgrade it"
-        server = Diagnosis("API server", Level.FAULT, f"is {seen.server.git_version}", fix)
+        hint = f"Rollouts need Kubernetes {'.'.join(map(str, OLDEST_SERVER))} or newer: upgrade it"
+        server = Diagnosis("API server", Level.FAULT, f"is {seen.server.git_version}", hint=hint)
+    crds, rivals = list(_crds(seen)), _rivals(seen)
+    seen = replace(seen, controllers=tuple(each for each in seen.controllers if each.where not in rivals))
     found = [
         server,
-        *_crds(seen),
+        *crds,
+        *rivals.values(),
         *_controllers(seen),
         *_leases(seen),
         *_versions(seen, version),
@@ -42,12 +50,12 @@ def diagnoses(seen: ClusterSeen, *, version: str) -> list[Diagnosis]:
     for provider in seen.providers:
         for condition in conditions_of(provider, "Ready", "Accepted"):
             name = f"{provider.get('kind') or 'provider'} {provider['metadata']['name']}"
-            fix = f"change it: {condition.get('reason', '')}, see docs/reasons.md"
-            found.append(Diagnosis("providers", Level.FAULT, f"{name}: {condition.get('message', '')}", fix))
+            hint = f"change its spec; `rollouts explain {condition.get('reason', '')}` says more"
+            found.append(Diagnosis("providers", Level.FAULT, f"{name}: {condition.get('message', '')}", hint=hint))
     if seen.refused:
         says = f"not looked at, because you may not {', '.join(seen.refused)}"
-        found.append(Diagnosis("your rights", Level.NOTE, says, "ask again as an administrator"))
-    return found
+        found.append(Diagnosis("your rights", Level.NOTE, says, hint="ask again as an administrator"))
+    return with_commands(found, [crd for crd in seen.crds.values() if crd is not None])
 
 
 def _crds(seen: ClusterSeen) -> Iterator[Diagnosis]:
@@ -56,32 +64,70 @@ def _crds(seen: ClusterSeen) -> Iterator[Diagnosis]:
     ours = {crd["metadata"]["name"]: crd for crd in crd_manifests()}
     good = 0
     if absent := [name for name, crd in seen.crds.items() if crd is None]:
-        yield Diagnosis("CRDs", Level.FAULT, f"not installed: {', '.join(absent)}", _APPLY_CRDS)
+        yield _of_crds(seen, f"not installed: {', '.join(absent)}")
     for name, crd in seen.crds.items():
         if crd is None:
             continue
         if crd["metadata"].get("deletionTimestamp"):
-            find = f"find what has a finalizer: kubectl get {name} -A -o yaml | grep -A2 finalizers"
+            hint = f"if the wait does not end, find what has a finalizer: kubectl get {name} -A -o yaml | grep -A2 finalizers"
             says = f"{name} is being deleted, and every object of it"
-            yield Diagnosis("CRDs", Level.FAULT, says, f"{find}; then install it again")
+            yield _of_crds(seen, says, f"kubectl wait --for=delete crd/{name} --timeout=5m", hint=hint)
             continue
         if bad := conditions_of(crd, "Established", "NamesAccepted"):
-            fix = "another CRD has its names: kubectl get crds, and delete the other one or this one"
-            yield Diagnosis("CRDs", Level.FAULT, f"{name} is not served: {bad[0].get('message', '')}", fix)
+            hint = "another CRD has its names: delete the other one or this one"
+            says = f"{name} is not served: {bad[0].get('message', '')}"
+            yield Diagnosis("CRDs", Level.FAULT, says, "kubectl get crds", hint)
             continue
         fields, wanted = _fields(crd), _fields(ours[name])
         if lacking := sorted(wanted - fields):
             more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
-            by_helm = crd["metadata"].get("labels", {}).get("app.kubernetes.io/managed-by") == "Helm"
-            fix = "helm upgrade rollouts ./helm/rollouts" if by_helm else _APPLY_CRDS
-            yield Diagnosis("CRDs", Level.FAULT, f"{name} is older than this program: it lacks {lacking[0]}{more}", fix)
+            yield _of_crds(seen, f"{name} is older than this program: it lacks {lacking[0]}{more}")
         elif unknown := sorted(fields - wanted):
             says = f"{name} is newer than this program: it has {unknown[0]}, which this program does not know"
-            yield Diagnosis("CRDs", Level.WARNING, says, "install the program of the controller's version: make cli")
+            hint = "install the program of the controller's version: `make cli` in its source tree"
+            yield Diagnosis("CRDs", Level.WARNING, says, hint=hint)
         else:
             good += 1
     if good == len(ours):
         yield Diagnosis("CRDs", Level.OK, f"{good}, as this program knows them")
+
+
+def _of_crds(seen: ClusterSeen, says: str, *first: str, hint: str = "") -> Diagnosis:
+    """A fault that an installation of the CRDs repairs, after the commands `first`: by Helm where they are a release's.
+
+    With neither CRDs nor a controller that is the installation of both.
+    """
+    present = [crd for crd in seen.crds.values() if crd is not None]
+    releases = [release for each in seen.controllers if (release := release_of(each.deployment))]
+    owners = [release for crd in present if (release := release_of(crd))]
+    if _nobody_controls(seen):
+        upgrade = _installation(seen)
+    elif upgraded := [owner for owner in owners if owner in releases]:
+        upgrade = Upgrade(upgraded[0])
+    elif releases and not present:
+        upgrade = Upgrade(releases[0], {"crds.enabled": "true"})
+    else:
+        return Diagnosis("CRDs", Level.FAULT, says, " && ".join((*first, APPLY_CRDS)), hint)
+    return Upgradable("CRDs", Level.FAULT, says, hint=hint, upgrade=replace(upgrade, first=first))
+
+
+def _nobody_controls(seen: ClusterSeen) -> bool:
+    """Whether there is no controller, neither one of the chart nor one that holds the Lease from elsewhere."""
+    return not seen.controllers and "list deployments" not in seen.refused and not _alive_elsewhere(seen)
+
+
+def _alive_elsewhere(seen: ClusterSeen) -> list[Manifest]:
+    """A holder that has ended in order has left no name."""
+    held = [lease for lease in seen.other_leases if lease.get("spec", {}).get("holderIdentity")]
+    return [lease for lease in held if _age_s(lease, seen.now_s) <= LEASE_OLD_S]
+
+
+def _installation(seen: ClusterSeen) -> Upgrade:
+    """Of everything. CRDs that an uninstalled release has left say its name; others have to be taken over."""
+    present = [crd for crd in seen.crds.values() if crd is not None]
+    owners = [release for crd in present if (release := release_of(crd))]
+    release = owners[0] if owners else _RELEASE
+    return Upgrade(release, is_installed=False, takes_ownership=owners.count(release) < len(present))
 
 
 def _fields(crd: Manifest) -> set[str]:
@@ -100,59 +146,100 @@ def _fields(crd: Manifest) -> set[str]:
     return set(walk(versions.get("v1alpha1", {}).get("openAPIV3Schema") or {}, ""))
 
 
+def _by_values(
+    controller: Installed, check: str, level: Level, says: str, values: Values, *, hint: str = ""
+) -> Diagnosis:
+    """A fault that other values of the chart repair."""
+    if release := release_of(controller.deployment):
+        return Upgradable(check, level, says, hint=hint, upgrade=Upgrade(release, values))
+    told = " ".join(f"{name}={value if isinstance(value, str) else ','.join(value)}" for name, value in values.items())
+    by_hand = (
+        f"it is no release of Helm: render the chart again where its manifests come from{told and f', with {told}'}"
+    )
+    return Diagnosis(check, level, says, hint=f"{by_hand}; {hint}" if hint else by_hand)
+
+
 def _controllers(seen: ClusterSeen) -> Iterator[Diagnosis]:
-    if not seen.controllers and "list deployments" not in seen.refused:
-        fix = "helm install rollouts ./helm/rollouts --namespace rollouts-system --create-namespace"
-        if alive := [lease for lease in seen.other_leases if _age_s(lease, seen.now_s) <= LEASE_OLD_S]:
-            holder = alive[0]["spec"].get("holderIdentity", "")
-            says = f"no Deployment of the chart, but {holder} holds the Lease in {alive[0]['metadata']['namespace']}"
-            yield Diagnosis("controller", Level.NOTE, says)
-        else:
-            yield Diagnosis("controller", Level.FAULT, "there is none: nothing moves any Rollout", fix)
+    if _nobody_controls(seen):
+        says = "there is none: nothing moves any Rollout"
+        yield Upgradable("controller", Level.FAULT, says, upgrade=_installation(seen))
+    elif not seen.controllers and (alive := _alive_elsewhere(seen)):
+        holder, namespace = alive[0]["spec"]["holderIdentity"], alive[0]["metadata"]["namespace"]
+        says = f"no Deployment of the chart, but {holder} holds the Lease in {namespace}"
+        yield Diagnosis("controller", Level.NOTE, says)
     for controller in seen.controllers:
         where = controller.where
         wanted = controller.deployment["spec"].get("replicas", 1)
         available = controller.deployment.get("status", {}).get("availableReplicas", 0)
         says = f"{where}: {available} of {wanted} replicas are available"
         if wanted == 0:
-            fix = f"kubectl scale deployment {controller.name} -n {controller.namespace} --replicas 2"
-            yield Diagnosis("controller", Level.FAULT, f"{where} is scaled to 0 replicas", fix)
+            says = f"{where} is scaled to 0 replicas"
+            if release_of(controller.deployment):
+                yield _by_values(controller, "controller", Level.FAULT, says, {"replicas": "2"})
+            else:
+                scale = f"kubectl scale deployment {controller.name} --namespace {controller.namespace} --replicas 2"
+                yield Diagnosis("controller", Level.FAULT, says, scale)
         elif available >= wanted:
             yield Diagnosis("controller", Level.OK, says)
         else:
-            why, fix = _why_unavailable(controller)
-            yield Diagnosis("controller", Level.FAULT if available == 0 else Level.WARNING, f"{says}{why}", fix)
-    yield from _rivals(seen.controllers)
+            why, fix, hint = _why_unavailable(controller)
+            level = Level.FAULT if available == 0 else Level.WARNING
+            yield Diagnosis("controller", level, f"{says}{why}", fix, hint)
 
 
-def _why_unavailable(controller: Installed) -> tuple[str, str]:
-    """The reason and the fix."""
+def _why_unavailable(controller: Installed) -> tuple[str, str, str]:
+    """The reason, the command that shows more, and what a person has to do."""
     for pod in controller.pods:
         name = f"-n {controller.namespace} {pod['metadata']['name']}"
         for container in pod.get("status", {}).get("containerStatuses") or ():
             reason = (container.get("state", {}).get("waiting") or {}).get("reason")
             if reason in _IMAGE_REASONS:
                 image = container.get("image", "")
-                fix = f"bring it to the nodes (make image; kind load docker-image {image}), or --set image.repository="
-                return f": {image}: {reason}", fix
+                load = f"`make image` and `kind load docker-image {image}`"
+                hint = f"bring it to the nodes by {load}, or push it to a registry and set image.repository"
+                return f": {image}: {reason}", "", hint
             if reason:
-                return f": {reason}", f"kubectl logs {name} --previous"
+                return f": {reason}", f"kubectl logs {name} --previous", ""
         for condition in conditions_of(pod, "PodScheduled"):
-            return f": {condition.get('message', 'not scheduled')}", f"kubectl describe pod {name}"
+            return f": {condition.get('message', 'not scheduled')}", f"kubectl describe pod {name}", ""
     for condition in conditions_of(controller.deployment, "ReplicaFailure", said=("True",)):
-        return f": {condition.get('message', '')}", "let the namespace take its pods: quotas, admission, PodSecurity"
-    return "", f"kubectl describe deployment {controller.name} -n {controller.namespace}"
+        hint = "let the namespace take its pods: quotas, admission, Pod Security"
+        return f": {condition.get('message', '')}", "", hint
+    return "", f"kubectl describe deployment {controller.name} -n {controller.namespace}", ""
 
 
-def _rivals(controllers: Sequence[Installed]) -> Iterator[Diagnosis]:
-    """Two releases that manage the same namespace, each with a Lease of its own, act against each other."""
-    for index, controller in enumerate(controllers):
-        for other in controllers[:index]:
-            mine, theirs = set(controller.flags("namespace")), set(other.flags("namespace"))
-            if not mine or not theirs or mine & theirs:
-                says = f"{other.where} and {controller.where} manage the same Rollouts"
-                fix = "uninstall one, or give each its own namespaces (watchNamespaces)"
-                yield Diagnosis("controller", Level.FAULT, says, fix)
+def _rivals(seen: ClusterSeen) -> dict[str, Diagnosis]:
+    """Two releases that manage the same namespace, each with a Lease of its own, act against each other: by the one to remove.
+
+    The one that has the CRDs stays, else the older one. Of the other nothing else is worth repairing.
+    """
+    owners = [release_of(crd) for crd in seen.crds.values() if crd is not None]
+
+    def rank(controller: Installed) -> tuple[bool, str, str]:
+        release = release_of(controller.deployment)
+        created = controller.deployment["metadata"].get("creationTimestamp", "")
+        return release is None or release not in owners, created, controller.where
+
+    kept: list[Installed] = []
+    found: dict[str, Diagnosis] = {}
+    for controller in sorted(seen.controllers, key=rank):
+        mine = set(controller.flags("namespace"))
+        for other in kept:
+            theirs = set(other.flags("namespace"))
+            if mine and theirs and not mine & theirs:
+                continue
+            release = release_of(controller.deployment)
+            name, namespace = controller.name, controller.namespace
+            fix = f"kubectl delete deployment {name} --namespace {namespace}"
+            if release:
+                fix = f"helm uninstall {release.name} --namespace {release.namespace}"
+            says = f"{other.where} and {controller.where} manage the same Rollouts"
+            hint = "or give each its own namespaces (watchNamespaces)"
+            found[controller.where] = Diagnosis("controller", Level.FAULT, says, fix, hint)
+            break
+        else:
+            kept.append(controller)
+    return found
 
 
 def _leases(seen: ClusterSeen) -> Iterator[Diagnosis]:
@@ -161,8 +248,8 @@ def _leases(seen: ClusterSeen) -> Iterator[Diagnosis]:
         where = controller.where
         if not controller.elects:
             if controller.deployment["spec"].get("replicas", 1) > 1:
-                fix = "set leaderElection=true, or replicas=1"
-                yield Diagnosis("leader", Level.FAULT, f"{where}: several replicas, and none is elected", fix)
+                says = f"{where}: several replicas, and none is elected"
+                yield _by_values(controller, "leader", Level.FAULT, says, {"leaderElection": "true"})
             continue
         logs = f"kubectl logs -n {controller.namespace} deployment/{controller.name}"
         if "get leases" in seen.refused or not running:  # that its pods do not run is the fault
@@ -182,8 +269,12 @@ def _versions(seen: ClusterSeen, version: str) -> Iterator[Diagnosis]:
     for controller in seen.controllers:
         if controller.version and controller.version != version:
             says = f"{controller.where} is {controller.version}, this program is {version}"
-            fix = "use one version: helm upgrade, or make cli in its source tree"
-            yield Diagnosis("versions", Level.WARNING, says, fix)
+            theirs, ours = (tuple(map(int, re.findall(r"\d+", each))) for each in (controller.version, version))
+            if theirs < ours:
+                yield _by_values(controller, "versions", Level.WARNING, says, {})
+            else:
+                hint = "install the program of the controller's version: `make cli` in its source tree"
+                yield Diagnosis("versions", Level.WARNING, says, hint=hint)
         elif controller.version:
             yield Diagnosis("versions", Level.OK, f"{controller.where} and this program are {version}")
 
@@ -196,15 +287,14 @@ def _rights(seen: ClusterSeen) -> Iterator[Diagnosis]:
             yield Diagnosis("rights", Level.NOTE, says)
         elif controller.missing:
             some = ", ".join(map(str, controller.missing[:5])) + (", …" if len(controller.missing) > 5 else "")
-            upgrade = f"helm upgrade {controller.name} ./helm/rollouts -n {controller.namespace}"
-            fix = f"{upgrade} (rbac.create and routers are values of it)"
-            yield Diagnosis("rights", Level.FAULT, f"{controller.where} may not {some}", fix)
+            says = f"{controller.where} may not {some}"
+            yield _by_values(controller, "rights", Level.FAULT, says, {"rbac.create": "true"})
         else:
             yield Diagnosis("rights", Level.OK, f"{controller.where} has the rights that it needs")
     if seen.own_missing:
         some = ", ".join(map(str, seen.own_missing))
-        fix = "have an administrator bind you to the ClusterRole view or edit (rbac.aggregateToUserRoles)"
-        yield Diagnosis("rights", Level.WARNING, f"you may not {some}", fix)
+        hint = "have an administrator bind you to the ClusterRole view or edit (rbac.aggregateToUserRoles)"
+        yield Diagnosis("rights", Level.WARNING, f"you may not {some}", hint=hint)
 
 
 def _proxy(seen: ClusterSeen) -> Iterator[Diagnosis]:
@@ -213,14 +303,14 @@ def _proxy(seen: ClusterSeen) -> Iterator[Diagnosis]:
         declared = next(iter(controller.flags("proxy-mode")), "auto")
         if declared == "auto" and controller.flags("namespace") and mode is not ProxyMode.UNKNOWN:
             says = f"{controller.where} may not ask with watchNamespaces, so it drains pods for two minutes"
-            yield Diagnosis("proxy mode", Level.WARNING, says, f"helm upgrade … --set proxyMode={mode}")
+            yield _by_values(controller, "proxy mode", Level.WARNING, says, {"proxyMode": str(mode)})
         elif declared == "auto" and mode is ProxyMode.UNKNOWN:
             says = f"{seen.proxy.known_by.partition('; set the mode')[0]}; pods are drained for two minutes"
-            fix = "helm upgrade … --set proxyMode=iptables (or nftables, ipvs, other)"
-            yield Diagnosis("proxy mode", Level.WARNING, says, fix)
+            hint = "set the chart's proxyMode to what the nodes use: iptables, nftables, ipvs or other"
+            yield Diagnosis("proxy mode", Level.WARNING, says, hint=hint)
         elif declared != "auto" and mode not in (ProxyMode.UNKNOWN, declared):
             says = f"{controller.where} is told {declared}, and {seen.proxy.known_by}"
-            yield Diagnosis("proxy mode", Level.FAULT, says, f"helm upgrade … --set proxyMode={mode}")
+            yield _by_values(controller, "proxy mode", Level.FAULT, says, {"proxyMode": str(mode)})
         else:
             says = seen.proxy.known_by if declared == "auto" else f"{declared}, as it is told"
             yield Diagnosis("proxy mode", Level.OK, says)
@@ -229,20 +319,25 @@ def _proxy(seen: ClusterSeen) -> Iterator[Diagnosis]:
 def _routers(seen: ClusterSeen) -> Iterator[Diagnosis]:
     used = routers_of(seen.rollouts)
     for router in sorted(used):
-        count = sum(router in routers_of([rollout]) for rollout in seen.rollouts)
-        who = "1 Rollout needs" if count == 1 else f"{count} Rollouts need"
         if not seen.served.get(router):
-            fix = f"install the CRDs of {router}, or take it out of the Rollouts"
-            yield Diagnosis("routers", Level.FAULT, f"{who} {router}, and the API server does not have its routes", fix)
-        for controller in seen.controllers:
-            if router not in controller.flags("router"):
-                routers = ",".join([*controller.flags("router"), router])
-                says = f"{who} {router}, and {controller.where} may not change its routes"
-                yield Diagnosis("routers", Level.FAULT, says, f"helm upgrade … --set routers={{{routers}}}")
+            says = f"{_needing(seen, [router])}, and the API server does not have its routes"
+            hint = f"install the CRDs of {router}, or remove it from the Rollouts"
+            yield Diagnosis("routers", Level.FAULT, says, hint=hint)
+    for controller in seen.controllers:
+        allowed = controller.flags("router")
+        if lacking := sorted(used - {*allowed}):
+            its = "its" if len(lacking) == 1 else "their"
+            says = f"{_needing(seen, lacking)}, and {controller.where} may not change {its} routes"
+            yield _by_values(controller, "routers", Level.FAULT, says, {"routers": (*allowed, *lacking)})
     if seen.served.get("gatewayAPI"):
         yield from _gateway_classes(seen, needed="gatewayAPI" in used)
     elif not used:
         yield Diagnosis("routers", Level.OK, "no Rollout needs one; weights are the ratio of pods")
+
+
+def _needing(seen: ClusterSeen, routers: Sequence[str]) -> str:
+    count = sum(bool(routers_of([rollout]) & {*routers}) for rollout in seen.rollouts)
+    return f"{count_of(count, 'Rollout')} need{'s' if count == 1 else ''} {', '.join(routers)}"
 
 
 def _gateway_classes(seen: ClusterSeen, *, needed: bool) -> Iterator[Diagnosis]:
@@ -250,14 +345,14 @@ def _gateway_classes(seen: ClusterSeen, *, needed: bool) -> Iterator[Diagnosis]:
     for gateway_class in seen.gateway_classes:
         for condition in conditions_of(gateway_class, "Accepted", said=("False", "Unknown")):
             good, name = False, gateway_class["metadata"]["name"]
-            fix = f"run the controller of that class: kubectl describe gatewayclass {name}"
             says = f"GatewayClass {name} is not accepted: {condition.get('message', '')}"
-            yield Diagnosis("Gateway API", Level.WARNING, says, fix)
+            hint = "the controller of that class has to run"
+            yield Diagnosis("Gateway API", Level.WARNING, says, f"kubectl describe gatewayclass {name}", hint)
     if not seen.gateway_classes and "list gatewayclasses" not in seen.refused:
         level = Level.FAULT if needed else Level.NOTE
-        fix = "install a gateway, such as Envoy Gateway, Traefik or Contour" if needed else ""
+        hint = "install a gateway, such as Envoy Gateway, Traefik or Contour" if needed else ""
         says = "is installed, and there is no GatewayClass: nobody carries routes out"
-        yield Diagnosis("Gateway API", level, says, fix)
+        yield Diagnosis("Gateway API", level, says, hint=hint)
     elif good:
         names = ", ".join(gateway_class["metadata"]["name"] for gateway_class in seen.gateway_classes)
         yield Diagnosis("Gateway API", Level.OK, f"classes: {names}")
@@ -269,11 +364,16 @@ def _prometheus(seen: ClusterSeen) -> Iterator[Diagnosis]:
             says = f"{target.url} is not a Service of this cluster; it was not asked from here"
             yield Diagnosis("Prometheus", Level.NOTE, says)
         elif not target.exists:
-            says, fix = f"{target.url}: there is no such Service", "helm upgrade … --set prometheusUrl="
-            yield Diagnosis("Prometheus", Level.FAULT, says, fix)
+            says, hint = (
+                f"{target.url}: there is no such Service",
+                "or create it, or set prometheusUrl to the right one",
+            )
+            for controller in seen.controllers:
+                if target.url in controller.flags("prometheus-url"):
+                    yield _by_values(controller, "Prometheus", Level.FAULT, says, {"prometheusUrl": ""}, hint=hint)
         elif target.ready == 0:
-            fix = "kubectl get pods in its namespace: none that the Service selects is ready"
-            yield Diagnosis("Prometheus", Level.FAULT, f"{target.url}: the Service has no ready endpoint", fix)
+            hint = "none of the pods that the Service selects is ready: `kubectl get pods` in its namespace"
+            yield Diagnosis("Prometheus", Level.FAULT, f"{target.url}: the Service has no ready endpoint", hint=hint)
         else:
             yield Diagnosis("Prometheus", Level.OK, f"{target.url}: {target.ready} ready")
 

@@ -32,6 +32,8 @@ async def doctor(
 ) -> Exit:
     """Look whether the cluster has everything that Rollouts need, and say of each fault what repairs it. Reads only.
 
+    Each line after an arrow is a command for bash. Run them in their order, and ask again.
+
     Looks at the CRDs, the controller, its leader and its rights, versions, the proxy mode, routers and Gateway classes,
     metrics APIs of autoscalers, Prometheus, TrafficProviders and MetricProviders.
     Exit code 0: no fault. 1: a fault. 4: the API server cannot be reached or refuses.
@@ -46,11 +48,17 @@ async def doctor(
         text = json.dumps(msgspec.to_builtins(found), indent=2, ensure_ascii=False)
         console.print(text, markup=False, highlight=False, soft_wrap=True)
     else:
+        shown = set[str]()
         for diagnosis in found:
             console.print(f"{diagnosis.level:<8}", style=_STYLES[diagnosis.level], end="", highlight=False)
             print_line(console, f"{diagnosis.check}: {diagnosis.says}")
-            if diagnosis.fix:
+            if diagnosis.fix in shown:
+                print_line(console, f"{'':<10}(repaired by the same command as above)")
+            elif diagnosis.fix:
                 print_line(console, f"{'':<8}→ {diagnosis.fix}")
+                shown.add(diagnosis.fix)
+            if diagnosis.hint:
+                print_line(console, f"{'':<10}{diagnosis.hint}")
         console.print(summary(found), highlight=False)
     return Exit.BAD if any(diagnosis.level is Level.FAULT for diagnosis in found) else Exit.OK
 

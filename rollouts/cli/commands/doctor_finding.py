@@ -19,12 +19,16 @@ class Level(StrEnum):
 
 
 class Diagnosis(Struct, frozen=True):
-    """One thing that was looked at; the fix is a command where one does it, "" when there is nothing to do."""
+    """One thing that was looked at.
+
+    The fix is a command for bash, "" where none repairs it. The hint says what only a person can do or decide.
+    """
 
     check: str
     level: Level
     says: str
     fix: str = ""
+    hint: str = ""
 
 
 def conditions_of(thing: Manifest, *types: str, said: tuple[str, ...] = ("False",)) -> list[Manifest]:

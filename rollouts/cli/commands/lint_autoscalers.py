@@ -14,7 +14,7 @@ from rollouts.objects import AUTOSCALER, ROLLOUT, Manifest, mapping
 
 _SCALERS = ((AUTOSCALER.group, AUTOSCALER.kind), ("keda.sh", "ScaledObject"))
 """Source: https://keda.sh/docs/latest/reference/scaledobject-spec/."""
-INSTEAD = "write AverageValue there, or dynamicStableScale: true (docs/autoscaling.md)"
+INSTEAD = "write AverageValue there, or dynamicStableScale: true"
 
 
 class FileAutoscaler(Struct, frozen=True):

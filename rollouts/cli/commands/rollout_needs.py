@@ -5,7 +5,7 @@ Pure: functions of what `doctor_reads` saw.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from rollouts.cli.commands.doctor_finding import Diagnosis, Level, conditions_of
 from rollouts.cli.commands.doctor_reads import ClusterSeen, canary_of, route_fields_of
@@ -22,6 +22,10 @@ _API_OF_METRIC = {
 }
 """Source: https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/#support-for-metrics-apis."""
 _SWITCHED_OFF = "ScalingDisabled"  # the target has 0 replicas: somebody wants that
+_INSTALL_METRICS = {
+    "metrics.k8s.io": "install metrics-server: https://github.com/kubernetes-sigs/metrics-server#installation"
+}
+_INSTALL_ADAPTER = "install an adapter for it, such as prometheus-adapter or KEDA"
 _GATEWAY_CRDS = "install a newer Gateway API: https://gateway-api.sigs.k8s.io/guides/#installing-gateway-api"
 _BUNDLE = "gateway.networking.k8s.io/bundle-version"
 
@@ -40,47 +44,63 @@ def secrets(seen: ClusterSeen) -> Iterator[Diagnosis]:
 
 def metrics(seen: ClusterSeen) -> Iterator[Diagnosis]:
     """APIs of metrics that Rollouts and their autoscalers ask and nobody serves, and autoscalers that do not scale."""
-    if "list apiservices" not in seen.refused:
-        available = {
-            api_service["spec"].get("group", "")
-            for api_service in seen.api_services
-            if conditions_of(api_service, "Available", said=("True",))
-        }
-        yield from _apis(seen, available)
-    yield from _inactive(seen)
+    missing = {} if "list apiservices" in seen.refused else _missing_apis(seen)
+    yield from missing.values()
+    yield from _inactive(seen, missing)
     yield from _multiplying(seen)
 
 
-def _apis(seen: ClusterSeen, available: set[str]) -> Iterator[Diagnosis]:
-    for rollout in seen.rollouts:
-        wanted = (rollout.get("spec", {}).get("autoscaling") or {}).get("containerResource")
-        if wanted and "metrics.k8s.io" not in available:
-            asks = f"Rollout {_name(rollout)} asks what its container {wanted.get('container')} uses"
-            says = f"{asks}, and metrics.k8s.io is not available: its steps do not complete"
-            yield Diagnosis("metrics APIs", Level.FAULT, says, "install metrics-server")
+def _missing_apis(seen: ClusterSeen) -> dict[str, Diagnosis]:
+    """One finding for each API of metrics that is asked and not available, however many ask it."""
+    available = {
+        api_service["spec"].get("group", "")
+        for api_service in seen.api_services
+        if conditions_of(api_service, "Available", said=("True",))
+    }
+    asked = [
+        f"Rollout {_name(rollout)} asks what its container {wanted.get('container')} uses: its steps do not complete"
+        for rollout in seen.rollouts
+        if (wanted := (rollout.get("spec", {}).get("autoscaling") or {}).get("containerResource"))
+    ]
+    harm = {"metrics.k8s.io": list(asked)} if asked else {}
     for autoscaler in seen.autoscalers:
-        types = {metric.get("type", "") for metric in autoscaler["spec"].get("metrics") or ()}
-        for api in sorted({_API_OF_METRIC[name] for name in types & _API_OF_METRIC.keys()} - available):
-            server = "metrics-server" if api == "metrics.k8s.io" else "an adapter, such as prometheus-adapter"
-            says = f"HorizontalPodAutoscaler {_name(autoscaler)} needs {api}, which is not available: it does not scale"
-            yield Diagnosis("metrics APIs", Level.WARNING, says, f"install {server}")
+        for api in sorted(_apis_of(autoscaler)):
+            harm.setdefault(api, []).append(f"HorizontalPodAutoscaler {_name(autoscaler)} does not scale")
+    found = {}
+    for api in sorted(harm.keys() - available):
+        told = harm[api]
+        more = f"; and {len(told) - 3} more" if len(told) > 3 else ""
+        says = f"{api} is not available. {'; '.join(told[:3])}{more}"
+        level = Level.FAULT if asked and told[0] == asked[0] else Level.WARNING
+        found[api] = Diagnosis("metrics APIs", level, says, hint=_INSTALL_METRICS.get(api, _INSTALL_ADAPTER))
+    return found
 
 
-def _inactive(seen: ClusterSeen) -> Iterator[Diagnosis]:
-    """An autoscaler that knows no number keeps the size that it has; a Rollout that waits for it does not go on."""
+def _apis_of(autoscaler: Manifest) -> set[str]:
+    types = {metric.get("type", "") for metric in autoscaler["spec"].get("metrics") or ()}
+    return {_API_OF_METRIC[name] for name in types & _API_OF_METRIC.keys()}
+
+
+def _inactive(seen: ClusterSeen, missing: Iterable[str]) -> Iterator[Diagnosis]:
+    """An autoscaler that knows no number keeps the size that it has; a Rollout that waits for it does not go on.
+
+    That the API of its metrics is missing is told already.
+    """
     gates = {_name(rollout): rollout.get("spec", {}).get("autoscaling") or {} for rollout in seen.rollouts}
-    waiting = {name for name, gate in gates.items() if "settled" in gate or "minHeadroomPercent" in gate}
+    waiting = {name for name, gate in gates.items() if gate.keys() & {"settled", "minHeadroomPercent"}}
     for autoscaler in seen.autoscalers:
-        for condition in conditions_of(autoscaler, "ScalingActive"):
-            if condition.get("reason") == _SWITCHED_OFF:
-                continue
-            rollout = _target_of(autoscaler)
-            why = f"{condition.get('reason')}: {condition.get('message')}"
-            says = f"HorizontalPodAutoscaler {_name(autoscaler)} does not scale: {why}"
-            says += f"; Rollout {rollout} waits for it (spec.autoscaling)" if rollout in waiting else ""
-            namespace, name = autoscaler["metadata"]["namespace"], autoscaler["metadata"]["name"]
-            fix = f"kubectl describe hpa {name} -n {namespace}: a metric is not measured, or requests are missing in the pods"
-            yield Diagnosis("autoscalers", Level.FAULT if rollout in waiting else Level.WARNING, says, fix)
+        conditions = conditions_of(autoscaler, "ScalingActive")
+        inactive = [condition for condition in conditions if condition.get("reason") != _SWITCHED_OFF]
+        if not inactive or not _apis_of(autoscaler).isdisjoint(missing):
+            continue
+        rollout = _target_of(autoscaler)
+        why = f"{inactive[0].get('reason')}: {inactive[0].get('message')}"
+        waits = f"; Rollout {rollout} waits for it (spec.autoscaling)" if rollout in waiting else ""
+        says = f"HorizontalPodAutoscaler {_name(autoscaler)} does not scale: {why}{waits}"
+        fix = f"kubectl describe hpa {autoscaler['metadata']['name']} -n {autoscaler['metadata']['namespace']}"
+        level = Level.FAULT if waits else Level.WARNING
+        hint = "a metric is not measured, or the pods have no resource requests"
+        yield Diagnosis("autoscalers", level, says, fix, hint)
 
 
 def _multiplying(seen: ClusterSeen) -> Iterator[Diagnosis]:
@@ -90,7 +110,7 @@ def _multiplying(seen: ClusterSeen) -> Iterator[Diagnosis]:
         canary, names = canaries.get(_target_of(autoscaler), {}), value_metrics(autoscaler["spec"])
         if names and canary.get("trafficRouting") is not None and not canary.get("dynamicStableScale"):
             says = multiplies_words(f"HorizontalPodAutoscaler {_name(autoscaler)}", names)
-            yield Diagnosis("autoscalers", Level.WARNING, says.removesuffix(f"; {INSTEAD}"), INSTEAD)
+            yield Diagnosis("autoscalers", Level.WARNING, says.removesuffix(f"; {INSTEAD}"), hint=INSTEAD)
 
 
 def routes(seen: ClusterSeen) -> Iterator[Diagnosis]:
@@ -105,11 +125,11 @@ def routes(seen: ClusterSeen) -> Iterator[Diagnosis]:
             versions = {version["name"]: version for version in declared if version.get("served")}
             if not known & set(versions):
                 says = f"Rollout {_name(rollout)} needs {kind.kind}, which {_bundle(seen.route_crds)} does not have"
-                yield Diagnosis("Gateway API", Level.FAULT, says, _GATEWAY_CRDS)
+                yield Diagnosis("Gateway API", Level.FAULT, says, hint=_GATEWAY_CRDS)
             elif field == "httpRoutes" and _mirrors_a_part(rollout) and not _has_mirror_percentage(versions):
                 drops = f"{_bundle(seen.route_crds)} drops the percentage: all of them would be mirrored"
                 says = f"Rollout {_name(rollout)} mirrors a part of the requests, and {drops}"
-                yield Diagnosis("Gateway API", Level.FAULT, says, f"{_GATEWAY_CRDS}, v1.3 or newer")
+                yield Diagnosis("Gateway API", Level.FAULT, says, hint=f"{_GATEWAY_CRDS}, v1.3 or newer")
 
 
 def _mirrors_a_part(rollout: Manifest) -> bool:

@@ -27,7 +27,7 @@ from rollouts.cli.view.objects import RolloutObjects, status_of, view_of
 from rollouts.cli.view.session import Options, Session, open_session, session_on
 from rollouts.clock import SystemClock
 from rollouts.controller.wiring import run_controller
-from rollouts.errors import ApiNotFound, RolloutsError, SettingsInvalid
+from rollouts.errors import APPLY_CRDS, ApiNotFound, RolloutsError, SettingsInvalid
 from rollouts.objects import (
     ANALYSIS_RUN,
     ANALYSIS_TEMPLATE,
@@ -251,9 +251,7 @@ async def real_stage(options: Options) -> AsyncIterator[DemoStage]:
         try:
             await session.client.get(CRD, None, "rollouts.rollouts.dev")
         except ApiNotFound:
-            raise SettingsInvalid(
-                "the CRDs are not installed in this cluster: `rollouts crds | kubectl apply -f -`"
-            ) from None
+            raise SettingsInvalid(f"the CRDs are not installed in this cluster: `{APPLY_CRDS}`") from None
         await session.client.create(NAMESPACE, None, {"metadata": {"name": namespace}})
 
         @stack.push_async_callback

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from rollouts.errors import (
+    APPLY_CRDS,
     ApiExists,
     ApiForbidden,
     ApiInvalid,
@@ -14,7 +15,6 @@ from rollouts.errors import (
     RolloutsError,
 )
 
-APPLY_CRDS = "kubectl rollouts crds | kubectl apply --server-side -f -"
 _DENIED = re.compile(r'\bcannot (\w+) resource "([^"]+)"(?:.*? in the namespace "([^"]+)")?')
 _REQUEST = re.compile(r"^(?P<method>[A-Z]+) (?P<path>/\S*): (?P<rest>.*)$", re.DOTALL)
 _MISSING = re.compile(r': 404 NotFound ([^".\s]+)(?:\.\S*)? "([^"]+)" not found')

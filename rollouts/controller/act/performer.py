@@ -40,6 +40,7 @@ from rollouts.core.model.intents import AskConfig, EvictPod
 from rollouts.core.model.snapshot import EvictionRefused
 from rollouts.core.model.traffic import RouteName
 from rollouts.errors import (
+    APPLY_CRDS,
     ApiConflict,
     ApiExists,
     ApiForbidden,
@@ -241,7 +242,7 @@ class Performer:
         self.barrier.wrote(key, ROLLOUT, key.name, resource_version=written.resource_version, uid=target.uid)
         if isinstance(call, WriteStatus) and call.patch.get("analyses") and _VERDICTS not in answer:
             # The server drops what its CRD does not have, and without the record no verdict ever counts.
-            raise ApiInvalid("the CRD of rollouts is older than this controller: rollouts crds | kubectl apply -f -")
+            raise ApiInvalid(f"the CRD of rollouts is older than this controller: {APPLY_CRDS}")
         return written.resource_version
 
     async def _create(self, key: Key, call: Create) -> None:

@@ -12,14 +12,12 @@ from rollouts.cluster.sign_in import SignIn
 from rollouts.cluster.store import Store, Table
 from rollouts.cluster.watch_state import FAILED_TELL_S
 from rollouts.controller.workqueue.standing_watches import WATCHED_KINDS
-from rollouts.errors import ApiNotFound, RolloutsError
+from rollouts.errors import APPLY_CRDS, ApiNotFound, RolloutsError
 from rollouts.objects import ROLLOUT, Kind
 
 BLIND_MAX_S = 180.0
 """How long a kind's watches may fail before the process gives up the lease: a dead connection is noticed after 150 s, a restart
 of an API server takes one to two minutes, and the back-off tries at least six times meanwhile."""
-
-_CRD_REMEDY = "rollouts crds | kubectl apply -f -"
 
 log = structlog.get_logger()
 
@@ -48,7 +46,7 @@ class Readiness:
         if refused := self._sign_in.why_not():
             return refused
         if self._crd_missing:
-            return f"the Rollout CRD is not installed: {_CRD_REMEDY}"
+            return f"the Rollout CRD is not installed: {APPLY_CRDS}"
         tables: list[Table[Any]] = [self._store.table(kind) for kind in WATCHED_KINDS]
         if unlisted := [_described(table) for table in tables if not table.synced.is_set()]:
             return f"not listed yet: {', '.join(unlisted)}"
@@ -64,7 +62,7 @@ class Readiness:
         """Notes and logs that a watch had to pause or to list again (`watch.OnProblem`)."""
         missing = kind == ROLLOUT and isinstance(error, ApiNotFound)
         if missing and not self._crd_missing:
-            log.error("crd_missing", why=str(error), remedy=_CRD_REMEDY)
+            log.error("crd_missing", why=str(error), remedy=APPLY_CRDS)
         self._crd_missing = missing or (self._crd_missing and kind != ROLLOUT)
         if not missing:
             log.warning("watch_trouble", kind=kind.kind, error=type(error).__name__, why=str(error))

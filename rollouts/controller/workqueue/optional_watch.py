@@ -17,7 +17,7 @@ import structlog
 
 from rollouts.cluster.store import Table
 from rollouts.cluster.watch import OnChange, OnUnreadable, reflect
-from rollouts.errors import ApiForbidden, ApiNotFound, RolloutsError
+from rollouts.errors import APPLY_CRDS, ApiForbidden, ApiNotFound, RolloutsError
 from rollouts.objects import Kind
 from rollouts.ports import ApiServer
 
@@ -123,7 +123,7 @@ class OptionalWatch:
         kind = self.table.kind
         what = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
         if isinstance(why, ApiNotFound):
-            what_is_wrong, remedy = f"the CRD of {kind.plural} is not installed", "rollouts crds | kubectl apply -f -"
+            what_is_wrong, remedy = f"the CRD of {kind.plural} is not installed", APPLY_CRDS
         else:
             what_is_wrong, remedy = (
                 f"the controller may not watch {kind.plural}",

@@ -9,6 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from rollouts.api.schema import crd_manifests
+from rollouts.errors import APPLY_CRDS
 from rollouts.objects import ANALYSIS_RUN
 from tests.controller.analysis.stage import Stage, analysis_run, metric
 from tests.controller.analysis.test_one_run_harms_no_other import healthy_after_s
@@ -27,7 +28,7 @@ async def test_without_the_crd_rollouts_go_on_and_it_is_told_once(stage: Stage) 
             assert await healthy_after_s(stage) < 60
             await asyncio.sleep(600)
             (told,) = _told(logs)
-            assert told["remedy"] == "rollouts crds | kubectl apply -f -"
+            assert told["remedy"] == APPLY_CRDS
             for crd in others:
                 stage.cluster.apply(crd)
             stage.cluster.apply(analysis_run())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.packaging.chart_readme import PAGE, page
+from tests.packaging.chart_readme import PAGE, SCHEMA, page, schema
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -18,6 +18,7 @@ def test_the_chart_carries_the_same_crds() -> None:
     assert charts == ours
 
 
-def test_the_charts_readme_is_what_its_values_say() -> None:
-    """values.yaml is the one source; `make docs` writes the page anew."""
+def test_the_charts_readme_and_schema_are_what_its_values_say() -> None:
+    """values.yaml is the one source; `make docs` writes both again."""
     assert PAGE.read_text() == page()
+    assert SCHEMA.read_text() == schema()

@@ -39,13 +39,26 @@ SERVED = [word for kind in _POLICIES for word in ("--api-versions", f"admissionr
 
 
 def render(helm: Path, *arguments: str, served: Sequence[str] = SERVED) -> list[dict[str, Any]]:
-    """The chart's objects, CRDs first, as `helm template` gives them; `served` tells Helm what the API server serves."""
+    """The chart's objects, CRDs first, as `helm template` gives them; `served` tells Helm what the API server serves.
+
+    Without the pod of `helm test`, which is no part of an installation.
+    """
     return documents(_rendered(helm, (*served, *arguments)))
 
 
 @cache
 def _rendered(helm: Path, arguments: tuple[str, ...]) -> str:
-    words = [str(helm), "template", RELEASE, str(CHART), "--namespace", RELEASE_NAMESPACE, "--include-crds", *arguments]
+    words = [
+        str(helm),
+        "template",
+        RELEASE,
+        str(CHART),
+        "--namespace",
+        RELEASE_NAMESPACE,
+        "--include-crds",
+        "--skip-tests",
+    ]
+    words += arguments
     return run(*words, env={"HOME": "/nonexistent", "PATH": "/usr/bin:/bin"}).stdout  # it reads nothing of the user's
 
 

@@ -1,6 +1,7 @@
-"""The chart's README, written from values.yaml: `python -m tests.packaging.chart_readme` writes it, `--check` compares.
+"""The chart's README and values.schema.json: `python -m tests.packaging.chart_readme` writes both, `--check` compares.
 
-values.yaml is the source: a comment above a key, or behind its value, is what the table says of it.
+values.yaml is the source: a comment above a key, or behind its value, is what the table says of it. The schema's types are
+those of the defaults; lines `# @schema` above a key have, as YAML, what the default does not say, and win.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,11 @@ import yaml
 
 CHART = Path(__file__).parents[2] / "helm" / "rollouts"
 PAGE = CHART / "README.md"
+SCHEMA = CHART / "values.schema.json"
 VALUES = CHART / "values.yaml"
 
+_TYPES = {bool: "boolean", int: "integer", str: "string", list: "array", dict: "object"}
+_SCHEMA = "@schema"
 _LINE = re.compile(r"(?P<indent> *)(?P<key>[A-Za-z]+):(?P<value>(?: [^#]*?)?)(?: +# (?P<told>.*))?")
 
 _HEAD = """# Rollouts
@@ -54,31 +58,36 @@ and with them all Rollouts, their pods and their traffic. `kubectl delete crd -l
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One value: where it is, what it is when nobody sets it (None for a group of values), and what it means."""
+    """One value: where it is, what it is when nobody sets it (None for a group of values), what it means, and its schema."""
 
     path: tuple[str, ...]
-    default: str | None
+    default: Any
     meaning: str
+    schema: Mapping[str, Any]
 
     def line(self) -> str:
-        default = "" if self.default is None else f"`{_cell(self.default)}`"
+        default = "" if self.default is None else f"`{_cell(json.dumps(self.default, ensure_ascii=False))}`"
         return f"| `{'.'.join(self.path)}` | {default} | {_cell(self.meaning)} |"
 
 
 def rows(text: str) -> Iterator[Row]:
-    """Every key of values.yaml, in its order; groups that nothing is said about are left out."""
+    """Every key of values.yaml, in its order."""
     values = yaml.safe_load(text)
     path: list[str] = []
     said: list[str] = []
+    declared: list[str] = []
     inside: int | None = None  # the indent of a value that goes over lines: its keys are no values of the chart
     for line in text.splitlines():
         stripped = line.strip()
+        if stripped.startswith(f"# {_SCHEMA}"):
+            declared.append(stripped.removeprefix(f"# {_SCHEMA}"))
+            continue
         if stripped.startswith("#"):
             said.append(stripped.removeprefix("#").strip())
             continue
         found = _LINE.fullmatch(line)
         if found is None:
-            said = []
+            said, declared = [], []
             continue
         depth = len(found["indent"]) // 2
         if inside is not None and depth > inside:
@@ -90,9 +99,11 @@ def rows(text: str) -> Iterator[Row]:
         if found["key"] == "resources":
             group, inside = False, depth
         meaning = " ".join([*said, *([found["told"]] if found["told"] else [])])
-        said = []
-        if meaning or not group:
-            yield Row(tuple(path), None if group else json.dumps(value, ensure_ascii=False), meaning)
+        kind: dict[str, Any] = {"type": _TYPES[type(value)]} | ({"additionalProperties": False} if group else {})
+        more = yaml.safe_load("".join(declared)) or {}
+        schema = more if "enum" in more else kind | more
+        said, declared = [], []
+        yield Row(tuple(path), None if group else value, meaning, schema)
 
 
 def page() -> str:
@@ -101,7 +112,21 @@ def page() -> str:
         description=chart["description"],
         kubernetes=chart["kubeVersion"].removeprefix(">=").removesuffix(".0-0") + " or newer",
     )
-    return head + "\n".join(row.line() for row in rows(VALUES.read_text(encoding="utf-8"))) + "\n"
+    told = [row for row in rows(VALUES.read_text(encoding="utf-8")) if row.meaning or row.default is not None]
+    return head + "\n".join(row.line() for row in told) + "\n"
+
+
+def schema() -> str:
+    """The text of values.schema.json. `global` is what a parent chart shares with all of its parts."""
+    root: dict[str, Any] = {"$schema": "https://json-schema.org/draft-07/schema#", "type": "object"}
+    root |= {"additionalProperties": False, "properties": {"global": {"type": "object"}}}
+    for row in rows(VALUES.read_text(encoding="utf-8")):
+        place = root
+        for name in row.path[:-1]:
+            place = place["properties"][name]
+        described = {"description": row.meaning} if row.meaning else {}
+        place.setdefault("properties", {})[row.path[-1]] = {**described, **row.schema}
+    return json.dumps(root, indent=2, ensure_ascii=False) + "\n"
 
 
 def _at(values: Any, path: list[str]) -> Any:
@@ -115,8 +140,8 @@ def _cell(text: str) -> str:
 
 
 if __name__ == "__main__":
-    if "--check" in sys.argv[1:]:
-        if not PAGE.exists() or PAGE.read_text(encoding="utf-8") != page():
-            sys.exit(f"{PAGE.relative_to(CHART.parents[1])} is out of date; run `make docs`")
-    else:
-        PAGE.write_text(page(), encoding="utf-8")
+    for path, text in ((PAGE, page()), (SCHEMA, schema())):
+        if "--check" not in sys.argv[1:]:
+            path.write_text(text, encoding="utf-8")
+        elif not path.exists() or path.read_text(encoding="utf-8") != text:
+            sys.exit(f"{path.relative_to(CHART.parents[1])} is out of date; run `make docs`")

@@ -33,13 +33,17 @@ VARIANTS = {
             "networkPolicy.metricsFrom[0].podSelector.matchLabels.app=prometheus,metrics.dashboard.enabled=true,"
             "env[0].name=HTTPS_PROXY,env[0].value=http://proxy:3128,tolerations[0].operator=Exists,"
             "extraVolumes[0].name=more,extraVolumes[0].emptyDir.medium=Memory,extraVolumeMounts[0].name=more,"
-            "extraVolumeMounts[0].mountPath=/more,analysis.mounts[0].name=prom,analysis.mounts[0].secret=prom"
+            "extraVolumeMounts[0].mountPath=/more,analysis.mounts[0].name=prom,analysis.mounts[0].secret=prom,"
+            "commonLabels.team=delivery,commonAnnotations.owner=delivery,deploymentAnnotations.note=x,hostNetwork=true,"
+            "dnsConfig.options[0].name=ndots,terminationGracePeriodSeconds=45,logLevel=debug,podDisruptionBudget.minAvailable=50%,"
+            "initContainers[0].name=first,initContainers[0].image=x,extraContainers[0].name=beside,extraContainers[0].image=x,"
+            "extraObjects[0].apiVersion=v1,extraObjects[0].kind=ConfigMap,extraObjects[0].metadata.name=more"
         ),
     ],
     "everything off": [
         "--set",
         (
-            "leaderElection=false,metrics.service=false,podDisruptionBudget=false,rbac.aggregateToUserRoles=false,replicas=1,"
+            "leaderElection=false,metrics.service=false,podDisruptionBudget.enabled=false,rbac.aggregateToUserRoles=false,replicas=1,"
             "crds.enabled=false,networkPolicy.enabled=false,configVersioning=false,admission.fences=false"
         ),
     ],

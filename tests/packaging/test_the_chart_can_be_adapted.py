@@ -66,7 +66,10 @@ def test_who_is_asked_can_be_limited_to_what_was_named(helm: Path) -> None:
 
 
 def _notes(helm: Path, home: Path, *arguments: str) -> str:
-    """What Helm prints after an installation; without a cluster it renders manifests only, so here the text is in one."""
+    """What Helm prints after an installation, or with `--is-upgrade` after an upgrade.
+
+    Without a cluster it renders manifests only, so here the text is in one.
+    """
     chart = home / "chart"
     shutil.copytree(CHART, chart)
     lines = (chart / "templates" / "NOTES.txt").read_text().splitlines()
@@ -88,8 +91,17 @@ def test_the_notes_end_in_commands_of_getting_started(helm: Path, tmp_path: Path
 
     commands = [line.strip() for line in _notes(helm, tmp_path).splitlines() if line.startswith("  ")]
 
-    assert len(commands) >= 7
+    assert len(commands) == 2
     assert [command for command in commands if command not in page] == []
+
+
+def test_after_an_upgrade_the_notes_do_not_begin_again(helm: Path, tmp_path: Path) -> None:
+    """They repeated where the image comes from and the tour of the first canary each time."""
+    notes = _notes(helm, tmp_path, "--is-upgrade", "--api-versions", "rollouts.dev/v1alpha1/ClusterAnalysisTemplate")
+
+    assert notes.strip().startswith("Rollouts is now ")
+    assert len(notes.strip().splitlines()) == 4
+    assert "make" not in notes
 
 
 @pytest.mark.parametrize(

@@ -219,7 +219,7 @@ rules:
 validations:
   - message: it may only use its own Lease
     expression: >-
-      request.operation != 'DELETE' && object.metadata.namespace == {{ .Release.Namespace | squote }}
+      request.operation != 'DELETE' && object.metadata.namespace == {{ (include "rollouts.namespace" .) | squote }}
       && object.metadata.name in {{ include "rollouts.leases" . }}
 {{- end }}
 

@@ -1,5 +1,12 @@
+{{/* What all names begin with: the release's name, with the chart's where it does not have it. Policies and Roles add 11 characters. */}}
 {{- define "rollouts.name" -}}
-{{ .Values.fullnameOverride | default .Release.Name | trunc 52 | trimSuffix "-" }}
+{{- $chart := .Values.nameOverride | default .Chart.Name }}
+{{- $both := contains $chart .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name $chart) }}
+{{- .Values.fullnameOverride | default $both | trunc 52 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "rollouts.namespace" -}}
+{{ .Values.namespaceOverride | default .Release.Namespace }}
 {{- end }}
 
 {{- define "rollouts.serviceAccount" -}}
@@ -18,6 +25,17 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
 {{- end }}
 
+{{/* Labels and annotations of an object: of the root, or of a dict with `root`, and with `labels` and `annotations` of its own. */}}
+{{- define "rollouts.metadata" -}}
+{{- $root := .root | default . }}
+{{- $labels := merge (include "rollouts.labels" $root | fromYaml) (.labels | default dict) $root.Values.commonLabels }}
+{{- $annotations := merge dict (.annotations | default dict) $root.Values.commonAnnotations }}
+labels: {{- toYaml $labels | nindent 2 }}
+{{- with $annotations }}
+annotations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
 {{/* Whether the API server notes who gave a command: it must have MutatingAdmissionPolicies (Kubernetes 1.36). */}}
 {{- define "rollouts.commandNotes" -}}
 {{- if and .Values.admission.commandNotes (.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy") }}true{{ end }}
@@ -33,7 +51,17 @@ matchResources:
 {{- end }}
 {{- end }}
 
+{{/* A registry takes the place of the one in the repository. Numbers are tags too: Helm reads `image.tag=1` as one. */}}
 {{- define "rollouts.image" -}}
-{{ .Values.image.repository }}
-{{- if .Values.image.digest }}@{{ .Values.image.digest }}{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}
+{{- $repository := .Values.image.repository }}
+{{- if regexMatch "(@|:[^/]*$)" $repository }}
+{{- fail (printf "image.repository %q has a tag or a digest: set image.tag or image.digest to it, and leave it out of image.repository" $repository) }}
+{{- end }}
+{{- with .Values.image.registry }}
+{{- $repository = printf "%s/%s" . (regexReplaceAll "^(localhost|[^/]*[.:][^/]*)/" $repository "") }}
+{{- end }}
+{{- $tag := .Values.image.tag }}
+{{- if not (kindIs "string" $tag) }}{{ $tag = int64 $tag | toString }}{{ end }}
+{{- $repository }}
+{{- if .Values.image.digest }}@{{ .Values.image.digest }}{{ else }}:{{ $tag | default .Chart.AppVersion }}{{ end }}
 {{- end }}

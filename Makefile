@@ -121,8 +121,9 @@ crds: $(VENV)/dev.stamp ## write crds/ and the chart's copy from the models
 	@$(BIN)/python -m rollouts.api.schema
 	@$(BIN)/python -m rollouts.api.schema --out helm/rollouts/files/crds
 
-kustomize: $(VENV)/dev.stamp lab ## write kustomize/rollouts.yaml, the base for those without Helm, from the chart
+kustomize: $(VENV)/dev.stamp lab ## write what kustomize/ has for installations without Helm, and for folders with Rollouts
 	@$(BIN)/python -m tests.packaging.kustomize_base
+	@$(BIN)/python -m tests.packaging.kustomize_rollouts
 
 docs: $(VENV)/dev.stamp ## write the pages and pictures of docs/ that are drawn from the code
 	@$(BIN)/python -m rollouts.cli.reference

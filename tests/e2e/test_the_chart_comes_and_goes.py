@@ -12,13 +12,20 @@ from typing import Any
 
 import pytest
 
+from tests.documents import documents
 from tests.e2e.manifests import canary
 from tests.lab.chart import CHART, RELEASE, RELEASE_NAMESPACE, wait_established
 from tests.lab.control_plane import ControlPlane
+from tests.packaging.rendered import only
 
 pytestmark = pytest.mark.controlplane
 
 TEMPLATE = "rollouts-steady-pods"
+RESTRICTED = {
+    "apiVersion": "v1",
+    "kind": "Namespace",
+    "metadata": {"name": RELEASE_NAMESPACE, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}},
+}
 CRD = "rollouts.rollouts.dev"
 
 
@@ -116,3 +123,21 @@ def test_crds_of_an_older_chart_are_taken_over(administrator: Administrator, tmp
     assert crd["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "Helm"
     assert crd["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
     assert uid(administrator.get("rollout", "web")) == rollout
+
+
+@pytest.mark.parametrize("user", [None, 1000680000], ids=["the image's user", "a user of OpenShift's"])
+def test_a_namespace_that_takes_only_restricted_pods_takes_the_charts(
+    administrator: Administrator, user: int | None
+) -> None:
+    """Pod Security `restricted` is the API server's own admission; OpenShift names a user of the namespace's range besides."""
+    plane = administrator.plane
+    plane.apply(RESTRICTED)
+    chosen = () if user is None else ("--set", f"podSecurityContext.runAsUser={user}")
+
+    administrator.helm("install", str(CHART), *chosen)
+
+    plane.kubectl("rollout", "status", f"deployment/{RELEASE}", "-n", RELEASE_NAMESPACE, "--timeout=50s")
+    hooks = plane.helm("get", "hooks", RELEASE, "--namespace", RELEASE_NAMESPACE).stdout
+    plane.apply(only(documents(hooks), "Pod"), dry_run=True)
+    pods = json.loads(plane.kubectl("get", "pods", "-n", RELEASE_NAMESPACE, "-o", "json").stdout)["items"]
+    assert {pod["spec"]["securityContext"].get("runAsUser") for pod in pods} == {user}

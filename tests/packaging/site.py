@@ -30,7 +30,7 @@ NAVIGATION: dict[str, dict[str, str]] = {
         "How a rollout moves": "docs/concepts.md",
         "The command line": "docs/cli.md",
         "Every field": "docs/api.md",
-        "Argo CD and Flux": "docs/gitops.md",
+        "Argo CD, Flux, Kustomize, Helm": "docs/gitops.md",
         "Configuration": "docs/config.md",
         "Troubleshooting": "docs/troubleshooting.md",
         "Reasons": "docs/reasons.md",

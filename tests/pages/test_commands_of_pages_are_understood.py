@@ -22,8 +22,10 @@ from tests.pages.blocks import Block, all_blocks
 PAGES = [page for page in sorted(tracked()) if page.suffix == ".md" and page.name != "CHANGELOG.md"]
 FOREIGN = {
     "--api.insecure": "Traefik",
+    "--atomic": "Helm",
     "--cascade": "kubectl",
     "--for": "kubectl wait",
+    "--force-conflicts": "kubectl apply",
     "--hypothesis-seed": "pytest, by Hypothesis",
     "--ipvs-tcp-timeout": "kube-proxy",
     "--ipvs-tcpfin-timeout": "kube-proxy",
@@ -35,6 +37,7 @@ FOREIGN = {
     "--sync-rate-limit": "ingress-nginx",
     "--take-ownership": "Helm",
     "--validate": "kubectl",
+    "--wait": "Helm",
 }
 """Options of other programs that pages name, with the program."""
 OF_BENCHMARKS = {"--quick", "--idle", "--analyses", "--configs", "--updates", "--argo"}

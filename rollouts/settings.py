@@ -52,6 +52,7 @@ class MetricSettings(Struct, frozen=True, kw_only=True):
     """What an administrator may configure about the metrics of analyses; the help of each flag says more.
 
     Args:
+        templates: a folder with ClusterAnalysisTemplates that the controller creates, as JSON.
         tenant_hosts: `a.example` or `*.example`; `*` for all public ones; () for none.
     """
 
@@ -64,6 +65,7 @@ class MetricSettings(Struct, frozen=True, kw_only=True):
     jobs: bool = False
     job_service_account: str = JOB_SERVICE_ACCOUNT
     at_once: int = 64
+    templates: Path | None = None
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -217,6 +219,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "drain_queries": partial(_one_of, "--drain-queries", get_args(DrainQueries)),
     "config_versioning": lambda text: _one_of("--config-versioning", ("on", "off"), text) == "on",
     "ca_file": _path,
+    "templates": _path,
     "credentials": _folder,
     "tenant_hosts": lambda hosts: tuple(dict.fromkeys(map(_host, hosts))),
     "tenant_ports": lambda ports: (

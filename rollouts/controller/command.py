@@ -81,7 +81,7 @@ _FLAGS: Mapping[str, Mapping[str, Any]] = {
     "--config-versioning": {
         "metavar": "on|off",
         "default": "on",
-        "help": "whether each revision keeps the ConfigMaps that its template names, in copies (docs/config.md); off: "
+        "help": "whether each revision keeps the ConfigMaps that its template names, in copies; off: "
         "it neither reads nor copies any; default: %(default)s",
     },
     "--command-notes": {
@@ -122,7 +122,7 @@ _FLAGS: Mapping[str, Mapping[str, Any]] = {
         "metavar": "NAME=SECONDS",
         **_REPEATABLE,
         "help": "how long the controller waits for a router, or a gateway (NAMESPACE/GATEWAY), to follow its routes "
-        "when no data plane can be asked; repeatable; default: the router's own figure (docs/traffic-verification.md)",
+        "when no data plane can be asked; repeatable; default: the router's own figure",
     },
     "--prometheus-url": {
         "metavar": "URL",
@@ -181,6 +181,12 @@ _FLAGS: Mapping[str, Mapping[str, Any]] = {
         "metavar": "NAME",
         "default": JOB_SERVICE_ACCOUNT,
         "help": "the ServiceAccount of all these Jobs, in the namespace of each; default: %(default)s",
+    },
+    "--analysis-templates": {
+        "dest": "templates",
+        "metavar": "FOLDER",
+        "help": "a folder with ClusterAnalysisTemplates as JSON, which the controller creates where they are missing; the "
+        "chart gives it to the first install, as Helm cannot create objects of a kind that it has just brought",
     },
     "--measurements": {
         "dest": "at_once",

@@ -13,6 +13,7 @@ from rollouts.cluster.client import Client
 from rollouts.cluster.store import Store
 from rollouts.cluster.watch import OnChange, OnUnreadable
 from rollouts.controller.act.events import EventSender
+from rollouts.controller.analysis.brought_templates import create_templates
 from rollouts.controller.analysis.cluster_measurements import cluster_sources
 from rollouts.controller.analysis.http_measurements import ArgumentSecrets, HttpMeasurements
 from rollouts.controller.analysis.job_measurements import JobMeasurements
@@ -140,10 +141,13 @@ class Evidence:
     async def lead(self) -> None:
         """Looks at runs and measures until `close`. Cancellation: ends looks and measurements, and waits for that."""
         async with asyncio.TaskGroup() as tasks:
-            judging = tasks.create_task(self._providers.judge())
+            beside = [tasks.create_task(self._providers.judge())]
+            if (folder := self.settings.metrics.templates) is not None:
+                beside.append(tasks.create_task(create_templates(folder, self.client)))
             await self._providers.wait_known(PROVIDERS_KNOWN_DEADLINE_S)
             await self._runs.lead()
-            judging.cancel()
+            for task in beside:
+                task.cancel()
 
     def close(self) -> None:
         """Begins no more looks; those that have begun are finished."""

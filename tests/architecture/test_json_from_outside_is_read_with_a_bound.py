@@ -13,6 +13,7 @@ OWN = {
     "api/spec/analysis/run.py": "inside a try with RecursionError: JSON that the line before wrote",
     "cli/kubernetes/schema.py": "a file of the package",
     "cli/plan/report.py": "template_json, canonical JSON of a template that was read",
+    "controller/analysis/brought_templates.py": "files that the administrator's chart wrote",
     "controller/facts/off_loop.py": "the JSON of a declaration that was read",
     "manifests/analysis_run.py": "spec_json, which the observer wrote",
     "manifests/workload.py": "template_json and selector_json, canonical JSON of what was read",

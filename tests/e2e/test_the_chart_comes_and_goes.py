@@ -13,10 +13,12 @@ from typing import Any
 import pytest
 
 from tests.documents import documents
-from tests.e2e.manifests import canary
+from tests.e2e.manifests import KUBE_PROXY, canary
+from tests.e2e.test_the_pages_that_people_follow import deployed
 from tests.lab.chart import CHART, RELEASE, RELEASE_NAMESPACE, wait_established
 from tests.lab.control_plane import ControlPlane
-from tests.packaging.rendered import only
+from tests.packaging.built_in_templates import TEMPLATES
+from tests.packaging.rendered import granted, only
 
 pytestmark = pytest.mark.controlplane
 
@@ -84,7 +86,6 @@ def test_an_upgrade_upgrades_the_crds_and_an_uninstall_keeps_them(administrator:
     administrator.helm("install", str(CHART), "--create-namespace")
     wait_established(administrator.plane, CRD)
     administrator.plane.apply(canary("web"), namespace="default")
-    at_first = administrator.get("clusteranalysistemplate", TEMPLATE)
     rollout = uid(administrator.get("rollout", "web"))
 
     administrator.helm("upgrade", str(changed_chart(tmp_path / "next", description="the next version")))
@@ -95,13 +96,37 @@ def test_an_upgrade_upgrades_the_crds_and_an_uninstall_keeps_them(administrator:
     administrator.helm("uninstall")
 
     assert after_upgrade == "the next version"
-    assert at_first is None, "its kind came with the same install"
     assert template is not None
     assert template["metadata"]["annotations"]["meta.helm.sh/release-name"] == RELEASE
     assert uid(template) == second, "an update of the chart deletes no template that an update may need"
     assert uid(administrator.get("rollout", "web")) == rollout
     assert administrator.get("clusteranalysistemplate", TEMPLATE) is None
     assert administrator.plane.kubectl("get", "deployments", "-n", RELEASE_NAMESPACE, "-o", "name").stdout == ""
+
+
+def test_one_install_brings_the_templates_of_analyses_and_an_upgrade_finds_them(
+    administrator: Administrator, tmp_path: Path
+) -> None:
+    """Helm cannot create objects of a kind that it has just brought, so the controller does. An upgrade takes that right away."""
+    plane = administrator.plane
+    plane.apply(KUBE_PROXY)
+    administrator.helm("install", str(CHART), "--create-namespace")
+    with deployed(plane, log=tmp_path / "controller.log"):
+        plane.until("/apis/rollouts.dev/v1alpha1/clusteranalysistemplates", TEMPLATE, lambda _: True)
+        names = plane.kubectl("get", "clusteranalysistemplates", "-o", "name").stdout.split()
+    before = uid(administrator.get("clusteranalysistemplate", TEMPLATE))
+
+    administrator.helm("upgrade", str(CHART))
+    role = administrator.get("clusterrole", RELEASE)
+    after = uid(administrator.get("clusteranalysistemplate", TEMPLATE))
+    administrator.helm("uninstall")
+
+    assert {name.partition("/")[2] for name in names} == set(TEMPLATES)
+    assert before == after
+    assert role is not None
+    assert ("rollouts.dev", "clusteranalysistemplates", "create") not in granted([role])
+    assert administrator.get("configmap", f"{RELEASE}-analysis-templates") is None
+    assert administrator.get("clusteranalysistemplate", TEMPLATE) is None
 
 
 def test_crds_of_an_older_chart_are_taken_over(administrator: Administrator, tmp_path: Path) -> None:

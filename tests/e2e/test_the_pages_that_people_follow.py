@@ -26,7 +26,8 @@ pytestmark = pytest.mark.controlplane
 
 PAGE = ROOT / "docs" / "getting-started.md"
 WITHIN_S = 600  # `make cli` installs fifty packages, on a machine that may be busy
-_OF_THE_PROCESS = ("--metrics-address", "--health-address", "--lease-namespace")
+_TEMPLATES = "--analysis-templates"
+_OF_THE_PROCESS = ("--metrics-address", "--health-address", "--lease-namespace", _TEMPLATES)
 
 
 def deployed(plane: ControlPlane, *, log: Path) -> Controller:
@@ -35,7 +36,17 @@ def deployed(plane: ControlPlane, *, log: Path) -> Controller:
     command, *flags = json.loads(answer.stdout)["spec"]["template"]["spec"]["containers"][0]["args"]
     assert command == "controller"
     kubeconfig = plane.service_account_kubeconfig(RELEASE_NAMESPACE, RELEASE)
-    return Controller(kubeconfig, log=log, arguments=[flag for flag in flags if not flag.startswith(_OF_THE_PROCESS)])
+    arguments = [flag for flag in flags if not flag.startswith(_OF_THE_PROCESS)]
+    if any(flag.startswith(_TEMPLATES) for flag in flags):  # a ConfigMap that the kubelet would mount
+        answer = plane.kubectl(
+            "get", "configmap", f"{RELEASE}-analysis-templates", "-n", RELEASE_NAMESPACE, "-o", "json"
+        )
+        folder = log.parent / "analysis-templates"
+        folder.mkdir()
+        for name, text in json.loads(answer.stdout)["data"].items():
+            (folder / name).write_text(text)
+        arguments.append(f"{_TEMPLATES}={folder}")
+    return Controller(kubeconfig, log=log, arguments=arguments)
 
 
 def test_getting_started_does_what_it_says(modules_plane: ControlPlane, tmp_path: Path) -> None:
@@ -57,7 +68,7 @@ def test_getting_started_does_what_it_says(modules_plane: ControlPlane, tmp_path
 
     of = {command: out for text, out in said.items() for command in text.splitlines()}
     installed = of["helm install rollouts ./helm/rollouts --namespace rollouts-system --create-namespace"]
-    assert "kubectl rollouts promote podinfo" in installed
+    assert "kubectl rollouts doctor" in installed
     assert "nothing is wrong" in of["kubectl rollouts doctor"]
     assert "podinfo" in of["kubectl rollouts get podinfo"]
     left = plane.kubectl("get", "crds,deployments,clusterroles", "-A", "-o", "name").stdout

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from rollouts.cli.completion import NAMESPACE
+from tests import build
 from tests.e2e.stage import Stage
+from tests.lab.chart import RELEASE, RELEASE_NAMESPACE
 from tests.node.installed import PRESENT, Installed, processes
 from tests.node.moves import CANARY, until_phase
 from tests.node.traffic import traffic_of
@@ -10,6 +13,8 @@ from tests.node.workload import NAME
 
 RATE = 100
 USER = 65532
+ASSIGNED = 1_000_680_000
+"""What OpenShift assigns: the first of a namespace's range, which no image knows."""
 
 
 def test_the_image_becomes_ready_leads_and_moves_a_rollout(bare_cluster: Installed, image: str) -> None:
@@ -35,4 +40,20 @@ def test_the_image_becomes_ready_leads_and_moves_a_rollout(bare_cluster: Install
 
     assert load.outcome.failed == {}, load.outcome.failures
     assert set(load.outcome.versions) == {"1", "2"}
+    assert bare_cluster.restarts() == 0
+
+
+def test_it_runs_as_any_user_in_a_namespace_of_restricted_pods(bare_cluster: Installed, image: str) -> None:
+    """OpenShift's restricted SCC assigns a user of the namespace's range; `helm test` runs the same image as the same user."""
+    assert image
+    restricted = {"pod-security.kubernetes.io/enforce": "restricted"}
+    bare_cluster.plane.apply(build.manifest(NAMESPACE, RELEASE_NAMESPACE, "", metadata={"labels": restricted}))
+
+    bare_cluster.upgrade(tag=PRESENT, values={"podSecurityContext.runAsUser": ASSIGNED})
+    tested = bare_cluster.plane.helm("test", RELEASE, "--namespace", RELEASE_NAMESPACE)
+
+    running = processes()
+    assert len(running) == 2
+    assert {(one.user, one.capabilities, one.root_is_read_only) for one in running} == {(ASSIGNED, 0, True)}
+    assert "Succeeded" in tested.stdout
     assert bare_cluster.restarts() == 0

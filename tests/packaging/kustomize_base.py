@@ -1,7 +1,7 @@
 """The base for kustomize, written from the chart's defaults: `python -m tests.packaging.kustomize_base`. It needs Helm.
 
-CRDs come from crds/ (kustomization.yaml names them). Templates of analyses are not in it, as the chart leaves them out where
-their kind is not served yet. Policies that need Kubernetes 1.36 are a component of their own.
+CRDs come from crds/ (kustomization.yaml names them). Templates of analyses are not in it, as `kubectl apply` refuses objects of a
+kind that it has just brought. Policies that need Kubernetes 1.36 are a component of their own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ _HELMS = ("helm.sh/chart", "app.kubernetes.io/managed-by")
 
 def base(helm: Path) -> str:
     """The text of the file: the namespace, and the chart's objects without what only Helm reads."""
-    documents = render(helm, "--set", "crds.enabled=false,admission.commandNotes=false")
+    documents = render(
+        helm, "--set", "crds.enabled=false,admission.commandNotes=false,analysis.templates.enabled=false"
+    )
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": RELEASE_NAMESPACE}}
     return _text((namespace, *documents))
 

@@ -89,7 +89,7 @@ WHERE_IT_WORKS = {
 }
 EVERYWHERE = WHERE_IT_WORKS | {
     ("", "nodes"): {"list"},
-    ("rollouts.dev", "clusteranalysistemplates"): {"get", "list", "watch"},
+    ("rollouts.dev", "clusteranalysistemplates"): {"get", "list", "watch", "create"},
     ("rollouts.dev", "trafficproviders"): {"get", "list", "watch"},
     ("rollouts.dev", "trafficproviders/status"): {"patch"},
     ("rollouts.dev", "metricproviders"): {"get", "list", "watch"},
@@ -188,7 +188,10 @@ def test_metrics_of_analyses_open_only_what_is_named(helm: Path) -> None:
 
 
 def test_templates_of_analyses_come_where_the_controller_may_read_them(helm: Path) -> None:
-    """With the chart's labels, and without a right more; an administrator of a few namespaces could not create them."""
+    """With the chart's labels; an administrator of a few namespaces could not create them.
+
+    Where their kind comes with the same install, the controller gets them with Helm's notes, and the right to create them.
+    """
     served = ("--api-versions", "rollouts.dev/v1alpha1/ClusterAnalysisTemplate")
     variants = {name: render(helm, *VARIANTS[name], *served) for name in ("defaults", "some namespaces")}
     variants["switched off"] = render(helm, "--set", "analysis.templates.enabled=false")
@@ -200,6 +203,15 @@ def test_templates_of_analyses_come_where_the_controller_may_read_them(helm: Pat
     assert found == {"defaults": found["defaults"], "some namespaces": {}, "switched off": {}}
     assert rules(variants["defaults"]) == rules(variants["switched off"])
     assert set(found["defaults"]) == set(TEMPLATES)
+    first = render(helm)
+    given = {file: json.loads(text) for file, text in only(first, "ConfigMap")["data"].items()}
+    for one in given.values():
+        del (
+            one["metadata"]["annotations"]["meta.helm.sh/release-name"],
+            one["metadata"]["annotations"]["meta.helm.sh/release-namespace"],
+        )
+    assert given == {f"{name}.json": one for name, one in found["defaults"].items()}
+    assert granted(first) - granted(variants["defaults"]) == {("rollouts.dev", "clusteranalysistemplates", "create")}
     for name, one in found["defaults"].items():
         assert one["metadata"].pop("labels")["app.kubernetes.io/managed-by"] == "Helm"
         assert one == TEMPLATES[name]
@@ -269,6 +281,7 @@ def test_the_doctor_asks_about_rights_that_the_chart_gives(helm: Path, arguments
     assert asked <= given
     writes = {each for each in given if each[2] in {"patch", "create"} and each[0] in {"rollouts.dev", "apps", ""}}
     left_out = {("rollouts.dev", f"{each}/status", "patch") for each in ("trafficproviders", "metricproviders")}
+    left_out |= {("rollouts.dev", "clusteranalysistemplates", "create")}
     users = {
         (*each, verb)
         for each in (("rollouts.dev", "rollouts"), ("rollouts.dev", "analysistemplates"))

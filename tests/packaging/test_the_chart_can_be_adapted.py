@@ -13,7 +13,7 @@ import yaml
 
 from rollouts.telemetry import Telemetry
 from tests.lab.chart import CHART, RELEASE, RELEASE_NAMESPACE, render
-from tests.packaging.rendered import container, only
+from tests.packaging.rendered import container, named, only
 
 ALERTS = CHART / "files" / "alerts.yaml"
 DASHBOARD = CHART / "files" / "dashboard.json"
@@ -139,8 +139,9 @@ def test_environment_and_volumes_are_added_to_the_charts_own(helm: Path, tmp_pat
 
     pod = only(documents, "Deployment")["spec"]["template"]["spec"]
     assert container(documents)["env"] == chosen["env"]
-    assert [each["name"] for each in pod["volumes"]] == ["credentials-prom", "more"]
-    assert [each["name"] for each in container(documents)["volumeMounts"]] == ["credentials-prom", "more"]
+    own = ["analysis-templates", "credentials-prom"]
+    assert [each["name"] for each in pod["volumes"]] == [*own, "more"]
+    assert [each["name"] for each in container(documents)["volumeMounts"]] == [*own, "more"]
 
 
 @pytest.mark.parametrize(("keep", "policy"), [("true", "keep"), ("false", None)])
@@ -185,7 +186,7 @@ def test_rules_and_panels_ask_for_metrics_that_the_controller_has(file: Path) ->
 
 def test_the_dashboard_is_one_that_grafanas_sidecar_finds(helm: Path) -> None:
     """The ConfigMap carries the label that kube-prometheus-stack looks for, and the file as it is."""
-    config_map = only(render(helm, "--set", "metrics.dashboard.enabled=true"), "ConfigMap")
+    (config_map,) = named(render(helm, "--set", "metrics.dashboard.enabled=true"), "-dashboard")
 
     dashboard = json.loads(config_map["data"]["rollouts.json"])
     places = [(each["gridPos"]["x"], each["gridPos"]["y"]) for each in dashboard["panels"]]

@@ -11,7 +11,7 @@ import pytest
 
 from tests.documents import documents
 from tests.lab.chart import CHART, RELEASE_NAMESPACE, render
-from tests.packaging.rendered import Documents, container, only
+from tests.packaging.rendered import Documents, container, named, only
 
 pytestmark = pytest.mark.controlplane
 
@@ -80,9 +80,9 @@ def test_a_tag_in_the_repository_is_refused_with_where_it_belongs(helm: Path, re
 
 def test_all_objects_are_in_the_namespace_that_was_chosen(helm: Path) -> None:
     """A parent chart has one namespace for each of its parts. What is in kube-system stays there."""
-    rendered = render(
-        helm, "--set", "namespaceOverride=delivery,metrics.serviceMonitor.enabled=true,analysis.secrets={a}"
-    )
+    chosen = "namespaceOverride=delivery,metrics.serviceMonitor.enabled=true,analysis.secrets={a}"
+
+    rendered = render(helm, "--set", f"{chosen},analysis.templates.enabled=false")  # their notes name the release's
 
     assert RELEASE_NAMESPACE not in json.dumps(rendered)
     assert {one["metadata"].get("namespace") for one in rendered} == {None, "delivery", "kube-system"}
@@ -162,7 +162,7 @@ def test_more_objects_are_templates(helm: Path) -> None:
 
     rendered = render(helm, "--set-json", f"extraObjects={json.dumps(objects)}")
 
-    assert only(rendered, "ConfigMap")["metadata"]["name"] == "rollouts-more"
+    assert [one["kind"] for one in named(rendered, "-more")] == ["ConfigMap"]
     assert only(rendered, "Secret")["metadata"]["name"] == "rollouts-token"
 
 

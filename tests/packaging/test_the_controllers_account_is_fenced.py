@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
-from rollouts.objects import ANALYSIS_RUN, ROLLOUT, Kind
+from rollouts.objects import ANALYSIS_RUN, ANALYSIS_TEMPLATE, ROLLOUT, Kind
 from rollouts.sim.network.gateway_types import HTTP_ROUTE, gateway_crds
 from tests import build
 from tests.lab.chart import CONTROLLER_USER, FENCED, RBAC_GROUP, as_user, every_right, install_crds, wait_until_fenced
@@ -56,6 +56,7 @@ def of_kind(kind: Kind, spec: Object, metadata: Object | None = None) -> Object:
     return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata or {}, "spec": spec}
 
 
+A_TEMPLATE = of_kind(ANALYSIS_TEMPLATE, {"metrics": []})
 RULES = [build.http_rule(build.backend("web"))]
 ROUTE = of_kind(HTTP_ROUTE, {"parentRefs": [{"name": "public"}], "hostnames": ["shop.example"], "rules": RULES})
 WORKLOAD: Object = {"replicas": 0, "selector": {"matchLabels": {"app": "web"}}, "template": TEMPLATE}
@@ -147,6 +148,7 @@ FORGED = {
     "an AnalysisRun of nobody": Forged(ROLLOUTS, "analysisruns", made=RUN),
     "a run of a user ended": _changed(ROLLOUTS, "analysisruns", RUN, {"spec": {"terminate": True}}),
     "a run of a user deleted": Forged(ROLLOUTS, "analysisruns", there=RUN),
+    "a template of analyses": Forged(ROLLOUTS, "analysistemplates", made=A_TEMPLATE),
     "a right": Forged(f"/apis/{RBAC_GROUP}/v1", "roles", made={"rules": [A_RIGHT]}),
     "a token of an account": Forged(
         CORE, "serviceaccounts/default/token", made={"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}

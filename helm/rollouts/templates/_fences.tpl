@@ -13,6 +13,7 @@ An expression that a fence needs and CEL cannot say stays a promise of the code:
 {{- define "rollouts.fenced" -}}
 rollouts replicasets services pods evictions {{ if .Values.configVersioning }}configmaps {{ end }}secrets analysisruns others
 {{- if .Values.analysis.jobs.enabled }} jobs{{ end }}
+{{- if include "rollouts.bringsTemplates" . }} analysistemplates{{ end }}
 {{- if .Values.leaderElection }} leases{{ end }}
 {{- if include "rollouts.ingressRouters" . }} ingresses{{ end }}
 {{- range .Values.routers }}{{ if not (has . (list "nginx" "alb" "skipper")) }} {{ . | lower }}{{ end }}{{ end }}
@@ -149,6 +150,16 @@ rules:
 validations:
   - message: it has no business with workloads of others, processes in pods, accounts and rights
     expression: "false"
+{{- end }}
+
+{{- define "rollouts.fence.analysistemplates" -}}
+{{- $names := list }}
+{{- range include "rollouts.templates" . | fromYamlArray }}{{ $names = append $names (printf "'%s'" .metadata.name) }}{{ end -}}
+rules:
+  - {apiGroups: [rollouts.dev], apiVersions: ["*"], resources: [analysistemplates, clusteranalysistemplates], operations: [CREATE, UPDATE, DELETE]}
+validations:
+  - message: of templates of analyses it may only create the chart's own
+    expression: request.operation == 'CREATE' && object.kind == 'ClusterAnalysisTemplate' && object.metadata.name in [{{ join ", " $names }}]
 {{- end }}
 
 {{- define "rollouts.fence.configmaps" -}}

@@ -65,3 +65,17 @@ matchResources:
 {{- $repository }}
 {{- if .Values.image.digest }}@{{ .Values.image.digest }}{{ else }}:{{ $tag | default .Chart.AppVersion }}{{ end }}
 {{- end }}
+
+{{/* Whether the controller has to create the templates of analyses, as their kind is not served yet. */}}
+{{- define "rollouts.bringsTemplates" -}}
+{{- if and .Values.analysis.templates.enabled (not .Values.watchNamespaces) (not (.Capabilities.APIVersions.Has "rollouts.dev/v1alpha1/ClusterAnalysisTemplate")) }}true{{ end }}
+{{- end }}
+
+{{/* The templates of analyses, as a list. */}}
+{{- define "rollouts.templates" -}}
+{{- range $path, $_ := .Files.Glob "files/analysis-templates/*.yaml" }}
+{{- range $text := splitList "\n---\n" ($.Files.Get $path) }}
+- {{ printf "%s\n" $text | fromYaml | toJson }}
+{{- end }}
+{{- end }}
+{{- end }}

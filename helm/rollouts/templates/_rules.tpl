@@ -71,6 +71,7 @@ namespace, which says them by name.
 Unless watchNamespaces is set, because they belong to the cluster:
 
   clusteranalysistemplates get list watch   what analyses of all namespaces measure
+                           create           the chart's own, after an install that brought their kind; not after an upgrade
   metricproviders          get list watch   servers with metrics that an administrator declares
   metricproviders/status   patch            whether metrics may ask them, and why not
 

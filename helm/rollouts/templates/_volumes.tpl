@@ -6,6 +6,9 @@
 {{- if or .Values.analysis.ca.configMap .Values.analysis.ca.secret }}
 - {name: metrics-ca, mountPath: /etc/rollouts/metrics-ca, readOnly: true}
 {{- end }}
+{{- if include "rollouts.bringsTemplates" . }}
+- {name: analysis-templates, mountPath: /etc/rollouts/analysis-templates, readOnly: true}
+{{- end }}
 {{- range .Values.analysis.mounts }}
 - {name: credentials-{{ .name }}, mountPath: /etc/rollouts/metrics/{{ .name }}, readOnly: true}
 {{- end }}
@@ -23,6 +26,10 @@
 - name: {{ $name }}
   secret: {secretName: {{ $ca.secret }}, items: [{key: {{ $ca.key | quote }}, path: {{ $ca.key | quote }}}]}
 {{- end }}
+{{- end }}
+{{- if include "rollouts.bringsTemplates" . }}
+- name: analysis-templates
+  configMap: {name: {{ include "rollouts.name" . }}-analysis-templates}
 {{- end }}
 {{- range .Values.analysis.mounts }}
 - name: credentials-{{ .name }}

@@ -26,6 +26,7 @@ DEFAULT_LEASE_NAME = "rollouts-controller"
 DEFAULT_METRICS_ADDRESS = ":8080"
 WORKERS_MAX = 1024
 MEASUREMENTS_MAX = 1024
+ROLLOUT_SERIES_MAX = 10_000  # to write so many takes the event loop 60 ms
 METRICS_CREDENTIALS = Path("/etc/rollouts/metrics")
 JOB_SERVICE_ACCOUNT = "rollouts-job-metrics"
 HTTPS_PORT = 443
@@ -95,6 +96,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     log_format: LogFormat = "json"
     log_level: LogLevel = "info"
     workers: int = 32
+    rollout_series: int = 0
     proxy_mode: ProxyModeSetting = "auto"
     routers: tuple[str, ...] = ()
     data_planes: tuple[str, ...] = ()
@@ -157,8 +159,8 @@ def _kubeconfig(text: str | None) -> Path | None:
     return path
 
 
-def _between(flag: str, most: int, number: int) -> int:
-    _check(1 <= number <= most, flag, number, f"between 1 and {most}")
+def _between(flag: str, most: int, number: int, *, least: int = 1) -> int:
+    _check(least <= number <= most, flag, number, f"between {least} and {most}")
     return number
 
 
@@ -211,6 +213,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "log_format": partial(_one_of, "--log-format", get_args(LogFormat)),
     "log_level": partial(_one_of, "--log-level", get_args(LogLevel)),
     "workers": partial(_between, "--workers", WORKERS_MAX),
+    "rollout_series": partial(_between, "--rollout-series", ROLLOUT_SERIES_MAX, least=0),
     "proxy_mode": partial(_one_of, "--proxy-mode", get_args(ProxyModeSetting)),
     "routers": lambda names: tuple(dict.fromkeys(names)),
     "data_planes": tuple,

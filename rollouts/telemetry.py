@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections import Counter as Counted
 from collections.abc import Iterator, Sized
 from contextlib import contextmanager
 from functools import cache, partial
+from itertools import islice
 from typing import Any, Protocol
 
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
+from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector
 
-from rollouts.core.model.status import Phase
+from rollouts.core.model.status import Phase, RolloutStatus
 from rollouts.objects import Key, Kind
 from rollouts.settings import LogFormat, LogLevel
 
@@ -93,13 +97,45 @@ class AnalysisMetrics:
         )
 
 
+class RolloutMetrics(Collector):
+    """Rollouts by phase for each namespace, and by name for the first `limit` Rollouts; 0 turns the names off.
+
+    The series are made when they are read, so what is over or gone leaves none behind. The revision is no label, as each update
+    would make a new series; neither is `waitingFor.reason`, which changes several times in a step.
+    """
+
+    def __init__(self, registry: CollectorRegistry, *, limit: int) -> None:
+        self.shown: dict[Key, tuple[Phase, str]] = {}
+        """By Rollout its phase, and the reason of its condition Ready. The longest known comes first."""
+        self._limit = limit
+        gauge = partial(Gauge, registry=registry)
+        gauge("rollouts_info_limit", "How many Rollouts may have a series of rollouts_info.").set(limit)
+        omitted = gauge("rollouts_info_omitted", "Rollouts without a series of rollouts_info.")
+        omitted.set_function(lambda: float(max(0, len(self.shown) - limit)))
+        registry.register(self)
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """The series as they are now."""
+        phases = GaugeMetricFamily("rollouts_phase", "Rollouts by phase.", labels=("namespace", "phase"))
+        counted = Counted((key.namespace, phase) for key, (phase, _) in self.shown.items())
+        for namespace in sorted({namespace for namespace, _ in counted}):
+            for phase in Phase:
+                phases.add_metric((namespace, phase.value), counted[namespace, phase])
+        yield phases
+        labels = ("namespace", "name", "phase", "reason")
+        info = GaugeMetricFamily("rollouts_info", "1 for each Rollout, with its phase and the reason.", labels=labels)
+        for key, (phase, reason) in islice(self.shown.items(), self._limit):
+            info.add_metric((key.namespace, key.name, phase.value, reason), 1.0)
+        yield info
+
+
 class Telemetry:
     """The controller's metrics, in a registry of their own, so that several controllers fit into one process.
 
-    Labels never contain the name of an object: the number of series must not grow with the cluster.
+    Only `rollouts_info` has labels with the name of an object: the number of all other series must not grow with the cluster.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, rollout_series: int = 0) -> None:
         # They would be a second series for each counter, which nobody reads.
         disable_created_metrics()  # type: ignore[no-untyped-call]  # the library has not annotated it
         registry = CollectorRegistry()
@@ -129,15 +165,13 @@ class Telemetry:
         )
         self.analysis = AnalysisMetrics(registry)
         self.leader = gauge("rollouts_leader", "1 while this process may write.")
-        self.phases = gauge("rollouts_phase", "Rollouts by phase.", ["namespace", "phase"])
         self.watch_ages = gauge(
             "rollouts_watch_age_seconds",
             "Time since the watch last sent anything: bookmarks come about once a minute. +Inf before the first list.",
             ["resource"],
         )
         self.unreadable = gauge("rollouts_unreadable_objects", "Objects that exist and cannot be read.", ["resource"])
-        self._phase_of: dict[Key, Phase] = {}
-        self._rollouts_in: dict[str, int] = {}
+        self._shown = RolloutMetrics(registry, limit=rollout_series).shown
         ProcessCollector(registry=registry)
         GCCollector(registry=registry)
 
@@ -150,22 +184,17 @@ class Telemetry:
         self.requests.labels(verb, plural, str(status)).inc()
         self.request_seconds.labels(verb).observe(seconds)
 
-    def set_phase(self, key: Key, phase: Phase | None) -> None:
-        """Counts `key` under `phase`; None when the Rollout is gone."""
-        before = self._phase_of.get(key)
-        if before is phase:
-            return
-        if before is not None:
-            self.phases.labels(key.namespace, before.value).dec()
-            del self._phase_of[key]
-            self._rollouts_in[key.namespace] -= 1
-        if phase is not None:
-            self.phases.labels(key.namespace, phase.value).inc()
-            self._phase_of[key] = phase
-            self._rollouts_in[key.namespace] = self._rollouts_in.get(key.namespace, 0) + 1
-        elif self._rollouts_in[key.namespace] == 0:
-            del self._rollouts_in[key.namespace]
-            self.phases.remove_by_labels({"namespace": key.namespace})
+    def show(self, key: Key, status: RolloutStatus | None) -> None:
+        """Shows the phase of the Rollout and its reason; None when the Rollout is gone."""
+        if status is None:
+            self._shown.pop(key, None)
+        else:
+            ready = (condition.reason for condition in status.conditions if condition.type == "Ready")
+            self._shown[key] = (status.phase, next(ready, ""))
+
+    def forget_rollouts(self) -> None:
+        """Shows none: this process no longer leads, and the next leader shows them."""
+        self._shown.clear()
 
     def follow_table(self, table: WatchedTable) -> None:
         """Adds the kind's watches and unreadable objects to the metrics."""

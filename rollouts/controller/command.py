@@ -66,6 +66,13 @@ _FLAGS: Mapping[str, Mapping[str, Any]] = {
         "default": "",
         "help": "address for /healthz and /readyz alone; default: that of the metrics",
     },
+    "--rollout-series": {
+        "metavar": "N",
+        "type": int,
+        "default": 0,
+        "help": "give at most N Rollouts a series rollouts_info with namespace, name, phase and reason; "
+        "rollouts_info_omitted counts the others; default: %(default)s, for none",
+    },
     "--log-format": {"metavar": "json|console", "default": "json", "help": "format of log lines; default: %(default)s"},
     "--log-level": {
         "metavar": "LEVEL",

@@ -171,13 +171,14 @@ class Controller:
     metrics: MetricEndpoints
     bounded: BoundedCalls
     namespace: str
-    telemetry: Telemetry = field(default_factory=Telemetry, init=False)
+    telemetry: Telemetry = field(init=False)
     _leading: bool = field(default=False, init=False)
     _group: asyncio.TaskGroup | None = field(default=None, init=False)
     _background: list[asyncio.Task[None]] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
         settings, clock, elector = self.settings, self.clock, self.elector
+        self.telemetry = Telemetry(rollout_series=settings.rollout_series)
         self._scopes = settings.namespaces or ("",)
         may_write = elector.holds if elector is not None else lambda: True
         self._store = new_store(clock, self._scopes)
@@ -360,6 +361,7 @@ class Controller:
                 sources.stop()
         finally:
             self._leading = False
+            self.telemetry.forget_rollouts()
 
     def _route_reader(self, providers: Mapping[str, Provider]) -> RouteReader:
         return RouteReader(
@@ -455,7 +457,7 @@ class Controller:
         self._inbox.forget(key)
         self._deferred.forget(key)
         self._queue.forget(key)
-        self.telemetry.set_phase(key, None)
+        self.telemetry.show(key, None)
 
     def _rollouts_naming(self, provider: str) -> list[Key]:
         """Rollouts with that text in their spec: those that name the provider, and perhaps a few more."""

@@ -42,6 +42,8 @@ def test_a_metrics_address_is_host_and_port_or_nothing(text: str, address: Addre
         ({"log_format": "xml"}, "--log-format"),
         ({"log_level": "loud"}, "--log-level"),
         ({"workers": 0}, "--workers"),
+        ({"rollout_series": -1}, "--rollout-series"),
+        ({"rollout_series": 10_001}, "--rollout-series"),
         ({"proxy_mode": "userspace"}, "--proxy-mode"),
         ({"drain_queries": "all"}, "--drain-queries"),
         ({"config_versioning": "On"}, "--config-versioning"),

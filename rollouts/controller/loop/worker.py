@@ -163,8 +163,8 @@ class Worker:
         inexpressible: RouteCannotExpress | None = None
         match observed:
             case Gone():
+                self.telemetry.show(this.key, None)
                 this.writes = await self.orphans.release(this.key)
-                self.telemetry.set_phase(this.key, None)
                 return
             case Undecided():
                 return
@@ -209,7 +209,7 @@ class Worker:
             return
         self._count_routes(calls, decision.notices)
         self._requeue(this, decision, now_s=observed.snapshot.now_s)
-        self.telemetry.set_phase(this.key, decision.status.phase)
+        self.telemetry.show(this.key, decision.status)
 
     def _decide_without(self, this: _Pass, observed: _Rollout, decision: Decision, error: _Refusal) -> None:
         """Has the next pass, which is due now, decide without a write that is refused.
@@ -317,7 +317,7 @@ class Worker:
             self._send_events(rollout.metadata, (Notice(reason, message, warning=True),))
         retry_in_s = remedy(error, DELAYS).in_s
         self.queue.add_at(this.key, self.clock.monotonic_s() + retry_in_s)
-        self.telemetry.set_phase(this.key, status.phase)
+        self.telemetry.show(this.key, status)
         this.decision = None
         log.warning("reconcile_stopped", rollout=str(this.key), reason=reason, why=message, retry_in_s=retry_in_s)
 

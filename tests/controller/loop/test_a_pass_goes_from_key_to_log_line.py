@@ -15,6 +15,7 @@ from rollouts.controller.loop.deferred import DeferredStatus
 from rollouts.controller.loop.refusals import with_help
 from rollouts.controller.loop.worker import Worker
 from rollouts.controller.observe.observer import Observation, Observer
+from rollouts.core.model.status import RolloutStatus
 from rollouts.errors import ApiForbidden, Delays
 from rollouts.objects import Key
 from rollouts.ports import Request, Response
@@ -223,6 +224,19 @@ async def test_a_deleted_rollout_gives_its_services_back(shell: Shell) -> None:
     assert patch.path.endswith("/services/web")
     assert body["spec"] == {"selector": {"rollouts.dev/revision": None}}
     assert body["metadata"]["resourceVersion"] == "3"
+
+
+async def test_a_deleted_rollout_is_no_longer_counted_while_its_services_wait(shell: Shell) -> None:
+    """A pass that was under way when it went shows it once more; with a Service that cannot be given back it stayed for good."""
+    managed = service("web", version=3, managed_by="cart")
+    shell.world.api.answers = [says(error(403, "Forbidden"))]
+    shell.world.rollouts.replace("", [], "5")
+    shell.world.services.replace("", [managed], "5")
+    shell.managed.learn(None, managed)
+    shell.telemetry.show(CART, RolloutStatus())
+    await shell.passes(CART)
+
+    assert b"rollouts_phase{" not in shell.telemetry.exposition()
 
 
 @pytest.mark.parametrize("synced", [True, False])

@@ -35,16 +35,25 @@ class Prometheus:
     """One server, which may be stopped and started again: what it has measured stays."""
 
     def __init__(
-        self, processes: Processes, *, program: Path, home: Path, port: int, jobs: Sequence[Job], every_s: int = 1
+        self,
+        processes: Processes,
+        *,
+        program: Path,
+        home: Path,
+        port: int,
+        jobs: Sequence[Job],
+        every_s: int = 1,
+        rules: Sequence[Path] = (),
     ) -> None:
-        """Does not start it; its home is an empty folder of its own, and it scrapes so often."""
+        """Does not start it; its home is an empty folder of its own, and it scrapes so often. `rules` are files with alerts."""
         self.url = f"http://127.0.0.1:{port}"
         self.processes = processes
         self._process_id = 0
         self._data = home / "data"
         config = home / "prometheus.json"  # JSON is YAML
         every = {"scrape_interval": f"{every_s}s", "scrape_timeout": f"{every_s}s"}
-        config.write_text(json.dumps({"global": every, "scrape_configs": list(jobs)}))
+        settings = {"global": every, "scrape_configs": list(jobs), "rule_files": [str(file) for file in rules]}
+        config.write_text(json.dumps(settings))
         self._command = [
             *(str(program), f"--config.file={config}"),
             *(f"--storage.tsdb.path={self._data}", f"--web.listen-address=127.0.0.1:{port}"),
@@ -78,14 +87,21 @@ class Prometheus:
 
     def query(self, query: str, **parameters: str) -> list[dict[str, Any]]:
         """The series that it finds now, or at a `time`. Raises: httpx.HTTPError."""
-        asked = {"query": query, **parameters}
-        answer = httpx.get(f"{self.url}/api/v1/query", params=asked, timeout=10, trust_env=False)
-        found: list[dict[str, Any]] = answer.raise_for_status().json()["data"]["result"]
+        found: list[dict[str, Any]] = self._asked("query", {"query": query, **parameters})["result"]
         return found
+
+    def rule_groups(self) -> list[dict[str, Any]]:
+        """The groups of its rules, with what they raise. Raises: httpx.HTTPError."""
+        groups: list[dict[str, Any]] = self._asked("rules", {})["groups"]
+        return groups
+
+    def _asked(self, path: str, parameters: dict[str, str]) -> Any:
+        answer = httpx.get(f"{self.url}/api/v1/{path}", params=parameters, timeout=10, trust_env=False)
+        return answer.raise_for_status().json()["data"]
 
 
 @contextmanager
-def prometheus_with(exposition: str, folder: Path, *, last: str) -> Iterator[Prometheus]:
+def prometheus_with(exposition: str, folder: Path, *, last: str, rules: Sequence[Path] = ()) -> Iterator[Prometheus]:
     """One that knows a history, samples with times of their own, which it gets in one scrape; gives it once it has all.
 
     Args:
@@ -100,7 +116,9 @@ def prometheus_with(exposition: str, folder: Path, *, last: str) -> Iterator[Pro
     dropped = [{"action": "labeldrop", "regex": "instance|job"}]
     with answering(lambda _: (200, exposition)) as served:
         jobs = [target("history", f"127.0.0.1:{served}", metric_relabel_configs=dropped)]
-        server = Prometheus(Processes(folder), program=program, home=folder, port=free_ports(1)[0], jobs=jobs)
+        server = Prometheus(
+            Processes(folder), program=program, home=folder, port=free_ports(1)[0], jobs=jobs, rules=rules
+        )
         with server.running():
             wait_for(lambda: server.query(last), last, server.processes)
             yield server

@@ -59,6 +59,7 @@ NAVIGATION: dict[str, dict[str, str]] = {
     },
     "Run": {
         "Operations": "docs/operations.md",
+        "Alerts": "docs/alerts.md",
         "Security": "SECURITY.md",
         "Changes": "CHANGELOG.md",
         "Lost requests, measured": "docs/cutover.md",

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from rollouts.settings import ROLLOUT_SERIES_MAX
 from rollouts.telemetry import Telemetry
 from tests.lab.chart import CHART, RELEASE, RELEASE_NAMESPACE, render
 from tests.packaging.rendered import container, named, only
@@ -167,8 +168,31 @@ def test_alerts_ask_for_the_controllers_own_targets(helm: Path) -> None:
     assert service == f"{RELEASE}-metrics"
     for alert in alerts:
         assert f'job="{service}", namespace="{RELEASE_NAMESPACE}"' in alert["expr"], alert["alert"]
-        assert alert["labels"]["severity"] in {"critical", "warning"}
+        assert alert["labels"]["severity"] in {"critical", "warning", "info"}
         assert alert["annotations"].keys() == {"summary", "description"}
+
+
+def test_each_alert_leads_to_its_part_of_the_page(helm: Path) -> None:
+    """A Git host and a site have the page at different addresses, and nobody's is ours to know."""
+    page = "https://git.example/rollouts/docs/alerts.md"
+    chosen = f"metrics.prometheusRule.enabled=true,metrics.prometheusRule.runbookUrl={page}"
+
+    (group,) = only(render(helm, "--set", chosen), "PrometheusRule")["spec"]["groups"]
+
+    found = {each["alert"]: each["annotations"]["runbook_url"] for each in group["rules"]}
+    assert found == {
+        rule["alert"]: f"{page}#{rule['alert'].lower()}"
+        for rule in yaml.safe_load(ALERTS.read_text())["groups"][0]["rules"]
+    }
+
+
+def test_series_by_rollout_are_for_the_administrator_to_ask_for(helm: Path) -> None:
+    """Prometheus pays for them. The schema's bound is the flag's."""
+    schema = json.loads((CHART / "values.schema.json").read_text())["properties"]["metrics"]["properties"]
+
+    assert [arg for arg in container(render(helm))["args"] if "rollout-series" in arg] == []
+    assert "--rollout-series=500" in container(render(helm, "--set", "metrics.rolloutSeries=500"))["args"]
+    assert schema["rolloutSeries"]["maximum"] == ROLLOUT_SERIES_MAX
 
 
 @pytest.mark.parametrize("file", [ALERTS, DASHBOARD], ids=lambda path: path.name)

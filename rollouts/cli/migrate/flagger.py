@@ -29,7 +29,7 @@ _CONFIRMS = {
     "confirm-promotion": "at the end",
 }
 _HAS_NO_EQUAL = {
-    "alerts": "no messages to chat; the controller's metrics have alert rules (docs/operations.md)",
+    "alerts": "no messages to chat; the controller's metrics have alert rules (docs/alerts.md)",
     "sessionAffinity": "trafficRouting.stickiness does this (docs/traffic-chosen-requests.md)",
     "mirror": "write a setMirrorRoute step (docs/traffic-chosen-requests.md)",
 }

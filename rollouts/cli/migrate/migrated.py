@@ -48,7 +48,7 @@ def migrated(manifests: Iterable[Manifest]) -> Migration:
             if (name := migrate_canary(manifest, migration, deployments, templates)) is not None:
                 targets["Deployment", name] = name
         elif _is_of(FLAGGER, manifest) and manifest.get("kind") == "AlertProvider":
-            migration.note(Told.LEFT_OUT, manifest, "", "no messages to chat (docs/operations.md has alert rules)")
+            migration.note(Told.LEFT_OUT, manifest, "", "no messages to chat (docs/alerts.md has alert rules)")
     for name, deployment in deployments.items():
         if ("Deployment", name) not in targets:
             migration.objects.append(rollout_of(deployment, migration))

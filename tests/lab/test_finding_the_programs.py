@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 from collections.abc import Collection
 from pathlib import Path
 
@@ -58,3 +59,15 @@ def test_what_is_missing_is_named_with_the_remedy(tmp_path: Path) -> None:
     """The text is the reason that pytest prints for each skipped test."""
     with pytest.raises(binaries.LabUnavailable, match=r"etcd, kube-apiserver, .* `make lab`"):
         binaries.folder({"XDG_CACHE_HOME": str(tmp_path)})
+
+
+def test_who_has_everything_does_not_wait_for_a_build(tmp_path: Path) -> None:
+    """A peer that is measured takes a quarter of an hour to build, and everybody's tests ask for their programs meanwhile."""
+    environment = _two_folders(tmp_path, ALL, ALL)
+    cache = binaries.cache_folder(environment)
+    cache.mkdir(parents=True)
+
+    with (cache / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+
+        assert str(binaries.build_missing(environment)) == environment["ROLLOUTS_LAB_BIN"]

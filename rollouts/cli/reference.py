@@ -14,11 +14,12 @@ from rollouts.core.model.reasons import Reason
 
 def reasons_page() -> str:
     """The page of all reasons of conditions, Events, log lines and `status.waitingFor`."""
-    rows = (f"| `{reason.value}` | {reason.meaning} |" for reason in Reason)
+    rows = (f"| `{reason.value}` | {reason.meaning} | {reason.remedy} |" for reason in Reason)
     return _page(
         "Reasons",
-        "Conditions, Events, logs and `status.waitingFor` give these reasons and no others.",
-        ("| reason | meaning |", "|---|---|", *rows),
+        "Conditions, Events, logs and `status.waitingFor` give these reasons and no others. In a terminal: "
+        "`rollouts explain REASON`.",
+        ("| reason | meaning | what to do |", "|---|---|---|", *rows),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import subprocess
@@ -18,6 +19,7 @@ from rollouts.api.schema import crd_manifests
 from rollouts.cli.exits import Exit
 from rollouts.cli.main import app, main, program_name
 from rollouts.cli.terminal.examples import EXAMPLES
+from rollouts.core.model.reasons import Reason
 from tests.cli.command_line import CommandLine
 
 DOCS = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
@@ -87,6 +89,29 @@ def test_help_is_a_command_too(typed: CommandLine) -> None:
     options = typed("help", "options").out
     assert all(flag in options for flag in ("--as-group", "--token", "-s, --server", "--tls-server-name", "-v"))
     assert "--as-group" not in typed("get", "--help").out
+
+
+@pytest.mark.parametrize("reason", list(Reason))
+def test_every_reason_is_explained(reason: Reason, typed: CommandLine) -> None:
+    """Whoever has no checkout reads here what a word in a condition means, and what to do about it."""
+    said = typed("explain", reason.value.lower()).out
+
+    assert said.startswith(f"{reason.value}: {reason.meaning}\n")
+    assert reason.remedy.replace("`rollouts ", "`kubectl rollouts ") in said
+
+
+def test_what_waits_for_somebody_says_what_to_do() -> None:
+    """Each reason of a wait has its remedy, also that it ends by itself."""
+    waits = [reason for reason in Reason if reason.meaning.startswith("Waits")]
+    assert waits and [reason for reason in waits if not reason.remedy] == []
+
+
+def test_what_is_no_reason_is_told_with_the_one_that_was_meant(typed: CommandLine) -> None:
+    """And a field is explained by kubectl, whose command has the same name."""
+    assert "did you mean PodsNotAvailable?" in typed("explain", "PodNotAvailable", code=2).err
+    assert "`kubectl explain rollout.spec.strategy`" in typed("explain", "rollout.spec.strategy", code=2).err
+    assert typed("explain").out.count("\n") == len(Reason) + 1
+    assert json.loads(typed("explain", "Draining", "-o", "json").out)["Draining"]["remedy"] == Reason.DRAINING.remedy
 
 
 def test_help_has_groups(typed: CommandLine) -> None:

@@ -34,9 +34,10 @@ def explain(
             raise typer.Exit(Exit.USAGE)
         reasons = [reason]
     if output is not None:
-        print_data({reason.value: reason.meaning for reason in reasons}, output)
+        print_data({each.value: {"meaning": each.meaning, "remedy": each.remedy} for each in reasons}, output)
     elif word is not None:
-        print_line(Console(), f"{reasons[0].value}: {reasons[0].meaning}")
+        for text in filter(None, (f"{reasons[0].value}: {reasons[0].meaning}", reasons[0].remedy)):
+            print_line(Console(), text.replace("`rollouts ", "`kubectl rollouts "))
     else:
         rows = [[Text(reason.value), Text(reason.meaning)] for reason in sorted(reasons)]
         print_drawn(Console(), Listing([Column("REASON"), Column("MEANING")], rows))

@@ -27,8 +27,8 @@ from rollouts.cli.view.session import Options
 from rollouts.ports import Clock
 
 NEXT = (
-    "next: docs/getting-started.md   install it in your cluster",
-    "      kubectl rollouts doctor   see what that cluster lacks",
+    "next: kubectl rollouts doctor    what your cluster lacks, and how to install it",
+    "      kubectl rollouts --help    all commands",
 )
 _REDRAW_S = 0.25
 _SEED = 7

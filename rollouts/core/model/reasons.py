@@ -20,6 +20,11 @@ class Reason(StrEnum):
         member.meaning = meaning
         return member
 
+    @property
+    def remedy(self) -> str:
+        """What a person does about it, in a sentence; "" where there is nothing to do."""
+        return _REMEDIES.get(self, "")
+
     # updates
     ROLLOUT_UPDATED = "RolloutUpdated", "A new revision is being rolled out."
     ROLLOUT_NOT_COMPLETED = "RolloutNotCompleted", "A newer revision took the place of one that was not finished."
@@ -227,3 +232,71 @@ class Reason(StrEnum):
         "WatchFailed",
         "A watch is refused or gets no answer, so what the controller knows is old; it decides nothing until the watch works.",
     )
+
+
+_BY_ITSELF = "It ends by itself."
+_NOW = "It ends by itself; `rollouts promote NAME` ends it at once."
+_REMEDIES = {
+    Reason.ROLLOUT_ABORTED: "Mend the template, or try the revision again: `rollouts retry NAME`.",
+    Reason.ROUTE_DRIFTED: "Let a GitOps tool ignore the fields that `rollouts gitops -f FILE` prints.",
+    Reason.ANALYSIS_FAILED: "`rollouts analysis get RUN` shows what was measured.",
+    Reason.ANALYSIS_RUN_INCONCLUSIVE: "`rollouts analysis get RUN` shows what was measured.",
+    Reason.ANALYSIS_RUN_ERROR: "Try the template: `rollouts analyze TEMPLATE --dry-run`.",
+    Reason.UNAVAILABLE: "Look at the pods: `kubectl rollouts get NAME`.",
+    Reason.PROGRESS_DEADLINE_EXCEEDED: "Mend the template, or `rollouts abort NAME`; progressDeadlineAbort does that by itself.",
+    Reason.REPLICA_FAILURE: "The message has the API server's words: raise the quota, or change what the policy refuses.",
+    Reason.INVALID_SPEC: "Correct each path that the message names; `rollouts lint -f FILE` says the same without a cluster.",
+    Reason.DRAIN_UNSAFE: "Change what the message names; `rollouts plan -f FILE` has the numbers.",
+    Reason.DRAIN_TIMED_OUT: "Raise drain.timeoutSeconds; `rollouts drain-report NAME` says how long the wait had to be.",
+    Reason.PROXY_MODE_UNKNOWN: "Set proxyMode of the chart, or grant the right that the message names.",
+    Reason.WEIGHT_WITHOUT_EFFECT: "Let clients use a Service that selects both revisions, or add trafficRouting.",
+    Reason.SERVICE_UNSAFE: "Change the field that the message names.",
+    Reason.PODS_NOT_AVAILABLE: "See why: `kubectl describe pod`; after 30 s the message has the kubelet's words.",
+    Reason.OLD_PODS_LEAVING: f"{_BY_ITSELF} A pod that stays has a finalizer, or its node is gone.",
+    Reason.SCALING_DOWN: _BY_ITSELF,
+    Reason.TIMED_PAUSE: _NOW,
+    Reason.PROMOTION_NEEDED: "Go on: `rollouts promote NAME`; go back: `rollouts abort NAME`.",
+    Reason.PAUSED_BY_USER: "`rollouts resume NAME`; or remove spec.paused from the manifest.",
+    Reason.AUTO_PROMOTION: _NOW,
+    Reason.ANALYSIS_RUNNING: "See it: `rollouts analysis get RUN`; not wait: `rollouts promote NAME --skip-analysis`.",
+    Reason.ANALYSIS_INCONCLUSIVE: "See why: `rollouts analysis get RUN`; then `rollouts promote NAME`, or `rollouts abort NAME`.",
+    Reason.ANALYSIS_NEEDS_PODS: "Scale the Rollout up, or `rollouts promote NAME --full`.",
+    Reason.ANALYSIS_INVALID: "Mend the template, or delete the run that the message names, or `rollouts promote NAME --full`.",
+    Reason.AUTOSCALER_NOT_SETTLED: _NOW,
+    Reason.NO_HEADROOM: "Raise maxReplicas of the autoscaler, or `rollouts promote NAME`.",
+    Reason.CONTAINER_OVER_LIMIT: "Raise the container's requests, or `rollouts promote NAME`, or `rollouts abort NAME`.",
+    Reason.AUTOSCALING_UNKNOWN: "Look at the autoscaler and the metrics APIs: `rollouts doctor`.",
+    Reason.AUTOSCALER_NOT_FOUND: "Create the autoscaler, or remove spec.autoscaling.",
+    Reason.CONFIG_NOT_READ: _BY_ITSELF,
+    Reason.CONFIG_SETTLING: _BY_ITSELF,
+    Reason.CONFIG_NOT_FOUND: "Create it, or correct its name in the template.",
+    Reason.CONFIG_FORBIDDEN: "Set configVersioning of the chart; for Secrets apply what `rollouts rbac -f FILE` prints.",
+    Reason.CONFIG_COPY_NOT_USABLE: "Delete or rename the object that the message names.",
+    Reason.CONFIG_COPY_MISSING: "Give the source its earlier content again, or roll out a new revision.",
+    Reason.SCALE_DOWN_DELAY: _BY_ITSELF,
+    Reason.SERVICE_NOT_FOUND: "Create the Service; the update goes on by itself.",
+    Reason.SERVICE_NOT_USABLE: "Change what the message names; the update goes on by itself.",
+    Reason.SERVICE_SWITCHING: _BY_ITSELF,
+    Reason.ROUTE_NOT_FOUND: "Create the route, or install its kind: `rollouts doctor` says what is missing.",
+    Reason.ROUTE_NOT_USABLE: "Change what the message names; the update goes on by itself.",
+    Reason.ROUTE_NOT_ACCEPTED: "Look at the route's own status, and at the gateway that the message names.",
+    Reason.TRAFFIC_SWITCHING: f"{_BY_ITSELF} If not, the route's own status says what is wrong.",
+    Reason.DRAINING: f"{_BY_ITSELF} `rollouts drain-report NAME` has the numbers.",
+    Reason.RETRY_NEEDED: "Mend the template, or try the revision again: `rollouts retry NAME`.",
+    Reason.ROLLED_BACK: "A new template ends it; `rollouts history NAME` lists what else there is.",
+    Reason.RESTARTING: _BY_ITSELF,
+    Reason.DISRUPTION_BUDGET: f"{_BY_ITSELF} If not, the budget allows no pod to be missing: `kubectl get pdb`.",
+    Reason.SELECTOR_SHARED: "Give one of the two another selector.",
+    Reason.NAME_TAKEN: "Rename or delete the object that the message names.",
+    Reason.NOT_ADOPTED: "Delete the ReplicaSet, or take the label off.",
+    Reason.NOT_TRIED: "See its conditions: `kubectl describe trafficprovider`.",
+    Reason.TEST_REFUSED: "Correct the provider's test; the message has the API server's words.",
+    Reason.KIND_NOT_SERVED: "Install the router's CustomResourceDefinitions.",
+    Reason.CREDENTIALS_MISSING: "Create the Secret, the key or the file that the message names.",
+    Reason.UNKNOWN_REVISION: "Give the command again: the command line writes the revision that is there.",
+    Reason.COMMAND_INVALID: "Give the command again: `rollouts help` lists all.",
+    Reason.API_FORBIDDEN: "`rollouts doctor` names the right that is missing, and `helm upgrade` gives it.",
+    Reason.API_REFUSED: "The message has the API server's words; it is tried again by itself.",
+    Reason.OBJECT_UNREADABLE: "Correct the object that the message names.",
+    Reason.WATCH_FAILED: "`rollouts doctor` names the right or the kind that is missing.",
+}

@@ -24,6 +24,7 @@ from rollouts.cli.view.follow import Collection, list_all
 from rollouts.cli.view.objects import number_of, revision_of
 from rollouts.cli.view.session import Options, Session, open_session
 from rollouts.cluster.target import AccessFlags
+from rollouts.core.model.reasons import Reason
 from rollouts.errors import RolloutsError
 from rollouts.manifests.ownership import NAME, name_label
 from rollouts.objects import ANALYSIS_RUN, REPLICA_SET, ROLLOUT, Kind
@@ -146,6 +147,8 @@ def _of_parameter(parameter: Any, place: _Place) -> tuple[list[Candidate], Direc
     annotation = parameter.type_descriptor.annotation
     if isinstance(annotation, type) and issubclass(annotation, Enum):
         return [Candidate(str(member.value)) for member in annotation], Directive.NO_FILES
+    if parameter.name == "reason":
+        return [Candidate(reason.value, reason.meaning) for reason in Reason], Directive.NO_FILES
     if parameter.name in ("file", "files", "kubeconfig", "serve", "ca_file"):
         return [], Directive.DEFAULT
     return asyncio.run(_names(parameter.name, place.values, run="RUN" in (parameter.metavar or ""))), Directive.NO_FILES

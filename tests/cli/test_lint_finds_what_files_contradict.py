@@ -210,7 +210,9 @@ def test_a_weight_for_which_a_fixed_total_has_no_numbers(other: int, percents: l
     """A third backend with a weight keeps its part, so the total of the pair is fixed: 5 cannot be halved."""
     found = _said([{"setWeight": each} for each in percents], ("cart", 5), ("cart-canary", 0), ("other", other))
 
-    assert [f"its step {each} " in message for each, message in zip(steps, found, strict=True)] == [True] * len(steps)
+    assert [f"its step {each + 1} " in message for each, message in zip(steps, found, strict=True)] == [True] * len(
+        steps
+    )
 
 
 def test_a_header_route_that_none_of_its_rules_can_hold() -> None:
@@ -219,7 +221,7 @@ def test_a_header_route_that_none_of_its_rules_can_hold() -> None:
 
     (found,) = _said([header], ("cart", 1), ("cart-canary", 0), matches=[{"method": "POST"}])
 
-    words = "spec: Rollout cart cannot take its step 0 with it: none of its rules is for requests that beta"
+    words = "spec: Rollout cart cannot take its step 1 with it: none of its rules is for requests that beta"
     assert found.startswith(words)
 
 

@@ -41,6 +41,7 @@ def offered(*words: str) -> list[str]:
         (("get", "--as-"), ["--as-group", "--as-uid", ":4"]),
         (("promote", "cart", "--gate", "pre"), ["pre-promotion", ":4"]),
         (("lint", "-f", ""), [":0"]),
+        (("explain", "Timed"), ["TimedPause", ":4"]),
         (("crds", ""), [":4"]),
         (("promote", "cart", ""), [":4"]),
     ],

@@ -95,7 +95,7 @@ async def test_a_changed_config_map_is_a_new_revision_with_its_own_copy(there: S
     revisions = {"template": after, "current": before, "stable": before, "target": after}
     assert plan["revision"] == {**revisions, "changes": True}
     assert (plan["supposed"], plan["stuck"]) == (False, None)
-    assert [step["what"] for step in plan["steps"]][:2] == ["0 setWeight 50", "1 pause until promoted"]
+    assert [step["what"] for step in plan["steps"]][:2] == ["1 setWeight 50", "2 pause until promoted"]
     assert plan["config"] == [
         {"kind": "ConfigMap", "name": name, "change": change, "changedKeys": keys, "copy": use(source).copy}
         for name, change, keys, source in (("app", "changed", ["LEVEL", "MORE"], NEW), ("flags", "same", None, FLAGS))

@@ -75,7 +75,7 @@ async def test_what_is_planned_is_what_happens(running: Shop) -> None:
     assert status.step_index == 1
     new, old = status.current_revision, status.stable_revision
     assert plan["revision"] == {"template": new, "current": old, "stable": old, "target": new, "changes": True}
-    assert step["what"] == "1 pause until promoted"
+    assert step["what"] == "2 pause until promoted"
     assert step["services"] == {"cart": "both"}
     assert [(wait["reason"], wait["seconds"]) for wait in step["waits"]] == [("PromotionNeeded", None)]
     assert plan["startup"] is not None
@@ -106,7 +106,7 @@ async def test_a_file_that_changes_no_template_shows_the_next_update(running: Sh
 
     said = (await running.plan(cart())).out
     assert "the file does not change the pods" in said
-    assert "0 setWeight 50" in said and "nothing unsafe was found" in said
+    assert "1 setWeight 50" in said and "nothing unsafe was found" in said
     assert all(line == line.rstrip() for line in said.splitlines())
 
 

@@ -16,7 +16,7 @@ from rollouts.core.model.reasons import Reason
 
 
 def explain(
-    word: Annotated[
+    reason: Annotated[
         str | None,
         typer.Argument(metavar="[REASON]", help="As in `Waiting`, conditions, Events and logs.", show_default=False),
     ] = None,
@@ -26,20 +26,20 @@ def explain(
 
     For a field of the spec: `kubectl explain rollout.spec`.
     """
-    by_name = {reason.value.lower(): reason for reason in Reason}
+    by_name = {each.value.lower(): each for each in Reason}
     reasons = list(Reason)
-    if word is not None:
-        if (reason := by_name.get(word.lower())) is None:
-            fail(_unknown(word, {name: each.value for name, each in by_name.items()}))
+    if reason is not None:
+        if (found := by_name.get(reason.lower())) is None:
+            fail(_unknown(reason, {name: each.value for name, each in by_name.items()}))
             raise typer.Exit(Exit.USAGE)
-        reasons = [reason]
+        reasons = [found]
     if output is not None:
         print_data({each.value: {"meaning": each.meaning, "remedy": each.remedy} for each in reasons}, output)
-    elif word is not None:
+    elif reason is not None:
         for text in filter(None, (f"{reasons[0].value}: {reasons[0].meaning}", reasons[0].remedy)):
             print_line(Console(), text.replace("`rollouts ", "`kubectl rollouts "))
     else:
-        rows = [[Text(reason.value), Text(reason.meaning)] for reason in sorted(reasons)]
+        rows = [[Text(each.value), Text(each.meaning)] for each in sorted(reasons)]
         print_drawn(Console(), Listing([Column("REASON"), Column("MEANING")], rows))
 
 

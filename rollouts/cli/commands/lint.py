@@ -58,6 +58,7 @@ from rollouts.core.advice.service_findings import Relation, relation_of, service
 from rollouts.core.advice.shared_selectors import Workload, share_pods, shared_text, workload_of
 from rollouts.core.context.drain_numbers import drain_numbers
 from rollouts.core.model.drain import ProxyFacts, ProxyMode
+from rollouts.core.model.numbering import step_number
 from rollouts.core.model.revision import REVISION_LABEL
 from rollouts.core.model.rollout import Canary, RolloutSpec, named_services
 from rollouts.core.model.service_ref import SubsetName
@@ -343,7 +344,7 @@ def _route_problems(route: _Object, rollout: _Rollout, known: Mapping[str, Provi
         try:
             place.provider.read(objects, target, context)
             for at, why in _steps_not_said(place.provider, objects, target, context, spec):
-                yield "spec", f"Rollout {name} cannot take its step {at} with it: {why}"
+                yield "spec", f"Rollout {name} cannot take its step {step_number(at)} with it: {why}"
         except Unroutable as why:
             yield "spec", f"Rollout {name} cannot split requests with it: {why}"
         except (AttributeError, KeyError, TypeError, ValueError):
@@ -353,7 +354,7 @@ def _route_problems(route: _Object, rollout: _Rollout, known: Mapping[str, Provi
 def _steps_not_said(
     provider: Provider, objects: Objects, target: Target, context: Context, spec: RolloutSpec
 ) -> Iterator[tuple[int, str]]:
-    """The steps whose split the route cannot express, each reason once, with the first step (from 0) that it stops."""
+    """The steps whose split the route cannot express, each reason once, with the index of the first step that it stops."""
     strategy = spec.strategy
     if not isinstance(strategy, Canary):
         return

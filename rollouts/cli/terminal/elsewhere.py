@@ -76,6 +76,7 @@ _ELSEWHERE = {
     "dashboard": "there is no dashboard; `{program} list -A -w` follows all Rollouts, and `{program} get NAME -w` one",
     "describe": "`{program} get {name}` shows all of a Rollout; kubectl's own is `kubectl describe rollout {name}`",
     "notifications": "there are no notifications; the chart has alerts: `--set metrics.prometheusRule.enabled=true`",
+    "controller": "the controller is the program `rollouts` itself: `rollouts controller --help`",
     "options": "they are in `{program} help options`",
     "logs": f"{_KUBECTL} -l {NAME}={{name}}`",
     "top": f"{_KUBECTL} pods -l {NAME}={{name}}`",

@@ -43,7 +43,7 @@ def check_background(wire: BackgroundAnalysis | None, path: str, problems: Probl
     if wire is not None and wire.starting_step and wire.starting_step >= steps:
         problems.add(
             f"{path}.startingStep",
-            f"is the index {wire.starting_step}, and those of the steps are 0 to {steps - 1}: the analysis would never run",
+            f"is {wire.starting_step}, and there are {steps} steps, with the indexes 0 to {steps - 1}: it would never run",
         )
 
 

@@ -1,4 +1,4 @@
-"""How long pods stay for requests in flight: S24 of the project's invariants, with the times of docs/concepts.md."""
+"""How long pods stay for requests in flight: S24 of the project's invariants, with the times of docs/drain.md."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def carries_requests(strategy: Strategy, status: RolloutStatus, service: Service
     """Whether the Service's users may have requests in flight at the revision that nothing but a wait covers.
 
     Not a preview's Service, nor the canary's while it leads to the stable revision, as between updates. By the ratio of pods
-    `preStop` covers what is left of the canary's (docs/concepts.md).
+    `preStop` covers what is left of the canary's (docs/drain.md).
     """
     if not isinstance(strategy, Canary):
         return service == strategy.active_service

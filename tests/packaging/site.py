@@ -6,6 +6,7 @@ The project's files are laid out as in the checkout, so that every link of a pag
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,80 +20,110 @@ BUILD = ROOT / "build"
 SHOWN = {".md", ".svg", ".py", ".yaml", ".toml", ".tpl", ".json", ".lock"}  # what pages link to
 
 NAVIGATION: dict[str, dict[str, str]] = {
-    "Rollouts": {"What it is": "index.md"},
-    "Start": {
-        "Ten minutes on your cluster": "docs/getting-started.md",
-        "Coming from elsewhere": "docs/migrating.md",
-        "Beside the others": "docs/comparison.md",
-        "The chart": "helm/rollouts/README.md",
+    "Rollouts": {"Overview": "index.md"},
+    "Get started": {
+        "Getting started": "docs/getting-started.md",
+        "Migrating to Rollouts": "docs/migrating.md",
+        "Comparison with Argo Rollouts, Flagger, OpenKruise": "docs/comparison.md",
+        "Helm chart": "helm/rollouts/README.md",
     },
     "Use": {
-        "How a rollout moves": "docs/concepts.md",
-        "The command line": "docs/cli.md",
-        "Every field": "docs/api.md",
-        "Argo CD, Flux, Kustomize, Helm": "docs/gitops.md",
-        "Configuration": "docs/config.md",
+        "Concepts": "docs/concepts.md",
+        "Command line": "docs/cli.md",
+        "API reference": "docs/api.md",
+        "ConfigMaps and Secrets": "docs/config.md",
+        "Argo CD, Flux, Kustomize and Helm": "docs/gitops.md",
         "Troubleshooting": "docs/troubleshooting.md",
         "Reasons": "docs/reasons.md",
-        "The words": "docs/glossary.md",
+        "Glossary": "docs/glossary.md",
         "Differences from Argo Rollouts": "docs/argo-compatibility.md",
         "Planned fields": "docs/planned.md",
     },
     "Traffic": {
-        "Routers and weights": "docs/traffic.md",
-        "What each router can": "docs/traffic-routers.md",
-        "Chosen requests": "docs/traffic-chosen-requests.md",
-        "Verification": "docs/traffic-verification.md",
-        "Whose a route is": "docs/traffic-ownership.md",
-        "Services": "docs/traffic-services.md",
-        "Declared routers": "docs/traffic-declared-routers.md",
-        "Graceful exit": "docs/graceful.md",
+        "Traffic routing": "docs/traffic.md",
+        "Router settings": "docs/traffic-routers.md",
+        "Header routes, mirrors, stickiness": "docs/traffic-chosen-requests.md",
+        "Verification of weights": "docs/traffic-verification.md",
+        "Ownership of routes": "docs/traffic-ownership.md",
+        "Istio subsets and ping-pong": "docs/traffic-services.md",
+        "Adding a router": "docs/traffic-declared-routers.md",
+        "Checking before an update": "docs/graceful.md",
         "Draining": "docs/drain.md",
     },
-    "Evidence": {
-        "Analyses": "docs/analysis.md",
-        "Servers": "docs/analysis-servers.md",
-        "Templates": "docs/analysis-templates.md",
-        "The cluster's own numbers": "docs/analysis-cluster.md",
-        "Canary against stable": "docs/compare.md",
-        "Autoscalers": "docs/autoscaling.md",
+    "Analysis": {
+        "Analysis": "docs/analysis.md",
+        "Metric servers and Jobs": "docs/analysis-servers.md",
+        "Built-in templates": "docs/analysis-templates.md",
+        "Metrics of the cluster": "docs/analysis-cluster.md",
+        "Comparing canary and stable": "docs/compare.md",
+        "Autoscaling": "docs/autoscaling.md",
     },
-    "Run": {
-        "Operations": "docs/operations.md",
-        "Alerts": "docs/alerts.md",
+    "Operate": {
+        "Running the controller": "docs/operations.md",
         "Security": "SECURITY.md",
-        "Changes": "CHANGELOG.md",
-        "Lost requests, measured": "docs/cutover.md",
-        "Gateways, measured": "docs/gateways.md",
+        "Changelog": "CHANGELOG.md",
+        "Measured: lost requests": "docs/cutover.md",
+        "Measured: gateways": "docs/gateways.md",
         "Benchmarks": "docs/benchmarks.md",
     },
-    "Develop": {
-        "Architecture": "ARCHITECTURE.md",
+    "Contribute": {
         "Contributing": "CONTRIBUTING.md",
-        "Where a change goes": "docs/changes.md",
-        "Rooms inside the rooms": "docs/rooms.md",
-        "How it is tested": "docs/testing.md",
+        "Architecture": "ARCHITECTURE.md",
+        "What a change touches": "docs/changes.md",
+        "Packages": "docs/rooms.md",
+        "Testing": "docs/testing.md",
         "Decisions": "docs/decisions/README.md",
     },
 }
-"""Every page but the decisions, which have a list of their own."""
+"""Every page but the decisions, which have a list of their own. Titles are words that people search for."""
+
+STYLE = """
+.md-typeset :not(pre) > code { word-break: normal; overflow-wrap: break-word }
+.md-typeset code .word { display: inline-block; max-width: 100% }
+.md-typeset td code .word { white-space: nowrap }
+"""
+"""Code breaks between its words, and within one only where a line is too short for it; tables scroll instead."""
+
+_FILE_NAME = re.compile(r"\[`?[\w./-]+\.md`?\]\(([\w./-]+\.md)(#[^)\s]+)?\)")
+_CODE = re.compile(r"<code>([^<]+)</code>")
 
 
-def stage(folder: Path) -> Path:
-    """Lays out the files and the settings of the site in a folder, which is emptied first. Returns the path of the settings."""
+def stage(folder: Path, root: Path = ROOT) -> Path:
+    """Lays out a checkout's files and the site's settings in a folder, which is emptied first. Returns the path of the settings.
+
+    A file that is not in Git yet is left out: somebody's notes are no page.
+    """
     shutil.rmtree(folder, ignore_errors=True)
     source = folder / "source"
-    for path in tracked():
+    for path in tracked(root, new=False):
         if path.suffix in SHOWN or path.name in {"LICENSE", "Makefile", "Dockerfile"}:
-            target = source / path.relative_to(ROOT)
+            target = source / path.relative_to(root)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, target)
     (source / "README.md").rename(source / "index.md")
-    for page in source.rglob("*.md"):  # the one page that has another name there
-        page.write_text(page.read_text().replace("../README.md", "../index.md"))
+    (source / "site.css").write_text(STYLE)
+    for page in source.rglob("*.md"):
+        page.write_text(_for_the_site(page))
     settings = folder / "mkdocs.yml"
     settings.write_text(yaml.safe_dump(_settings(), sort_keys=False))
     return settings
+
+
+def _for_the_site(page: Path) -> str:
+    """A page's text: links that show a file's name show its title, and code in a table has its bars as they are typed."""
+
+    def titled(link: re.Match[str]) -> str:
+        title = re.search(r"^# (.+)", (page.parent / link[1]).read_text(), re.MULTILINE)
+        return f"[{title[1]}]({link[1]}{link[2] or ''})" if title else link[0]
+
+    text = page.read_text().replace("../README.md", "../index.md")  # the one page that has another name there
+    text = re.sub(
+        r"^\|.*",
+        lambda row: re.sub(r"`[^`]*`", lambda code: code[0].replace("\\|", "|"), row[0]),
+        text,
+        flags=re.MULTILINE,
+    )
+    return _FILE_NAME.sub(titled, text)
 
 
 def _settings() -> dict[str, object]:
@@ -105,6 +136,7 @@ def _settings() -> dict[str, object]:
         "site_description": "Progressive delivery for Kubernetes",
         "docs_dir": "source",
         "site_dir": "site",
+        "extra_css": ["site.css"],
         "use_directory_urls": False,
         "theme": {
             "font": False,  # a page asks no other server for anything
@@ -129,7 +161,16 @@ def build(folder: Path) -> subprocess.CompletedProcess[str]:
     program = Path(sys.executable).with_name("zensical")
     command = [str(program), "build", "--strict", "--config-file", str(stage(folder))]
     environment = {**os.environ, "NO_COLOR": "1"}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    for page in (folder / "site").rglob("*.html"):
+        page.write_text(_CODE.sub(_in_words, page.read_text(encoding="utf-8")), encoding="utf-8")
+    return done
+
+
+def _in_words(code: re.Match[str]) -> str:
+    """Code whose words are kept together: browsers break a line after any hyphen."""
+    words = (f'<span class="word">{word}</span>' if "-" in word else word for word in code[1].split(" "))
+    return f"<code>{' '.join(words)}</code>"
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -11,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.architecture.tracked import ROOT, tracked
-from tests.packaging.site import NAVIGATION, build
+from tests.packaging.site import NAVIGATION, build, stage
 
 FETCHED = re.compile(r"<(?:script|img|link|iframe)\b[^>]*?\b(?:src|href)=[\"']?(?:https?:)?//([^\"'/ >]+)")
 
@@ -31,7 +32,7 @@ def _pages() -> set[str]:
 
 def test_every_page_can_be_reached_from_the_menu() -> None:
     """A page that nobody finds is not there; the decisions are listed on a page of their own."""
-    written = {path.relative_to(ROOT).as_posix() for path in tracked() if path.suffix == ".md"}
+    written = {path.relative_to(ROOT).as_posix() for path in tracked(new=False) if path.suffix == ".md"}
     wanted = {page for page in written if not page.startswith("docs/decisions/0")} - {"README.md"} | {"index.md"}
 
     assert _pages() == wanted
@@ -43,6 +44,42 @@ def test_every_page_is_built_and_fetches_nothing_from_others(site: Path) -> None
 
     assert len(built) > len(_pages())
     assert {host for page in built for host in FETCHED.findall(page.read_text())} == set()
+
+
+def test_notes_that_are_not_in_git_are_no_pages(tmp_path: Path) -> None:
+    """Somebody keeps notes in the checkout, with links that lead nowhere: the site is built without them."""
+    checkout = tmp_path / "checkout"
+    subprocess.run(["git", "init", "-q", str(checkout)], check=True)
+    (checkout / "README.md").write_text("# Rollouts\n")
+    subprocess.run(["git", "add", "README.md"], cwd=checkout, check=True)
+    (checkout / "notes.md").write_text("[gone](gone.md)\n")
+
+    stage(tmp_path / "pages", checkout)
+
+    assert [page.name for page in (tmp_path / "pages").rglob("*.md")] == ["index.md"]
+
+
+@pytest.mark.parametrize(
+    ("what", "unwanted"),
+    [
+        ("a link that shows the name of a page's file", r">(?:[\w.-]+/)*[\w-]+\.md</a>"),
+        (
+            "code with a backslash before a bar, which fails when it is copied",
+            r"<td[^>]*>(?:(?!</td>).)*<code>[^<]*\\\|",
+        ),
+        ("code in a table that breaks after a hyphen", r"<td[^>]*>(?:(?!</td>).)*<code>(?:[^<]* )?[^< ]*-[^<]*</code>"),
+    ],
+    ids=lambda value: value.split()[0] if value.startswith(("a ", "code")) else "",
+)
+def test_a_page_reads_as_its_author_meant_it(site: Path, what: str, unwanted: str) -> None:
+    """Markdown that is read in an editor and Markdown that is read in a browser differ in a few places."""
+    found = [
+        f"{page.relative_to(site)}: {hit[0][-80:]}"
+        for page in site.rglob("*.html")
+        for hit in re.finditer(unwanted, page.read_text())
+    ]
+
+    assert found == [], what
 
 
 class _Page(HTMLParser):

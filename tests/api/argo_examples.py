@@ -170,7 +170,7 @@ FEATURES: tuple[Example, ...] = (
         "ttlStrategy": {"secondsAfterCompletion": 3600, "secondsAfterSuccess": 1800, "secondsAfterFailure": 1800}},
         "`completedAt` of a run whose spec is wrong"),
     of_template(f"{_PAGE}: no condition", template({"name": "my-query", "provider": prometheus()}),
-        "a metric without one successful measurement, within its limits or ended early"),
+        "a metric without one successful measurement"),
     of_template(f"{_PAGE}: both conditions",
         template(rate(successCondition="result[0] >= 0.90", failureCondition="result[0] < 0.50"))),
     of_template(f"{_PAGE}: a delay", template(rate(initialDelay="5m"))),

@@ -27,7 +27,7 @@ from tests.api.argo_examples import (
 from tests.api.specs import Spec, canary, changed
 
 JOBS = "metrics that are Jobs"
-OTHERS = "kayenta, datadog, wavefront, newRelic, cloudWatch, graphite, influxdb, skywalking, plugin"
+OTHERS = "other metric providers"
 EXPERIMENTS = "`experiment` steps, and the kind Experiment"
 
 JSON: Spec = {"key": "Content-Type", "value": "application/json"}

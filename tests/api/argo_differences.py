@@ -80,7 +80,7 @@ HELD_BY: Mapping[str, str] = {
     "status": "test_the_crd_knows_every_field_that_is_written",
     "promote, abort, retry, restart": "test_a_promotion_of_an_older_revision_stays_without_effect_for_ever",
     "a metric without one successful measurement": "test_without_one_success_a_metric_does_not_succeed",
-    "the message of a run that was told to end": "test_the_message_says_why",
+    "the message of a run that was terminated": "test_the_message_says_why",
     "a count that is reached without enough successes in a row": "test_the_message_says_why",
     "`completedAt` of a run whose spec is wrong": "test_a_run_without_metrics_is_an_error",
     "measurements in flight when a metric has failed": "test_a_run_that_ends_stops_what_is_in_flight_whatever_its_time",

@@ -19,8 +19,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from benchmarks import configs, level, phases
 from benchmarks.figures import Results
-from benchmarks.report import draw, show
-from tests.lab import launch
+from benchmarks.report import draw, show, table
+from tests.lab import argo_rollouts, launch
 from tests.lab.binaries import LabUnavailable
 from tests.lab.processes import ProcessEnded
 
@@ -68,7 +68,8 @@ def main() -> int:
     name = next((each for each in ("analyses", "configs", "idle", "updates") if getattr(options, each)), "")
     report = REPORTS / f"bench{f'-{name}' if name else ''}.json"
     results.save(report)
-    console.print(f"written: {report.relative_to(ROOT)}")
+    report.with_suffix(".md").write_text("\n".join([*table(results), ""]))
+    console.print(f"written: {report.relative_to(ROOT)} and .md")
     if not name:
         # The docs show the whole benchmark only.
         pictures = [report.with_suffix(".png"), *([] if options.quick else [PICTURE_OF_THE_DOCS])]
@@ -89,6 +90,8 @@ def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]
 
 def _measure(results: Results, options: argparse.Namespace, console: Console, folder: Path) -> None:
     columns = (TextColumn("{task.description:<26}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    if options.argo:
+        argo_rollouts.prepare()
     # Two redraws a second: the benchmark shares the machine's cores with what it measures.
     with (
         Progress(*columns, console=console, refresh_per_second=2, disable=not console.is_terminal) as progress,
@@ -103,10 +106,8 @@ def _measure(results: Results, options: argparse.Namespace, console: Console, fo
         elif options.idle:
             asyncio.run(phases.idle(plane, results, progress, count=options.idle))
         else:
-            argo = phases.Argo(*options.argo) if options.argo else None
-            asyncio.run(
-                phases.compare(plane, results, progress, count=options.rollouts, samples=options.samples, argo=argo)
-            )
+            sizes = {"count": options.rollouts, "samples": options.samples}
+            asyncio.run(phases.compare(plane, results, progress, **sizes, argo=options.argo))
 
 
 def _options() -> argparse.Namespace:
@@ -132,10 +133,8 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument(
         "--argo",
-        nargs=2,
-        type=Path,
-        metavar=("PROGRAM", "CRDS"),
-        help="besides, the reaction times of Argo Rollouts' controller on the same control plane; CRDS is manifests/crds",
+        action="store_true",
+        help="besides, the same of Argo Rollouts' controller on the same control plane, right after; built where it is missing",
     )
     parser.add_argument("--keep", action="store_true", help="leave the folder with the logs")
     options = parser.parse_args()

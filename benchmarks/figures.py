@@ -17,14 +17,12 @@ class Figure:
 
     Args:
         limit: the most it may be; None for a number that only explains others.
-        peer: the same of Argo Rollouts, where somebody has measured it.
     """
 
     name: str
     value: float
     unit: str
     limit: float | None = None
-    peer: str = ""
 
     @property
     def kept(self) -> bool:
@@ -49,6 +47,7 @@ class Results:
     Args:
         series: samples and curves by name, in seconds.
         requests: by phase, how many of each verb and resource the controller asked.
+        argo: of Argo Rollouts in the same run, by the names of the figures; empty where it was not measured.
     """
 
     title: str
@@ -56,11 +55,12 @@ class Results:
     figures: list[Figure] = field(default_factory=list)
     series: dict[str, list[float]] = field(default_factory=dict)
     requests: dict[str, dict[str, int]] = field(default_factory=dict)
+    argo: dict[str, float] = field(default_factory=dict)
     machine: dict[str, Any] = field(default_factory=machine)
 
-    def add(self, name: str, value: float, unit: str, *, limit: float | None = None, peer: str = "") -> None:
+    def add(self, name: str, value: float, unit: str, *, limit: float | None = None) -> None:
         """Adds a figure."""
-        self.figures.append(Figure(name, value, unit, limit, peer))
+        self.figures.append(Figure(name, value, unit, limit))
 
     @property
     def kept(self) -> bool:

@@ -3,43 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from pathlib import Path
-from types import MappingProxyType
+from dataclasses import replace
 
 from rich.progress import Progress
 
 from benchmarks import analyses, configs, floor, latency, level, metric_server, startup, workloads
 from benchmarks.api import connected
+from benchmarks.audit import Audit
 from benchmarks.figures import Results, percentile
 from benchmarks.process import Controller, running, running_argo
 from benchmarks.scene import QUIET_S, QUIET_WITHIN_S, Scene, scene_of
 from benchmarks.workloads import ARGO_ROLLOUTS, DEPLOYMENTS, ROLLOUTS, Course, Workload
-from tests.lab.chart import wait_established
+from rollouts.objects import Kind
+from tests.build import ROLE, manifest
+from tests.lab import argo_rollouts
 from tests.lab.control_plane import ControlPlane
 
 IDLE_S = 30.0
 STARTS = 5
 START_LIMIT_S = 300.0
 
-
-@dataclass(frozen=True, slots=True)
-class Argo:
-    """Where Argo Rollouts is.
-
-    Args:
-        program: its controller, built.
-        crds: folder with its CRDs, `manifests/crds` of its module.
-    """
-
-    program: Path
-    crds: Path
+_SERVICE_ACCOUNT = Kind("", "v1", "ServiceAccount", "serviceaccounts")
+_CLUSTER_ROLE_BINDING = Kind(ROLE.group, "v1", "ClusterRoleBinding", "clusterrolebindings")
 
 
 async def compare(
-    plane: ControlPlane, results: Results, progress: Progress, *, count: int, samples: int, argo: Argo | None
+    plane: ControlPlane, results: Results, progress: Progress, *, count: int, samples: int, argo: bool
 ) -> None:
     """N Deployments, then N Rollouts, then how fast the controller reacts on the quiet cluster; then how fast Argo does."""
     async with connected(plane) as api:
@@ -49,12 +40,12 @@ async def compare(
         with running(scene.kubeconfig, log_folder=scene.logs) as controller:
             await controller.wait_until_ready(deadline_s=START_LIMIT_S)
             async with controller.staying_alive():
-                await _updates(scene, controller, floor=deployments, count=count)
+                await _updates(scene, controller, ROLLOUTS, floor=deployments, count=count)
                 await _idle(scene, controller)
                 await _reactions(scene, controller, samples=samples)
         await _abort_floor(scene, samples=samples)
-        if argo is not None:
-            await _argo(scene, argo, count=count, samples=samples)
+        if argo:
+            await _argo(scene, deployments, count=count, samples=samples)
 
 
 async def analyse(plane: ControlPlane, results: Results, progress: Progress, *, count: int, samples: int) -> None:
@@ -110,7 +101,7 @@ async def idle(plane: ControlPlane, results: Results, progress: Progress, *, cou
             await scene.quiet("looking at each once", within_s=QUIET_WITHIN_S)
             results.add(f"start to ready with {count:,} Rollouts", ready_s, "s", limit=60)
             results.add("CPU of start and a look at each", controller.cpu_s(), "s")
-            results.add(f"RSS with {count:,} idle Rollouts", controller.rss_mib(), "MiB", limit=600, peer="11-14 GB")
+            results.add(f"RSS with {count:,} idle Rollouts", controller.rss_mib(), "MiB", limit=600)
             results.add("peak RSS", controller.peak_rss_mib(), "MiB", limit=600)
             load = scene.audit.load(since=mark)
             results.add("writes of a start", load.writes + load.events, "writes", limit=0)
@@ -138,31 +129,40 @@ async def _floor(scene: Scene, *, count: int) -> Course:
     return course
 
 
-async def _updates(scene: Scene, controller: Controller, *, floor: Course, count: int) -> None:
+async def _updates(scene: Scene, controller: Controller, workload: Workload, *, floor: Course, count: int) -> None:
     empty_mib = controller.rss_mib()
-    await _create(scene, ROLLOUTS, "bench-rollouts", count=count)
-    await scene.quiet("quiet")
+    namespace = f"bench-{workload.title.lower().replace(' ', '-')}"
+    await _create(scene, workload, namespace, count=count)
+    await _settled(scene, workload)
     created_mib = controller.rss_mib()
     mark, own_s, before_s = scene.audit.mark(), controller.cpu_s(), scene.control_plane_cpu_s()
-    course = await _update(scene, ROLLOUTS, "bench-rollouts", count=count)
+    course = await _update(scene, workload, namespace, count=count)
     used_ms = (scene.control_plane_cpu_s() - before_s) * 1000
-    await scene.quiet("quiet")
+    await _settled(scene, workload)
     own_s = controller.cpu_s() - own_s
     load = scene.audit.load(since=mark)
     add = scene.results.add
     add("wall time, Rollouts", course.wall_s, "s")
-    add("wall time, Rollouts to Deployments", course.wall_s / floor.wall_s, "x", limit=1.2, peer="1.5")
+    add("wall time, Rollouts to Deployments", course.wall_s / floor.wall_s, "x", limit=1.2)
     add("control plane's CPU a Rollout", used_ms / count, "ms")
-    add("API writes a Rollout besides Events", load.writes / count, "", limit=8, peer="14-15 with Events")
-    add("API writes a Rollout with Events", (load.writes + load.events) / count, "", limit=11, peer="14-15")
+    add("API writes a Rollout besides Events", load.writes / count, "", limit=8)
+    add("API writes a Rollout with Events", (load.writes + load.events) / count, "", limit=11)
     add("API requests a Rollout", load.requests / count, "")
     add("requests refused (conflicts and others)", load.failed, "")
-    add("controller CPU a Rollout", own_s / count * 1000, "ms", limit=20, peer="27")
-    add("peak RSS", controller.peak_rss_mib(), "MiB", limit=130, peer="170")
+    add("controller CPU a Rollout", own_s / count * 1000, "ms", limit=20)
+    add("peak RSS", controller.peak_rss_mib(), "MiB", limit=130)
     add("memory an idle Rollout", (created_mib - empty_mib) * 1024 / count, "KiB")
     add("memory an update leaves", (controller.rss_mib() - created_mib) * 1024 / count, "KiB")
-    scene.results.series["Rollouts"] = course.done_s
+    scene.results.series[workload.title] = course.done_s
     scene.results.requests["update"] = dict(load.kinds)
+
+
+async def _settled(scene: Scene, workload: Workload) -> None:
+    """Argo Rollouts asks something now and then while nothing happens; it gets as much time as counters may be late."""
+    if workload is ARGO_ROLLOUTS:
+        await asyncio.sleep(QUIET_S)
+    else:
+        await scene.quiet("quiet")
 
 
 async def _idle(scene: Scene, controller: Controller) -> None:
@@ -173,22 +173,36 @@ async def _idle(scene: Scene, controller: Controller) -> None:
             done(second + 1)
         load = scene.audit.load(since=mark)
     add = scene.results.add
-    add(f"{IDLE_S:g} s idle: requests besides the Lease", load.requests, "", limit=0, peer="79")
+    add(f"{IDLE_S:g} s idle: requests besides the Lease", load.requests, "", limit=0)
     add(f"{IDLE_S:g} s idle: CPU", (controller.cpu_s() - own_s) * 1000, "ms")
     add(f"{IDLE_S:g} s idle: RSS", controller.rss_mib(), "MiB")
     scene.results.requests["idle"] = dict(load.kinds)
 
 
-async def _reactions(scene: Scene, controller: Controller, *, samples: int) -> None:
+async def _reactions(
+    scene: Scene, controller: Controller, *, samples: int, subject: latency.Subject = latency.OURS
+) -> None:
     before_mib, mark = controller.rss_mib(), scene.audit.mark()
-    await scene.add_namespace("bench-latency")
-    with scene.bar("one Rollout in motion", samples) as done:
-        times = await latency.measure(scene.api, "bench-latency", rounds=samples, on_done=done)
-    _add_reactions(scene, times, limits={"step": (12, 30), "abort": (36, None)}, peers={"step": "12", "abort": "36"})
+    namespace = f"bench-latency-of-{subject.workload.title.lower().replace(' ', '-')}"
+    await scene.add_namespace(namespace)
+    with scene.bar(f"one of {subject.workload.title} in motion", samples) as done:
+        times = await latency.measure(scene.api, namespace, rounds=samples, on_done=done, subject=subject)
+    add = scene.results.add
+    for title, values_s, median_ms, most_ms in (
+        ("available to next step", times.step_s, 12, 30),
+        ("abort to canary at 0", times.abort_s, 36, None),
+    ):
+        values_ms = [value * 1000 for value in values_s]
+        add(f"{title}, median", percentile(values_ms, 50), "ms", limit=median_ms)
+        add(f"{title}, p99", percentile(values_ms, 99), "ms")
+        add(f"{title}, most of {len(values_ms)}", max(values_ms), "ms", limit=most_ms)
     # How busy the machine was: on a quiet one of two cores it is 6 to 8 ms.
-    server_s = [each.took_s for each in scene.audit.asked(since=mark) if each.kind == "patch rollouts/status"]
-    scene.results.add("API server's part of a status write, median", percentile(server_s, 50) * 1000, "ms")
-    scene.results.add("memory a round leaves", (controller.rss_mib() - before_mib) * 1024 / samples, "KiB")
+    written_s = [
+        each.took_s for each in scene.audit.asked(since=mark) if each.resource == "rollouts/status" and each.writes
+    ]
+    if written_s:
+        add("API server's part of a status write, median", percentile(written_s, 50) * 1000, "ms")
+    add("memory a round leaves", (controller.rss_mib() - before_mib) * 1024 / samples, "KiB")
     scene.results.series["step"] = times.step_s
     scene.results.series["abort"] = times.abort_s
 
@@ -202,46 +216,35 @@ async def _abort_floor(scene: Scene, *, samples: int) -> None:
     scene.results.add("abort to that", ours_ms / floor_ms, "x")
 
 
-async def _argo(scene: Scene, argo: Argo, *, count: int, samples: int) -> None:
-    """The same updates and the same rounds with Argo Rollouts, its own limit on requests out of the way."""
-    add, title = scene.results.add, "Argo Rollouts here: "
-    await asyncio.to_thread(scene.plane.kubectl, "apply", "--server-side", "-k", str(argo.crds))
-    await asyncio.to_thread(wait_established, scene.plane, "rollouts.argoproj.io")
-    with running_argo(argo.program, scene.plane.kubeconfig_admin, log_folder=scene.logs) as controller:
-        await _create(scene, ARGO_ROLLOUTS, "bench-argo", count=count)
-        await asyncio.sleep(QUIET_S)
-        own_s = controller.cpu_s()
-        course = await _update(scene, ARGO_ROLLOUTS, "bench-argo", count=count)
-        await asyncio.sleep(QUIET_S)
-        add(f"{title}wall time", course.wall_s, "s")
-        add(f"{title}controller CPU a Rollout", (controller.cpu_s() - own_s) / count * 1000, "ms")
-        add(f"{title}peak RSS", controller.peak_rss_mib(), "MiB")
-        await scene.add_namespace("bench-argo-latency")
-        with scene.bar("one Rollout of Argo's in motion", samples) as done:
-            times = await latency.measure(
-                scene.api, "bench-argo-latency", rounds=samples, on_done=done, subject=latency.ARGO
-            )
-    _add_reactions(scene, times, prefix=title)
+async def _argo(scene: Scene, deployments: Course, *, count: int, samples: int) -> None:
+    """The same with Argo Rollouts: under an account of its own, so that its requests are counted, and may do everything."""
+    account = await asyncio.to_thread(_prepare_argo, scene.plane)
+    results = Results(title=ARGO_ROLLOUTS.title, settings={})
+    kubeconfig = await asyncio.to_thread(scene.plane.service_account_kubeconfig, "default", argo_rollouts.NAME)
+    theirs = replace(scene, results=results, audit=Audit(scene.plane, user=account), kubeconfig=kubeconfig)
+    with running_argo(kubeconfig, log_folder=scene.logs) as controller:
+        async with controller.staying_alive():
+            await _updates(theirs, controller, ARGO_ROLLOUTS, floor=deployments, count=count)
+            await _idle(theirs, controller)
+            await _reactions(theirs, controller, samples=samples, subject=latency.ARGO)
+    scene.results.argo = {each.name: each.value for each in results.figures}
+    scene.results.series |= {
+        name if name == results.title else f"{results.title}: {name}": times_s
+        for name, times_s in results.series.items()
+    }
+    scene.results.requests |= {f"{results.title}: {name}": kinds for name, kinds in results.requests.items()}
 
 
-def _add_reactions(
-    scene: Scene,
-    times: latency.Reactions,
-    *,
-    limits: Mapping[str, tuple[float, float | None]] = MappingProxyType({}),
-    peers: Mapping[str, str] = MappingProxyType({}),
-    prefix: str = "",
-) -> None:
-    for name, title, values_s in (
-        ("step", "available to next step", times.step_s),
-        ("abort", "abort to canary at 0", times.abort_s),
-    ):
-        values_ms = [value * 1000 for value in values_s]
-        median_ms, most_ms = limits.get(name, (None, None))
-        add = scene.results.add
-        add(f"{prefix}{title}, median", percentile(values_ms, 50), "ms", limit=median_ms, peer=peers.get(name, ""))
-        add(f"{prefix}{title}, p99", percentile(values_ms, 99), "ms")
-        add(f"{prefix}{title}, most of {len(values_ms)}", max(values_ms), "ms", limit=most_ms)
+def _prepare_argo(plane: ControlPlane) -> str:
+    """Its CRDs and its account; the account's name as a user."""
+    argo_rollouts.install(plane)
+    account = {"kind": "ServiceAccount", "name": argo_rollouts.NAME, "namespace": "default"}
+    role = {"apiGroup": ROLE.group, "kind": "ClusterRole", "name": "cluster-admin"}
+    plane.apply(
+        manifest(_SERVICE_ACCOUNT, argo_rollouts.NAME, "default"),
+        manifest(_CLUSTER_ROLE_BINDING, argo_rollouts.NAME, roleRef=role, subjects=[account]),
+    )
+    return f"system:serviceaccount:default:{argo_rollouts.NAME}"
 
 
 async def _create(scene: Scene, workload: Workload, namespace: str, *, count: int) -> Course:

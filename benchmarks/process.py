@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.lab import argo_rollouts
 from tests.lab.processes import Processes, free_ports
 
 STOP_PATIENCE_S = 10.0
@@ -99,20 +100,13 @@ def cpu_s(process_id: int) -> float:
 
 
 @contextmanager
-def running_argo(program: Path, kubeconfig: Path, *, log_folder: Path) -> Iterator[Controller]:
+def running_argo(kubeconfig: Path, *, log_folder: Path) -> Iterator[Controller]:
     """Argo Rollouts' controller, alone and with its own limit on requests out of the way; ended when left."""
-    metrics, health = free_ports(2)
     processes = Processes(log_folder)
     started_at_s = time.time()
-    process_id = processes.start(
-        "argo-rollouts",
-        [
-            *(program, "--kubeconfig", str(kubeconfig), "--leader-elect=false", "--qps=1000", "--burst=2000"),
-            *(f"--metricsport={metrics}", f"--healthzPort={health}"),
-        ],
-    )
+    started = argo_rollouts.start(processes, kubeconfig, "--qps=1000", "--burst=2000")
     try:
-        yield Controller(process_id, started_at_s, f"http://127.0.0.1:{health}", processes)
+        yield Controller(started.process_id, started_at_s, started.health_url, processes)
     finally:
         processes.stop(patience_s=STOP_PATIENCE_S)
 

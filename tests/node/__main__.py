@@ -28,13 +28,12 @@ def main() -> int:
     return run_inside(sys.argv[1:]) if code is None else code
 
 
-def prepared(tier: str, programs: Sequence[binaries.Program], gateways: Collection[str] = ()) -> int | None:
+def prepared(tier: str, programs: Sequence[binaries.Program], products: Collection[str] = ()) -> int | None:
     """Installs and builds what is missing for these; the code to exit with where that cannot be."""
     try:
         machine.prepare()
         binaries.build_missing(programs=programs)
-        if gateways:
-            gateway_parts.prepare(gateways)
+        gateway_parts.prepare(products)
     except (machine.NodeUnavailable, binaries.LabUnavailable) as reason:
         print(f"{tier}: skipped: {reason}", file=sys.stderr)
         return 1 if os.environ.get("ROLLOUTS_LAB_REQUIRED") else 0

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 from tests.lab.control_plane import ControlPlane
 from tests.node import engine, machine
 from tests.node.cutover import Seen
-from tests.node.cutover_report import draw, figures, side_by_side, table
+from tests.node.cutover_report import draw, side_by_side, table
 from tests.node.installed import BEFORE, PRESENT, Installed, bare, checkout_of, give_image
 from tests.node.lanes import Job, Lanes, lanes
 from tests.node.one_run import ROOT, Report, node_of
@@ -68,8 +69,8 @@ def jobs_of_this_run(node: RealNode, controller_kubeconfig: Path, request: pytes
     with lanes(node, controller_kubeconfig, chosen) as running:
         yield running
         rows = [result.row for result in running.results() if isinstance(result, Seen)]
-        REPORT.write(list(map(figures, rows)), table(rows))
-        draw(side_by_side(rows), REPORT.path.with_suffix(".svg"))
+        REPORT.write(list(map(asdict, rows)), table(rows))
+        draw("Requests lost while pods are replaced", side_by_side(rows), REPORT.path.with_suffix(".svg"))
 
 
 @pytest.fixture

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests import charts
 from tests.node.traffic import Connections, Protocol
 from tests.node.workload import App, Drain
 
-_DRAINS: tuple[Drain, ...] = ("off", "auto")
+_DRAINS: dict[Drain, str] = {"off": "not drained", "auto": "drained"}
+_TITLES = {"canary-services": "two Services", "blue-green /?delay=3s": "blue-green"}
 _VERSIONS = ("1", "2")
-_COLOURS = ("#5b7083", "#2a7f62", "#d0342c")  # versions 1 and 2, failed
 
 
 @dataclass(frozen=True)
@@ -28,15 +29,12 @@ class Case:
     sent: int  # requests
     failed: dict[str, int]  # by kind
     seconds: float  # from the decision until the last pod that had to go was gone
-    timeline: list[dict[str, Any]] = field(default_factory=list)  # by second: at, sent, failed, versions; not in JSON
+    timeline: list[dict[str, Any]] = field(default_factory=list)  # by second: at, sent, failed, versions
+    controller: str = "Rollouts"
 
     @property
     def lost(self) -> int:
         return sum(self.failed.values())
-
-
-def figures(case: Case) -> dict[str, Any]:
-    return {key: value for key, value in asdict(case).items() if key != "timeline"}
 
 
 def table(cases: Sequence[Case]) -> list[str]:
@@ -54,52 +52,58 @@ def table(cases: Sequence[Case]) -> list[str]:
     return lines
 
 
-def side_by_side(cases: Sequence[Case]) -> list[Case]:
-    """Of the updates of the app that dies, behind iptables, those that were made in both drain modes: Off, Auto, Off, Auto."""
+def side_by_side(cases: Sequence[Case]) -> list[tuple[str, Case]]:
+    """Of the updates of the app that dies, behind iptables, those that were made in both drain modes, with their titles."""
     found = {
         (case.case, case.drain): case
         for case in cases
         if (case.proxy, case.app, case.connections) == ("iptables", "dies", "new")
     }
     moves = [case for case, drain in found if drain == "off" and (case, "auto") in found]
-    return [found[move, drain] for move in moves for drain in _DRAINS]
+    return [
+        (f"{_TITLES.get(move, move)}, {words}".capitalize(), found[move, drain])
+        for move in moves
+        for drain, words in _DRAINS.items()
+    ]
 
 
-def draw(cases: Sequence[Case], path: Path) -> None:
-    """Draws what was answered by which version and what failed, second by second: one panel for each case, if there are any."""
+def draw(headline: str, cases: Sequence[tuple[str, Case]], path: Path) -> None:
+    """Draws what each case lost second by second, and which version answered, one below the other, under their titles."""
     if not cases:
         return
-    import matplotlib as mpl  # noqa: PLC0415 - half a second, and only at the end
-
-    mpl.use("Agg")
-    mpl.rcParams.update(
-        {"font.size": 8, "axes.spines.top": False, "axes.spines.right": False, "svg.hashsalt": "rollouts"}
-    )
-    import matplotlib.pyplot as plt  # noqa: PLC0415
-
-    columns = 2
-    rows = -(-len(cases) // columns)
-    figure, panels = plt.subplots(rows, columns, figsize=(11, 2.2 * rows), layout="constrained", squeeze=False)
-    for panel, case in zip(panels.flat, cases, strict=False):
-        _draw_case(panel, case)
-    for panel in list(panels.flat)[len(cases) :]:
-        panel.set_axis_off()
-    handles, labels = panels.flat[0].get_legend_handles_labels()
-    figure.legend(handles, labels, frameon=False, ncols=3, loc="outside upper right")
-    figure.supxlabel("seconds")
-    figure.supylabel("requests a second")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
-    plt.close(figure)
+    figure, axes = charts.panels(*(height for _, case in cases for height in (100 if case.lost else 58, 78)))
+    figure.suptitle(headline, x=0.02, ha="left")
+    whole = [case.timeline[1:-1] for _, case in cases]  # the first second and the last are parts of one
+    most = max(1, *(sum(second["failed"].values()) for seconds in whole for second in seconds))
+    longest = max(seconds[-1]["at"] - seconds[0]["at"] for seconds in whole)
+    for number, ((title, case), seconds) in enumerate(zip(cases, whole, strict=True)):
+        times = [second["at"] - seconds[0]["at"] for second in seconds]
+        lost, answers = axes[2 * number : 2 * number + 2]
+        lost.set_title(f"{title}: {case.lost:,} of {case.sent:,}")
+        _draw_lost(lost, times, [sum(second["failed"].values()) for second in seconds], most=most)
+        _draw_answers(answers, times, [second["versions"] for second in seconds])
+        for panel in (lost, answers):
+            panel.set(xlim=(-0.5, 1.3 * longest), yticks=[])  # the right is for the name of what answers in the end
+            panel.spines["left"].set_visible(False)
+    axes[-1].set_xlabel("seconds")
+    charts.save(figure, path)
 
 
-def _draw_case(panel: Any, case: Case) -> None:
-    whole = case.timeline[1:-1]  # the first second and the last are parts of one
-    times = [second["at"] - whole[0]["at"] for second in whole]
-    versions = {f"version {one}": [second["versions"].get(one, 0) for second in whole] for one in _VERSIONS}
-    failed = {"failed": [sum(second["failed"].values()) for second in whole]}
-    layers = {**versions, **failed}
-    panel.stackplot(times, list(layers.values()), labels=list(layers), colors=_COLOURS, edgecolor="none")
-    title = f"{case.case}, {case.proxy}, drain {case.drain.capitalize()}"
-    panel.set_title(f"{title}: {case.lost} of {case.sent:,} requests failed", loc="left", fontsize=9)
-    panel.set(xlim=(0, None), ylim=(0, None))
+def _draw_lost(panel: Any, times: Sequence[float], lost: Sequence[int], *, most: int) -> None:
+    bars = [(time, count) for time, count in zip(times, lost, strict=True) if count]
+    panel.bar([time for time, _ in bars], [count for _, count in bars], width=0.8, color=charts.LOST)
+    panel.set(ylim=(0, 2.1 * most), xticks=[])
+    for place, (time, count) in enumerate(zip(times, lost, strict=True)):
+        around = lost[max(0, place - 2) : place + 3]
+        if count and count == max(around) and count not in lost[max(0, place - 2) : place]:  # of a peak, one number
+            panel.text(time, count, f"{count}", ha="center", va="bottom")
+    words = "lost in each second" if any(lost) else "none lost in any second"
+    panel.text(0, 1, words, transform=panel.transAxes, va="top", color=charts.QUIET)
+
+
+def _draw_answers(panel: Any, times: Sequence[float], versions: Sequence[dict[str, int]]) -> None:
+    layers = [[of.get(one, 0) for of in versions] for one in _VERSIONS]
+    panel.stackplot(times, layers, colors=(charts.OLD, charts.NEW), edgecolor="none")
+    panel.set_ylim(0, None)
+    panel.text(0.02, 0.15, "old version", transform=panel.transAxes, va="bottom")
+    panel.text(times[-1] + 0.5, 0.5, "new version", transform=panel.get_xaxis_transform(), va="center")

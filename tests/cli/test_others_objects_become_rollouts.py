@@ -20,7 +20,7 @@ from tests.cli.command_line import CommandLine
 from tests.cli.flagger_canaries import AUTOSCALER, CANARIES, DEPLOYMENT, TEMPLATE, canary
 from tests.linted import lint_text
 
-LEFT_OUT = {"kubernetes": 0, "what has no equal": 4, "apisix": 2, "gloo": 2, "skipper": 2, "no provider": 2}
+WITH_A_LABEL = {"app": "podinfo", "managed": "rollout"}
 
 
 def problems(outcome: Migration) -> list[str]:
@@ -39,19 +39,55 @@ def told(outcome: Migration, how: Told) -> list[str]:
     return [str(each) for each in outcome.notes if each.told is how]
 
 
+def left(outcome: Migration) -> set[str]:
+    """The paths at which something is to do or left out."""
+    return {each.path for each in outcome.notes if each.told in (Told.TO_DO, Told.LEFT_OUT)}
+
+
 @pytest.mark.parametrize("name", CANARIES)
 def test_a_canary_of_flagger_becomes_a_rollout_that_lints_clean(name: str) -> None:
     """With its Services, and what is left to do by hand."""
-    outcome = migrated([CANARIES[name], DEPLOYMENT, AUTOSCALER, TEMPLATE])
+    outcome = migrated(
+        [CANARIES[name], DEPLOYMENT, AUTOSCALER, *([TEMPLATE] if name == "a metric of one's own" else [])]
+    )
 
     (rollout,) = of_kind(outcome, "Rollout")
-    assert problems(outcome) == []
-    assert rollout["spec"]["template"] == DEPLOYMENT["spec"]["template"]
+    assert (problems(outcome) == []) is (name != "a/b by cookie"), "nginx matches a cookie of one value"
+    assert rollout["spec"]["template"]["spec"] == DEPLOYMENT["spec"]["template"]["spec"]
+    assert rollout["spec"]["template"]["metadata"]["labels"] == WITH_A_LABEL
     assert len(of_kind(outcome, "Service")) == 2
     (autoscaler,) = of_kind(outcome, "HorizontalPodAutoscaler")
     assert autoscaler["spec"]["scaleTargetRef"]["kind"] == "Rollout"
-    assert any("delete the Canary last" in each for each in told(outcome, Told.TO_DO))
-    assert len(told(outcome, Told.LEFT_OUT)) == LEFT_OUT.get(name, 0), told(outcome, Told.LEFT_OUT)
+    assert any("delete the Canary last" in each for each in told(outcome, Told.THEN))
+    assert left(outcome) == LEFT.get(name, set())
+    assert outcome.complete is (name not in LEFT)
+
+
+def _metrics(*numbers: int) -> set[str]:
+    return {f"spec.analysis.metrics[{number}]" for number in numbers}
+
+
+_WEIGHTS = {"spec.analysis.stepWeight", "spec.analysis.maxWeight"}
+_PARENTS = {"spec.service.gatewayRefs"}
+LEFT: dict[str, set[str]] = {
+    "gateway api": {*_metrics(0, 1), *_PARENTS},
+    "gateway api beta": {*_metrics(0, 1), *_PARENTS},
+    "apisix": _metrics(0, 1),
+    "gloo": _metrics(0, 1),
+    "skipper": {*_metrics(0, 1), "spec.ingressRef.name"},
+    "no provider": {*_metrics(0, 1), *_WEIGHTS, "spec.provider"},
+    "a/b by cookie": {""},
+    "a metric of one's own": {"spec.query"},
+    "what has no equal": {
+        *(
+            "spec.analysis.webhooks[0]",
+            "spec.analysis.webhooks[1]",
+            "spec.analysis.sessionAffinity",
+            "spec.analysis.alerts",
+        ),
+    },
+}
+"""By Canary: what a person has to do or to do without."""
 
 
 def test_weights_become_steps_and_metrics_analyses() -> None:
@@ -66,8 +102,9 @@ def test_weights_become_steps_and_metrics_analyses() -> None:
     names = [each["templateName"] for each in analysis["templates"]]
     assert names == ["rollouts-success-rate-istio", "rollouts-latency-istio"]
     limits = {each["name"]: each["value"] for each in analysis["args"]}
-    assert limits == {"min-success-rate": "0.99", "max-latency-ms": "500"}
-    assert (metric["successCondition"], metric["failureLimit"]) == ("result[0] <= 5", 5)
+    counted = {"window": "1m", "interval": "1m", "count": "0", "failure-limit": "4"}
+    assert limits == {**counted, "min-success-rate": "0.99", "max-latency-ms": "500"}
+    assert (metric["successCondition"], metric["failureLimit"]) == ("result[0] <= 5", 4)
     assert 'job="podinfo",namespace="test"' in metric["provider"]["prometheus"]["query"]
 
 
@@ -77,7 +114,7 @@ def test_without_the_deployment_nothing_comes_out_but_the_reason() -> None:
 
     assert outcome.objects == []
     (left_out,) = told(outcome, Told.LEFT_OUT)
-    assert left_out == "left out: Canary podinfo spec.targetRef: Deployment podinfo: give its file too"
+    assert left_out == "left out: Canary podinfo: Deployment podinfo: give its file too"
 
 
 def _argo(kind: str, spec: Any, name: str = "cart") -> Manifest:
@@ -89,7 +126,8 @@ def test_an_example_of_argo_lints_as_its_page_says(example: Example) -> None:
     """What is refused is refused by name (docs/argo-compatibility.md); everything else passes."""
     outcome = migrated([_argo(example.kind, example.spec)])
 
-    (one,) = outcome.objects
+    one, *providers = outcome.objects
+    assert {each["kind"] for each in providers} <= {"MetricProvider"}
     assert (one["apiVersion"], one["kind"]) == ("rollouts.dev/v1alpha1", example.kind)
     if not example.refused:
         assert [each for each in problems(outcome) if "template" not in each] == []
@@ -116,10 +154,13 @@ def test_a_workload_reference_takes_the_template_over() -> None:
     reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "podinfo"}
     spec = {"replicas": 3, "workloadRef": reference, "strategy": {"canary": {}}}
 
-    outcome = migrated([_argo("Rollout", spec, "web"), DEPLOYMENT, AUTOSCALER])
+    rollout = _argo("Rollout", spec, "web")
+    rollout["metadata"]["namespace"] = "test"
+
+    outcome = migrated([rollout, DEPLOYMENT, AUTOSCALER])
 
     assert problems(outcome) == []
-    assert of_kind(outcome, "Rollout")[0]["spec"]["template"] == DEPLOYMENT["spec"]["template"]
+    assert of_kind(outcome, "Rollout")[0]["spec"]["template"]["spec"] == DEPLOYMENT["spec"]["template"]["spec"]
     assert of_kind(outcome, "HorizontalPodAutoscaler")[0]["spec"]["scaleTargetRef"]["name"] == "web"
 
 
@@ -130,16 +171,20 @@ def test_a_service_loses_argos_key() -> None:
     outcome = migrated([build.manifest(SERVICE, "cart", spec={"selector": selector, "ports": [{"port": 80}]})])
 
     assert [each["spec"]["selector"] for each in outcome.objects] == [{"app": "cart"}]
-    assert len(told(outcome, Told.TO_DO)) == 1
+    assert (len(told(outcome, Told.CHANGED)), len(told(outcome, Told.THEN)), outcome.complete) == (1, 1, True)
 
 
 @pytest.mark.parametrize(
     ("file", "code", "words"),
     [
-        ([DEPLOYMENT], 0, "to do: Deployment podinfo"),
-        ([CANARIES["what has no equal"], DEPLOYMENT], 1, "left out: Canary podinfo spec.analysis.webhooks[0]"),
+        ([DEPLOYMENT], 0, "file.yaml:1: then: Deployment podinfo: delete it"),
+        (
+            [CANARIES["what has no equal"], DEPLOYMENT],
+            1,
+            "file.yaml:20: left out: Canary podinfo spec.analysis.webhooks[0]",
+        ),
         ([_argo("Experiment", {})], 1, "has no equal"),
-        ([""], 1, "nothing came out"),
+        ([""], 1, "nothing to migrate"),
         (["a: ["], 1, "expected"),
     ],
 )

@@ -95,7 +95,7 @@ def test_a_migrated_template_names_our_label_and_says_so(label: str, path: str) 
 
     pod = _rollout(outcome)["spec"]["template"]["spec"]
     assert pod == {**pod, **_places(REVISION_LABEL)[path]}
-    note = f"changed: Rollout podinfo spec.template.spec.{path}: {REVISION_LABEL} in the place of {label}"
+    note = f"changed: Deployment podinfo spec.template.spec.{path}: {REVISION_LABEL} in the place of {label}"
     assert note in map(str, outcome.notes)
     assert _remarks(_rollout(outcome)) == []
 
@@ -149,7 +149,7 @@ def test_a_template_that_gives_its_pods_the_label_itself_is_left_alone() -> None
     deployment = _deployment(_places(LABELS[0])["topologySpreadConstraints[0].matchLabelKeys[0]"])
     deployment["spec"]["template"]["metadata"]["labels"]["pod-template-hash"] = "mine"
 
-    assert _rollout(migrated([deployment]))["spec"]["template"] == deployment["spec"]["template"]
+    assert _rollout(migrated([deployment]))["spec"]["template"]["spec"] == deployment["spec"]["template"]["spec"]
 
 
 @pytest.mark.parametrize("strange", [None, 1, "a", [1, None], {"a": 1}, [{"matchLabelKeys": {"a": 1}}]])

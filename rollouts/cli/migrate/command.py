@@ -6,11 +6,11 @@ import sys
 from typing import Annotated
 
 import typer
-import yaml
 
 from rollouts.cli.exits import Exit
-from rollouts.cli.terminal.options import read_manifests
+from rollouts.cli.terminal.options import fail, read_file
 from rollouts.cli.terminal.text import plain
+from rollouts.cli.view.counts import count_of
 
 
 def migrate(
@@ -21,17 +21,37 @@ def migrate(
 ) -> None:
     """Turn Deployments, Argo Rollouts' objects and Flagger's Canaries in files into Rollouts. Needs no cluster.
 
-    What comes out goes to stdout; what has changed, what is left to do, and what was left out and why, to stderr. The exit code
-    is 1 when something was left out.
+    The result goes to stdout, with everything else that is in the files: autoscalers scale the Rollouts, the rest is unchanged.
+    To stderr goes a line for each thing to know, with its place in the files:
+    `changed`, `then` (in which order to go on), `to do` (edit the result) and `left out` (has no equal here).
+    What `lint` finds in the result is `to do`, with the line in the result. The exit code is 1 if there is something to do, or
+    if something was left out.
     """
-    from rollouts.cli.migrate.migrated import migrated  # noqa: PLC0415 - main.py says why
+    from rollouts.cli.kubernetes.yaml_text import node_at, read_text  # noqa: PLC0415 - main.py says why
+    from rollouts.cli.migrate.migrated import migrated, text_of  # noqa: PLC0415
+    from rollouts.cli.migrate.outcome import Told  # noqa: PLC0415
 
-    outcome = migrated(read_manifests(files, code=Exit.BAD))
+    found = []
+    for name, text in map(read_file, files):
+        file = read_text(text)
+        if file.broken is not None:
+            fail(f"{name}:{file.broken.line}: YAML: {file.broken.why}")
+            raise typer.Exit(Exit.BAD)
+        found += [(name, node, manifest) for node, manifest in file.objects if isinstance(manifest, dict)]
+    outcome = migrated(manifest for _, _, manifest in found)
     for note in outcome.notes:
-        sys.stderr.write(f"{plain(str(note))}\n")
-    if not outcome.objects:
-        sys.stderr.write("nothing came out: no Deployment, no object of Argo Rollouts, no Canary with its Deployment\n")
+        place = f"stdout:{note.line}"
+        if note.source is not None:
+            name, node, _ = found[note.source]
+            place = f"{name}:{node_at(node, note.path)[1]}"
+        sys.stderr.write(f"{place}: {plain(str(note))}\n")
+    if not outcome.changed:
+        sys.stderr.write(
+            "nothing to migrate: no Deployment, no object of Argo Rollouts, no Canary with its Deployment\n"
+        )
         raise typer.Exit(Exit.BAD)
-    sys.stdout.write(yaml.safe_dump_all(outcome.objects, sort_keys=False))
+    sys.stdout.write(text_of(outcome.objects))
     if not outcome.complete:
+        left = sum(note.told in (Told.TO_DO, Told.LEFT_OUT) for note in outcome.notes)
+        sys.stderr.write(f"{count_of(left, 'thing')} to do or left out\n")
         raise typer.Exit(Exit.BAD)

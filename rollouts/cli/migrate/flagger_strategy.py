@@ -1,0 +1,111 @@
+"""The strategy of a Flagger Canary: steps by weights, by chosen requests or copies, or a blue-green."""
+
+from __future__ import annotations
+
+from rollouts.cli.kubernetes.parts import entries
+from rollouts.cli.migrate.deployment import limits_of
+from rollouts.cli.migrate.flagger_canary import FlaggerCanary
+from rollouts.cli.migrate.flagger_metrics import Judged
+from rollouts.cli.migrate.flagger_routes import header_matches, routing_of
+from rollouts.cli.migrate.outcome import Told, whole
+from rollouts.objects import Manifest, mapping
+
+
+def strategy_of(canary: FlaggerCanary, router: str | None, found: Judged) -> Manifest:
+    """What the Canary's analysis is here, by the name of the router here; None for a blue-green."""
+    if router is None:
+        return _blue_green(canary, found)
+    strategy: Manifest = {
+        "stableService": canary.apex,
+        "canaryService": canary.canary_service,
+        **limits_of(canary.deployment),
+        "trafficRouting": {router: routing_of(canary, router)},
+        "steps": [],
+    }
+    if (ready := canary.analysis.get("canaryReadyThreshold")) is not None:
+        strategy["replicaProgressThreshold"] = {"type": "Percent", "value": ready}
+    if canary.spec.get("skipAnalysis"):
+        canary.note(Told.CHANGED, "spec.skipAnalysis", "no steps and no analysis")
+        canary.note(Told.CHANGED, canary.at(""), "is skipped by skipAnalysis: no steps and no analysis")
+        return {"canary": strategy}
+    if found.analysis:
+        strategy["analysis"] = {**found.analysis, "startingStep": 1}
+    if canary.iterations or canary.analysis.get("match"):
+        strategy["steps"], routes = _chosen(canary)
+    else:
+        strategy["steps"], routes = _weight_steps(canary)
+    if routes:
+        strategy["trafficRouting"]["managedRoutes"] = [{"name": name} for name in routes]
+    return {"canary": strategy}
+
+
+def _blue_green(canary: FlaggerCanary, found: Judged) -> Manifest:
+    strategy: Manifest = {"activeService": canary.apex, "previewService": canary.canary_service}
+    for name in ("stepWeight", "stepWeights", "maxWeight"):
+        if canary.analysis.get(name):
+            canary.note(Told.LEFT_OUT, canary.at(name), "without a router no weight can be set")
+    if canary.spec.get("skipAnalysis"):
+        canary.note(Told.CHANGED, canary.at(""), "is skipped by skipAnalysis: the switch comes when the pods are ready")
+        canary.note(Told.CHANGED, "spec.skipAnalysis", "the switch comes when the pods are ready")
+        return {"blueGreen": strategy}
+    rounds, seconds = canary.rounds, round(canary.rounds * canary.interval_s)
+    if found.analysis:
+        strategy["prePromotionAnalysis"] = found.analysis
+    else:
+        strategy["autoPromotionSeconds"] = seconds
+        canary.note(
+            Told.CHANGED, canary.at("interval"), f"autoPromotionSeconds: {seconds}, {rounds} times the interval"
+        )
+    canary.note(Told.CHANGED, canary.at("iterations"), f"{rounds} measurements, or {seconds} s before the switch")
+    return {"blueGreen": strategy}
+
+
+def _weight_steps(canary: FlaggerCanary) -> tuple[list[Manifest], list[str]]:
+    """The steps, and the names of the routes that they make; with `mirror`, copies come before the first weight."""
+    weights = canary.weights
+    if canary.analysis.get("maxWeight") is not None and weights[-1:] != [canary.most]:
+        canary.note(
+            Told.CHANGED, canary.at("maxWeight"), f"the weights are {', '.join(map(str, weights))}, as with Flagger"
+        )
+    if canary.analysis.get("stepWeightPromotion"):
+        why = "no second shift: the pods that were tried become the stable ones"
+        canary.note(Told.CHANGED, canary.at("stepWeightPromotion"), why)
+    steps, routes = _mirror_steps(canary, weights[0] if weights else 100)
+    return [*steps, *(step for weight in weights for step in ({"setWeight": weight}, _pause(canary.interval)))], routes
+
+
+def _mirror_steps(canary: FlaggerCanary, percent_of_pods: int) -> tuple[list[Manifest], list[str]]:
+    if not canary.analysis.get("mirror"):
+        return [], []
+    name, percent = f"{canary.apex}-copies", whole(canary.analysis.get("mirrorWeight"), 100)
+    copies = {"name": name, "percentage": percent, "match": [{"path": {"prefix": "/"}}]}
+    canary.note(Told.CHANGED, canary.at("mirror"), f"setMirrorRoute {name}")
+    scale = {"setCanaryScale": {"weight": percent_of_pods}}
+    ends: list[Manifest] = [{"setMirrorRoute": {"name": name}}, {"setCanaryScale": {"matchTrafficWeight": True}}]
+    steps: list[Manifest] = [scale, {"setMirrorRoute": copies}, _pause(canary.interval), *ends]
+    return steps, [name]
+
+
+def _chosen(canary: FlaggerCanary) -> tuple[list[Manifest], list[str]]:
+    """Steps in which the requests of each match reach the canary, or copies of all, and no others; and the routes' names."""
+    lasting = f"{canary.rounds * canary.interval_s:g}s"
+    for name in ("stepWeight", "stepWeights", "maxWeight"):
+        if canary.analysis.get(name):
+            canary.note(Told.CHANGED, canary.at(name), "has no effect, as with Flagger: iterations and match decide")
+    canary.note(Told.CHANGED, canary.at("iterations"), f"a pause of {lasting}: {canary.rounds} times the interval")
+    canary.note(Told.CHANGED, canary.at("interval"), f"a pause of {lasting}: {canary.rounds} times the interval")
+    steps: list[Manifest] = []
+    routes: list[str] = []
+    for number, match in entries(canary.analysis.get("match")):
+        conditions = header_matches(canary, match, f"{canary.at('match')}[{number}]")
+        if conditions:
+            routes.append(f"{canary.apex}-chosen-{number}")
+            steps.append({"setHeaderRoute": {"name": routes[-1], "match": conditions}})
+    if canary.analysis.get("mirror") and not steps:
+        mirror, routes = _mirror_steps(canary, 100)
+        steps = [step for step in mirror if mapping(step.get("setMirrorRoute")).get("match")]
+    return [{"setCanaryScale": {"weight": 100}}, *steps, _pause(lasting)], routes
+
+
+def _pause(duration: str) -> Manifest:
+    return {"pause": {"duration": duration}}

@@ -1,0 +1,81 @@
+"""What the analyses that came out need from an administrator: servers that metrics may ask, Jobs, and Secrets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from rollouts.cli.kubernetes.parts import entries_at, is_a
+from rollouts.cli.migrate.outcome import Migration, Told, below
+from rollouts.objects import (
+    ANALYSIS_RUN,
+    ANALYSIS_TEMPLATE,
+    CLUSTER_ANALYSIS_TEMPLATE,
+    METRIC_PROVIDER,
+    Manifest,
+    mapping,
+)
+
+_ANALYSES = (ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, ANALYSIS_RUN)
+_PLACE = "{{"
+_NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
+_SOURCES = (("prometheus", "address"), ("web", "url"), ("compare", "of", "prometheus", "address"))
+
+
+def declare_servers(migration: Migration) -> None:
+    """Adds a MetricProvider for each server that a metric names by a URL: nobody else may be asked (docs/analysis-servers.md)."""
+    declared = [str(mapping(each.get("spec")).get("url")) for each in migration.objects if is_a(each, METRIC_PROVIDER)]
+    analyses = [made for made in migration.made if any(is_a(made.manifest, kind) for kind in _ANALYSES)]
+    for made in analyses:
+        source = migration.inputs[made.sources[-1]]
+        same = source.get("kind") == made.manifest["kind"]
+        for path, url in _urls(made.manifest):
+            _declare(url, declared, migration, source, path if same else "")
+        for path, what in _rights(made.manifest):
+            migration.note(Told.THEN, source, path, what)
+
+
+def _declare(url: str, declared: list[str], migration: Migration, source: Manifest, path: str) -> None:
+    server = _server_of(url)
+    if server is None:
+        how = f"an argument names the server ({url}): declare each as a MetricProvider (docs/analysis-servers.md)"
+        migration.note(Told.TO_DO, source, path, how)
+    elif not any(url.startswith(each) for each in declared):
+        name = _NOT_IN_NAMES.sub("-", urlsplit(server).netloc.lower()).strip("-")
+        migration.add({**METRIC_PROVIDER.head, "metadata": {"name": name}, "spec": {"url": server}}, source)
+        declared.append(server)
+        why = f"MetricProvider {name} lets metrics ask {server}; an administrator has to apply it"
+        migration.note(Told.CHANGED, source, path, why)
+
+
+def _urls(manifest: Manifest) -> Iterator[tuple[str, str]]:
+    for path, metric in entries_at(mapping(manifest.get("spec")), "metrics", "spec"):
+        for steps in _SOURCES:
+            at, value = f"{path}.provider", metric.get("provider")
+            for step in steps:
+                at, value = below(at, step), mapping(value).get(step)
+            if isinstance(value, str) and value:
+                yield at, value
+
+
+def _server_of(url: str) -> str | None:
+    """Scheme, host and port; None if an argument is in them, or if it is no such URL."""
+    parts = urlsplit(url.partition(_PLACE)[0])
+    known = parts.scheme in ("http", "https") and parts.netloc and (parts.path or _PLACE not in url)
+    return f"{parts.scheme}://{parts.netloc}" if known else None
+
+
+def _rights(manifest: Manifest) -> Iterator[tuple[str, str]]:
+    spec = mapping(manifest.get("spec"))
+    for path, metric in entries_at(spec, "metrics", "spec"):
+        if mapping(metric.get("provider")).get("job"):
+            yield (
+                f"{path}.provider.job",
+                "Jobs of metrics are off until the chart has analysis.jobs.enabled (docs/analysis.md)",
+            )
+    for path, argument in entries_at(spec, "args", "spec"):
+        source: Mapping[str, Any] = mapping(argument.get("valueFrom"))
+        if source.get("secretKeyRef"):
+            yield f"{path}.valueFrom.secretKeyRef", "`rollouts rbac` prints the Role with which the controller reads it"

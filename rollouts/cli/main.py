@@ -196,7 +196,7 @@ def gitops(
     A tool that resets weights or selectors to their values in Git during an update moves traffic.
     """
     from rollouts.cli.commands import lint as lint_command  # noqa: PLC0415
-    from rollouts.cli.commands.gitops import gitops_text, ignored_in  # noqa: PLC0415
+    from rollouts.cli.commands.gitops import gitops_text, ignored_in, ignored_sizes  # noqa: PLC0415
     from rollouts.cli.kubernetes.yaml_text import read_text  # noqa: PLC0415
 
     manifests: list[Manifest] = []
@@ -211,7 +211,8 @@ def gitops(
         manifests += [] if report.problems else text.manifests
     if problems:
         raise typer.Exit(Exit.BAD)
-    sys.stdout.write(gitops_text(ignored_in(manifests, known.providers), tools or list(Tool)))
+    ignored = *ignored_sizes(manifests, known.autoscalers), *ignored_in(manifests, known.providers)
+    sys.stdout.write(gitops_text(ignored, tools or list(Tool)))
 
 
 _command("rbac", FILES, "Roles for the Secrets that analyses and Rollouts name")(rbac.rbac)

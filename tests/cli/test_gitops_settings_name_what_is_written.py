@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests import build
 from tests.api.specs import Spec, blue_green, canary, manifest
 from tests.cli.command_line import CommandLine
 
@@ -100,6 +101,26 @@ def test_a_blue_green_needs_its_services_alone(typed: CommandLine) -> None:
 
     assert [each["name"] for each in application["spec"]["ignoreDifferences"]] == ["cart", "cart-preview"]
     assert len(flux) == 2
+
+
+@pytest.mark.parametrize("scaler", ["HorizontalPodAutoscaler", "ScaledObject"])
+def test_the_number_of_pods_is_left_alone_where_an_autoscaler_sets_it(scaler: str, typed: CommandLine) -> None:
+    """Each sync would else take back what it has scaled. Without the field in Git there is nothing to ignore."""
+    rollout = manifest(blue_green())
+    autoscaler = build.autoscaler(rollout["metadata"]["name"])
+    if scaler == "ScaledObject":
+        autoscaler |= {"apiVersion": "keda.sh/v1alpha1", "kind": scaler}
+    beside, alone = (
+        list(yaml.safe_load_all(typed("gitops", "-f", typed.file(rollout, *more)).out)) for more in ([autoscaler], [])
+    )
+
+    rule, *rest = beside[0]["spec"]["ignoreDifferences"]
+    names = {"group": "rollouts.dev", "kind": "Rollout", "name": rollout["metadata"]["name"]}
+    assert rule == {**names, "jqPathExpressions": [".spec.replicas"]}
+    assert beside[1]["spec"]["ignore"][0]["paths"] == ["/spec/replicas"]
+    assert rest == alone[0]["spec"]["ignoreDifferences"]
+    del rollout["spec"]["replicas"]
+    assert list(yaml.safe_load_all(typed("gitops", "-f", typed.file(rollout, autoscaler)).out)) == alone
 
 
 def test_a_spec_that_the_controller_refuses_prints_its_problems(typed: CommandLine) -> None:

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from rollouts.api.schema import yaml_text
 from rollouts.api.spec.parse import parse_spec
+from rollouts.cli.commands.lint_autoscalers import FileAutoscalers, replicas_remarks
 from rollouts.cli.kubernetes.parts import is_a
 from rollouts.cli.terminal.options import Tool
 from rollouts.controller.observe.observer import context_of
@@ -64,6 +65,17 @@ class Ignored(Struct, frozen=True):
     name: str
     jq: tuple[str, ...]
     pointers: tuple[str, ...]
+
+
+def ignored_sizes(rollouts: Iterable[Manifest], autoscalers: FileAutoscalers) -> tuple[Ignored, ...]:
+    """The number of pods of each Rollout whose file has it, if one of the autoscalers sets it too."""
+    pointers = (json_pointer("spec", "replicas"),)
+    return tuple(
+        Ignored(ROLLOUT, namespace, str(manifest["metadata"]["name"]), (".spec.replicas",), pointers)
+        for manifest in rollouts
+        if is_a(manifest, ROLLOUT) and any(replicas_remarks(manifest, autoscalers))
+        for namespace in [manifest["metadata"].get("namespace") or ""]
+    )
 
 
 def ignored_in(rollouts: Iterable[Manifest], providers: Mapping[str, Provider]) -> tuple[Ignored, ...]:

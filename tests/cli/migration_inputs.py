@@ -190,6 +190,8 @@ ANALYSES: dict[str, Manifest] = {
 GATEWAYS: Manifest = {"gatewayRefs": [{"name": "public", "namespace": NAMESPACE}], "hosts": ["shop.example"]}
 PUBLIC = of(GATEWAY, "public", spec={"gatewayClassName": "envoy", "listeners": [
     {"name": "http", "port": 80, "protocol": "HTTP"}]})  # fmt: skip
+APISIX_ROUTE = of(Kind("apisix.apache.org", "v2", "ApisixRoute", "apisixroutes"), spec={"http": [
+    {"name": "main", "match": {"paths": ["/*"]}, "backends": [{"serviceName": "web", "servicePort": 80}]}]})  # fmt: skip
 _INGRESS_REF = {"ingressRef": {"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "name": "web"}}
 PROVIDERS: dict[str, tuple[Manifest, tuple[Manifest, ...]]] = {
     "istio": ({}, ()),
@@ -200,7 +202,10 @@ PROVIDERS: dict[str, tuple[Manifest, tuple[Manifest, ...]]] = {
     "gloo": ({}, ()),
     "skipper": (_INGRESS_REF, (ingress("web", "web-canary"),)),
     "traefik": ({}, ()),
-    "apisix": ({"routeRef": {"apiVersion": "apisix.apache.org/v2", "kind": "ApisixRoute", "name": "web"}}, ()),
+    "apisix": (
+        {"routeRef": {"apiVersion": "apisix.apache.org/v2", "kind": "ApisixRoute", "name": "web"}},
+        (APISIX_ROUTE,),
+    ),
     "kuma": ({}, ()),
     "gatewayapi:v1": ({}, (PUBLIC,)),
     "knative": ({}, ()),

@@ -12,8 +12,11 @@ from rollouts.objects import Manifest
 from tests.api.argo_provider_examples import ALL
 from tests.cli.flagger_canaries import AUTOSCALER, CANARIES, DEPLOYMENT, TEMPLATE
 from tests.cli.migration_inputs import INPUTS
+from tests.lab.chart import install_crds
 from tests.lab.control_plane import ControlPlane
 from tests.linted import lint_text
+from tests.traffic.cases.all_cases import CASES
+from tests.traffic.crds import manifests
 
 SERVED = ("v1", "apps/", "autoscaling/", "networking.k8s.io/", "policy/", "rollouts.dev/")
 """How the versions begin of what the control plane has kinds for."""
@@ -21,12 +24,12 @@ SERVED = ("v1", "apps/", "autoscaling/", "networking.k8s.io/", "policy/", "rollo
 pytestmark = pytest.mark.controlplane
 
 
-def refused(plane: ControlPlane, namespace: str, objects: list[Manifest]) -> str:
+def refused(plane: ControlPlane, namespace: str, objects: list[Manifest], *, served: tuple[str, ...] = SERVED) -> str:
     """What a dry run says against the first of them that the server has a kind for and refuses; "" for nothing."""
     placed = [
         {**each, "metadata": {name: value for name, value in each["metadata"].items() if name != "namespace"}}
         for each in objects
-        if str(each["apiVersion"]).startswith(SERVED)
+        if str(each["apiVersion"]).startswith(served)
     ]
     try:
         plane.apply(*placed, namespace=namespace, dry_run=True)
@@ -56,6 +59,23 @@ def test_whatever_leaves_nothing_to_do_is_taken(
     assert len(once) > 100
     assert {"Rollout", "AnalysisTemplate", "MetricProvider", "Service"} <= {each["kind"] for each in once.values()}
     assert refused(control_plane, namespace, list(once.values())) == ""
+
+
+def test_the_routers_own_crds_take_the_routes(
+    control_plane: ControlPlane, namespace: str, controller_kubeconfig: Path
+) -> None:
+    """Those that came out of Canaries, strictly: each field exists where it was put."""
+    by_kind = {str(case.example["kind"]): case for case in CASES if case.crds}
+    found = [each for given in INPUTS if given.complete for each in converted(given.objects).objects]
+    routes = {json.dumps(each, sort_keys=True): each for each in found if each["kind"] in by_kind}
+    kinds = {str(each["kind"]) for each in routes.values()}
+    for kind in sorted(kinds):
+        for crd in by_kind[kind].crds:
+            install_crds(control_plane, *manifests(crd, kind))
+
+    assert {"HTTPRoute", "VirtualService", "HTTPProxy", "TraefikService", "RouteTable"} <= kinds
+    versions = tuple({str(each["apiVersion"]) for each in routes.values()})
+    assert refused(control_plane, namespace, list(routes.values()), served=versions) == ""
 
 
 def test_what_argos_examples_become_is_taken(

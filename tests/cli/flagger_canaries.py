@@ -26,13 +26,16 @@ TEMPLATE = build.manifest(Kind(*FLAGGER, "MetricTemplate", "metrictemplates"), "
 INGRESS = {"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "name": "podinfo"}
 
 
-def canary(provider: str | None = "istio", analysis: Manifest | None = None, **spec: Any) -> Manifest:
+BUILT_IN: Manifest = {**WEIGHTS, "metrics": [SUCCESS, DURATION]}
+
+
+def canary(provider: str | None = "istio", analysis: Manifest | None = BUILT_IN, **spec: Any) -> Manifest:
     """A Canary of the Deployment."""
     spec = {
         **({"provider": provider} if provider else {}),
         "targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "podinfo"},
         "service": {"port": 9898, "targetPort": "http", "portName": "http"},
-        "analysis": {**WEIGHTS, "metrics": [SUCCESS, DURATION]} if analysis is None else analysis,
+        **({"analysis": analysis} if analysis is not None else {}),
         **spec,
     }
     return build.manifest(Kind(*FLAGGER, "Canary", "canaries"), "podinfo", "test", spec=spec)
@@ -73,5 +76,5 @@ CANARIES: dict[str, Manifest] = {
             ],
         }
     ),
-    "the old name of the analysis": canary(analysis={}, canaryAnalysis=WEIGHTS),
+    "the old name of the analysis": canary(analysis=None, canaryAnalysis=WEIGHTS),
 }

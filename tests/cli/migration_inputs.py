@@ -219,14 +219,14 @@ _BY_HEADER = ("istio", "contour", "nginx", "apisix", "gatewayapi:v1", "linkerd",
 
 
 def canary(
-    provider: str | None = "istio", analysis: Manifest = WEIGHTS, *, metadata: Any = build.NOTHING, **spec: Any
+    provider: str | None = "istio", analysis: Manifest | None = WEIGHTS, *, metadata: Any = build.NOTHING, **spec: Any
 ) -> Manifest:
     gateways = GATEWAYS if str(provider).startswith("gatewayapi") else {}
     usual = {
         **({"provider": provider} if provider else {}),
         "targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
         "service": {"port": 80, "targetPort": "http", "portName": "http", **gateways},
-        "analysis": analysis,
+        **({} if analysis is None else {"analysis": analysis}),
     }
     return of(CANARY, metadata=metadata, spec={**usual, **spec})
 
@@ -330,7 +330,10 @@ CANARIES: dict[str, tuple[tuple[Manifest, ...], bool]] = {
     "with a deadline": ((canary(progressDeadlineSeconds=120), deployment()), True),
     "that is suspended": ((canary(suspend=True), deployment()), True),
     "without an analysis": ((canary(skipAnalysis=True), deployment()), True),
-    "under the old name of its analysis": ((canary(analysis={}, canaryAnalysis=WEIGHTS), deployment()), True),
+    "under the old name of its analysis": ((canary(analysis=None, canaryAnalysis=WEIGHTS), deployment()), True),
+    "that says nothing of an analysis": ((canary(analysis=None), deployment()), True),
+    "with a limit that the chart lacks": ((canary(analysis={**WEIGHTS, "metrics": [
+        {**RATE, "thresholdRange": {"min": 99, "max": 100}}]}), deployment()), False),
     "of another name": ((build.manifest(CANARY, "shop", NAMESPACE, spec=canary()["spec"]), deployment()), True),
     "with labels": ((canary(metadata={"labels": {"team": "a"}, "finalizers": ["finalizer.flagger.app"]}), deployment()), True),
     "of a DaemonSet": ((canary(targetRef={"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "web"}),), False),

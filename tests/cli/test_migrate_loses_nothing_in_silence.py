@@ -205,6 +205,46 @@ def test_as_many_checks_fail_as_with_flagger(threshold: int | None, borne: int) 
     assert metric["failureLimit"] == borne
 
 
+@pytest.mark.parametrize(
+    ("given", "weights"),
+    [
+        ({"stepWeight": 20, "maxWeight": 60}, [20, 40, 60]),
+        ({"stepWeight": 30, "maxWeight": 50}, [30, 60]),
+        ({"stepWeight": 60}, [60, 100]),
+        ({"stepWeights": [1, 10, 80], "maxWeight": 50}, [1, 10, 80]),
+        ({"stepWeight": 40, "stepWeights": [10, 60]}, [40, 80]),
+    ],
+)
+def test_weights_are_those_that_flagger_sets(given: Manifest, weights: list[int]) -> None:
+    """It goes on while a weight is below the last one, which is that of a list if there is one."""
+    strategy, _ = analysis_of(canary(analysis={"interval": "30s", **given}), deployment())
+
+    steps = strategy["canary"]["steps"]
+    assert [each["setWeight"] for each in steps[::2]] == weights
+    assert steps[1::2] == [{"pause": {"duration": "30s"}}] * len(weights)
+
+
+def test_a_blue_green_behind_a_router_ends_with_all_requests_on_the_new_revision_for_a_round() -> None:
+    """After its rounds Flagger sends everything to the canary, and looks once more; with copies it ends them first."""
+    for name, copies in (("with iterations and copies", True), ("by iterations", False)):
+        analysis = {"interval": "30s", "iterations": 3, **({"mirror": True} if copies else {})}
+        strategy, _ = analysis_of(canary(analysis=analysis), deployment())
+
+        *before, shift, look = strategy["canary"]["steps"]
+        assert (shift, look) == ({"setWeight": 100}, {"pause": {"duration": "30s"}}), name
+        assert [each["setMirrorRoute"].get("percentage") for each in before if "setMirrorRoute" in each] == (
+            [100, None] if copies else []
+        )
+        assert {"pause": {"duration": "90s"}} in before
+
+
+def test_without_iterations_a_blue_green_has_ten_rounds() -> None:
+    """Which is Flagger's default for the provider kubernetes."""
+    strategy, _ = analysis_of(canary("kubernetes", {"interval": "30s"}), deployment())
+
+    assert strategy["blueGreen"]["autoPromotionSeconds"] == 300
+
+
 def test_a_blue_green_by_iterations_is_measured_that_often() -> None:
     """Without a count an analysis before the switch would never end."""
     strategy, (metric,) = analysis_of(canary("kubernetes", ANALYSES["by iterations"]), deployment(), TEMPLATE)

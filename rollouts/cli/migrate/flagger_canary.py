@@ -20,6 +20,7 @@ _ROUTERS = {
 _MESHES = ("linkerd", "kuma")
 """Those that take an HTTPRoute whose parent is a Service: https://gateway-api.sigs.k8s.io/mesh/."""
 
+_ITERATIONS = 10
 _INTERVAL, _INTERVAL_S, _INTERVAL_LEAST_S = "1m", 60.0, 10.0
 
 
@@ -40,7 +41,13 @@ class FlaggerCanary(Struct, frozen=True):
     @property
     def analysis(self) -> Mapping[str, Any]:
         """`spec.analysis`, or under its old name."""
-        return mapping(self.spec.get("analysis") or self.spec.get("canaryAnalysis"))
+        return mapping(self.spec.get("canaryAnalysis" if self.spec.get("analysis") is None else "analysis"))
+
+    @property
+    def is_analysed(self) -> bool:
+        """Flagger judges updates, and sets weights."""
+        given = [self.spec.get(name) for name in ("analysis", "canaryAnalysis")]
+        return not self.spec.get("skipAnalysis") and any(each is not None for each in given)
 
     @property
     def service(self) -> Mapping[str, Any]:
@@ -84,27 +91,26 @@ class FlaggerCanary(Struct, frozen=True):
     @property
     def rounds(self) -> int:
         """How many intervals pass before the promotion, where no weight is set."""
-        return self.iterations or (1 if self.analysis.get("match") else len(self.weights))
+        return self.iterations or _ITERATIONS
 
     @property
     def most(self) -> int:
         """The last weight."""
         given = self.analysis.get("stepWeights")
-        last = whole(given[-1], 100) if isinstance(given, list) and given else 100
-        return whole(self.analysis.get("maxWeight"), 0) or last
+        if isinstance(given, list) and given:
+            return min(whole(given[-1], 100), 100)
+        return whole(self.analysis.get("maxWeight"), 0) or 100
 
     @property
     def weights(self) -> list[int]:
         """In percent, one after the other."""
         given, step = self.analysis.get("stepWeights"), whole(self.analysis.get("stepWeight"), 0)
-        if isinstance(given, list) and given:
-            return [whole(weight, 0) for weight in given]
-        if step <= 0:
-            return [self.most]
-        weights = [min(step, 100)]
-        while weights[-1] < min(self.most, 100):
-            weights.append(min(weights[-1] + step, 100))
-        return weights
+        if step > 0:
+            weights = [min(step, 100)]
+            while weights[-1] < min(self.most, 100):
+                weights.append(min(weights[-1] + step, 100))
+            return weights
+        return [whole(weight, 0) for weight in given] if isinstance(given, list) and given else [self.most]
 
     @property
     def is_in_mesh(self) -> bool:

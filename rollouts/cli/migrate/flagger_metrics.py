@@ -54,7 +54,7 @@ class Judged(Struct, frozen=True):
 
 def judged(canary: FlaggerCanary, router: str | None) -> Judged:
     """What the metrics of a Canary are here, with notes on those that are nothing."""
-    if canary.spec.get("skipAnalysis"):
+    if not canary.is_analysed:
         return Judged()
     found = _Metrics(canary, router, canary.rounds if router is None else 0)
     for index, metric in entries(canary.analysis.get("metrics")):
@@ -119,25 +119,23 @@ class _Metrics:
             return
         template = f"rollouts-{_BUILT_IN[name]}-{product}"
         self.named.append({"templateName": template, "clusterScope": True})
-        limits = mapping(metric.get("thresholdRange"))
-        least, most = limits.get("min", metric.get("threshold")), limits.get("max", metric.get("threshold"))
         window, before = str(metric.get("interval") or _WINDOW), self.arguments.get("window")
         if before is not None and (go_duration_s(before) or 0) > (go_duration_s(window) or 0):
             window = before
-        arguments = {
+        limit_name, limit = _limit(metric, path, canary)
+        self.arguments |= {
             "window": window,
             "interval": canary.interval,
             "count": str(self.count),
             "failure-limit": str(canary.failures),
             **({"route": canary.apex} if product == _ENVOY_GATEWAY else {}),
+            limit_name: limit,
         }
-        if name == "request-success-rate" and (share := number(least)) is not None:
-            arguments["min-success-rate"] = f"{share / 100:g}"
-        if name == "request-duration" and number(most) is not None:
-            arguments["max-latency-ms"] = f"{most}"
-        self.arguments |= arguments
-        told = ", ".join(f"{key} {value}" for key, value in arguments.items())
-        canary.note(Told.CHANGED, path, f"ClusterAnalysisTemplate {template} of the chart with {told}")
+        what = "" if limit_name == "min-success-rate" else ", the 95th percentile in place of the 99th"
+        canary.note(Told.CHANGED, f"{path}.name", f"ClusterAnalysisTemplate {template} of the chart{what}")
+        canary.note(
+            Told.CHANGED, f"{path}.interval", f"window {window}; each measurement comes after {canary.interval}"
+        )
         if canary.spec.get("metricsServer"):
             how = "the chart's templates ask the server of the chart's prometheusUrl: set it to this one"
             canary.note(Told.THEN, "spec.metricsServer", how)
@@ -268,3 +266,18 @@ class _Metrics:
                 "provider": {"prometheus": asked},
             }
         )
+
+
+def _limit(metric: Mapping[str, Any], path: str, canary: FlaggerCanary) -> tuple[str, str]:
+    """The argument of the chart's template that is the limit of a built-in metric, and its value."""
+    is_rate = metric.get("name") == "request-success-rate"
+    limits, side = metric.get("thresholdRange"), "min" if is_rate else "max"
+    at, given = (
+        ("threshold", metric.get("threshold"))
+        if limits is None
+        else (f"thresholdRange.{side}", mapping(limits).get(side))
+    )
+    value = number(given) or 0
+    name, text = ("min-success-rate", f"{value / 100:g}") if is_rate else ("max-latency-ms", f"{value:g}")
+    canary.note(Told.CHANGED, f"{path}.{at}", f"{name} {text}")
+    return name, text

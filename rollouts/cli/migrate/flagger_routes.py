@@ -73,7 +73,9 @@ def add_route(canary: FlaggerCanary, router: str, *, by_backend: bool) -> None:
         "gloo": of.gloo,
     }
     spec, paths = builders[router]()
+    given = mapping(canary.service.get("apex"))
     route = there or _object(canary, kind, canary.apex, spec)
+    route["metadata"] |= {} if there else {name: given[name] for name in ("labels", "annotations") if given.get(name)}
     canary.moved(route, {f"spec.service.{name}": to for name, to in paths.items()})
     if by_backend and there is None:
         header = {"set": [{"name": "served-by", "value": "canary"}]}
@@ -83,11 +85,8 @@ def add_route(canary: FlaggerCanary, router: str, *, by_backend: bool) -> None:
         canary.migration.add(route, canary.manifest)
         git = "Flagger made it; it belongs in Git now (docs/gitops.md)"
         canary.note(Told.CHANGED, "spec.provider", f"{kind.kind} {canary.apex} comes out: {git}")
-    if router == "istio" and (policy := canary.service.get("trafficPolicy")):
-        for host in (canary.apex, canary.canary_service):
-            rule = _object(canary, RULE_KINDS[0], host, {"host": host, "trafficPolicy": policy})
-            canary.migration.add(rule, canary.manifest)
-            canary.moved(rule, {"spec.service.trafficPolicy": "spec.trafficPolicy"})
+    if router == "istio":
+        of.add_destination_rules()
 
 
 def header_matches(canary: FlaggerCanary, match: Mapping[str, Any], path: str) -> list[Manifest]:
@@ -239,7 +238,7 @@ class _RouteSpec(Struct, frozen=True):
             }
             for each in self.backends()
         ]
-        route: Manifest = {"matchers": [{"prefix": "/"}], "routeAction": {"multi": {"destinations": destinations}}}
+        route: Manifest = {"inheritablePathMatchers": True, "routeAction": {"multi": {"destinations": destinations}}}
         if self.canary.service.get("timeout"):
             route["options"] = {"timeout": self.canary.service["timeout"]}
         return {"routes": [route]}, {"timeout": "spec.routes[0].options"}
@@ -268,3 +267,10 @@ class _RouteSpec(Struct, frozen=True):
         if url:
             found.append({"type": "URLRewrite", "urlRewrite": url})
         return found + [{"type": "RequestMirror", "requestMirror": each} for _, each in entries(service.get("mirror"))]
+
+    def add_destination_rules(self) -> None:
+        canary, policy = self.canary, self.canary.service.get("trafficPolicy")
+        for host in (canary.apex, canary.canary_service) if policy else ():
+            rule = _object(canary, RULE_KINDS[0], host, {"host": host, "trafficPolicy": policy})
+            canary.migration.add(rule, canary.manifest)
+            canary.moved(rule, {"spec.service.trafficPolicy": "spec.trafficPolicy"})

@@ -37,10 +37,9 @@ def _service_spec(canary: FlaggerCanary, rollout: Manifest, own_ports: object) -
     service = canary.service
     first = {to: service[name] for name, to in _PORT_FIELDS.items() if service.get(name) is not None}
     found = _discovered(canary, first) if service.get("portDiscovery") else []
-    named = {"name": "http"} if found else {}
     selector = mapping(mapping(canary.deployment.get("spec")).get("selector")).get("matchLabels")
     selector = selector or mapping(rollout["spec"].get("selector")).get("matchLabels") or {}
-    spec: Manifest = {"selector": dict(selector), "ports": [{"port": 80, **named, **first}, *found]}
+    spec: Manifest = {"selector": dict(selector), "ports": [{"name": "http", "port": 80, **first}, *found]}
     if own_ports:
         spec["ports"] = [
             {key: value for key, value in port.items() if key != "nodePort"} for _, port in entries(own_ports)

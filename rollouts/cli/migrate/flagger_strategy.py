@@ -24,13 +24,13 @@ def strategy_of(canary: FlaggerCanary, router: str | None, found: Judged) -> Man
     }
     if (ready := canary.analysis.get("canaryReadyThreshold")) is not None:
         strategy["replicaProgressThreshold"] = {"type": "Percent", "value": ready}
-    if canary.spec.get("skipAnalysis"):
+    if not canary.is_analysed:
         canary.note(Told.CHANGED, "spec.skipAnalysis", "no steps and no analysis")
         canary.note(Told.CHANGED, canary.at(""), "is skipped by skipAnalysis: no steps and no analysis")
         return {"canary": strategy}
     if found.analysis:
         strategy["analysis"] = {**found.analysis, "startingStep": 1}
-    if canary.iterations or canary.analysis.get("match"):
+    if canary.iterations:
         strategy["steps"], routes = _chosen(canary)
     else:
         strategy["steps"], routes = _weight_steps(canary)
@@ -44,7 +44,7 @@ def _blue_green(canary: FlaggerCanary, found: Judged) -> Manifest:
     for name in ("stepWeight", "stepWeights", "maxWeight"):
         if canary.analysis.get(name):
             canary.note(Told.LEFT_OUT, canary.at(name), "without a router no weight can be set")
-    if canary.spec.get("skipAnalysis"):
+    if not canary.is_analysed:
         canary.note(Told.CHANGED, canary.at(""), "is skipped by skipAnalysis: the switch comes when the pods are ready")
         canary.note(Told.CHANGED, "spec.skipAnalysis", "the switch comes when the pods are ready")
         return {"blueGreen": strategy}
@@ -67,6 +67,10 @@ def _weight_steps(canary: FlaggerCanary) -> tuple[list[Manifest], list[str]]:
         canary.note(
             Told.CHANGED, canary.at("maxWeight"), f"the weights are {', '.join(map(str, weights))}, as with Flagger"
         )
+    if not (canary.analysis.get("stepWeight") or canary.analysis.get("stepWeights")):
+        canary.note(Told.CHANGED, canary.at("maxWeight"), f"is the only step, {canary.most} %; Flagger never takes one")
+    if canary.analysis.get("stepWeights") and canary.analysis.get("maxWeight"):
+        canary.note(Told.CHANGED, canary.at("maxWeight"), "has no effect, as with Flagger: stepWeights decide")
     if canary.analysis.get("stepWeightPromotion"):
         why = "no second shift: the pods that were tried become the stable ones"
         canary.note(Told.CHANGED, canary.at("stepWeightPromotion"), why)
@@ -101,10 +105,13 @@ def _chosen(canary: FlaggerCanary) -> tuple[list[Manifest], list[str]]:
         if conditions:
             routes.append(f"{canary.apex}-chosen-{number}")
             steps.append({"setHeaderRoute": {"name": routes[-1], "match": conditions}})
-    if canary.analysis.get("mirror") and not steps:
+    chosen, copies = bool(steps), bool(canary.analysis.get("mirror")) and not steps
+    if copies:
         mirror, routes = _mirror_steps(canary, 100)
         steps = [step for step in mirror if mapping(step.get("setMirrorRoute")).get("match")]
-    return [{"setCanaryScale": {"weight": 100}}, *steps, _pause(lasting)], routes
+    ends: list[Manifest] = [{"setMirrorRoute": {"name": name}} for name in routes if copies]
+    shift: list[Manifest] = [] if chosen else [*ends, {"setWeight": 100}, _pause(canary.interval)]
+    return [{"setCanaryScale": {"weight": 100}}, *steps, _pause(lasting), *shift], routes
 
 
 def _pause(duration: str) -> Manifest:

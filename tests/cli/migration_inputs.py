@@ -262,6 +262,11 @@ def _second(manifest: Manifest, name: str) -> Manifest:
     return changed
 
 
+_OF_CANARY = {"ownerReferences": [{"apiVersion": "flagger.app/v1beta1", "kind": "Canary", "name": "web", "uid": "1"}]}
+MADE_BY_FLAGGER = (
+    deployment("web-primary", metadata=_OF_CANARY),
+    *({**service(name), "metadata": {**service(name)["metadata"], **_OF_CANARY}} for name in ("web", "web-primary")),
+)
 _TEMPLATED = {**WEIGHTS, "metrics": [ERRORS]}
 _KEDA_REF: Any = {"autoscalerRef": {"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "name": "web"}}
 _HPA_REF: Any = {"autoscalerRef": {"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "name": "web"}}
@@ -274,6 +279,9 @@ _ROUTE_FIELDS = {"hosts": ["shop.example"], "gateways": ["istio-system/public", 
 CANARIES: dict[str, tuple[tuple[Manifest, ...], bool]] = {
     "without its Deployment": ((canary(),), False),
     "without a provider": ((canary(None), deployment()), False),
+    "with all that Flagger made of it": ((canary(), deployment(), *MADE_BY_FLAGGER), True),
+    "beside a budget of the primary": ((canary(), deployment(), of(PDB, spec={
+        "minAvailable": 1, "selector": {"matchLabels": {"app": "web-primary"}}})), False),
     "with an HPA": ((canary(**_HPA_REF), deployment(), hpa()), True),
     "with an HPA that is elsewhere": ((canary(**_HPA_REF), deployment()), False),
     "with KEDA": ((canary(**_KEDA_REF), deployment(), scaled_object(
@@ -449,6 +457,9 @@ ARGO_ROLLOUTS: dict[str, tuple[tuple[Manifest, ...], bool]] = {
         *BOTH), True),
     "with notifications": ((argo_rollout(argo_canary("no router", STEPS), metadata={
         "annotations": {"notifications.argoproj.io/subscribe.on-x.slack": "us"}}), *BOTH), False),
+    "with its history": ((argo_rollout(argo_canary("no router", STEPS)), *BOTH, of(
+        Kind(*ARGO, "AnalysisRun", "analysisruns"), "web-1", metadata={"ownerReferences": [
+            {"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "name": "web", "uid": "1"}]}, spec={"metrics": []})), True),
     "in two namespaces": ((argo_rollout(argo_canary("no router", STEPS)), *BOTH,
         build.manifest(ARGO_ROLLOUT, "web", "other", spec=argo_rollout({"canary": {"steps": STEPS}})["spec"])), True),
     "beside an Application": ((argo_rollout(argo_canary("no router", STEPS)), *BOTH, build.manifest(

@@ -104,7 +104,9 @@ def means_nothing(manifest: Manifest, path: str) -> bool:
 
 def is_told(outcome: Migration, place: int, path: str) -> bool:
     """Whether a note is about this value: its own, or that of what it is a part of."""
-    paths = [note.path for note in outcome.notes if note.source == place and (note.path or note.told is Told.LEFT_OUT)]
+    gone = not any(place in made.sources for made in outcome.made)
+    own = [note for note in outcome.notes if note.source == place]
+    paths = [note.path for note in own if note.path or gone or note.told is Told.LEFT_OUT]
     return any(not each or path == each or path.startswith((f"{each}.", f"{each}[")) for each in paths)
 
 
@@ -310,6 +312,7 @@ def test_pods_get_a_label_that_the_workload_before_has_not() -> None:
         ("with labels of the primary", "left out: Canary web spec.service.primary: has no equal here"),
         ("as Flagger left the Deployment", "to do: Deployment web spec.replicas: Flagger scales it to 0"),
         ("that asks about pods by name", "to do: MetricTemplate errors spec.query: it was about the canary's Deployment"),
+        ("beside a budget of the primary", "to do: PodDisruptionBudget web spec.selector.matchLabels.app: web-primary goes"),
         ("with datadog", "left out: MetricTemplate errors spec.provider: datadog"),
         ("whose template is elsewhere", "left out: Canary web spec.analysis.metrics[0]: MetricTemplate errors of namespace"),
         ("of another namespace", "left out: Canary web: Deployment web: give its file too"),
@@ -318,6 +321,18 @@ def test_pods_get_a_label_that_the_workload_before_has_not() -> None:
 def test_what_has_no_equal_is_a_line_with_its_path(name: str, line: str) -> None:
     """So it can be found, and decided."""
     assert any(each.startswith(line) for each in left(of_canary(name))), left(of_canary(name))
+
+
+def test_what_a_controller_made_of_an_object_is_made_again() -> None:
+    """A whole namespace as the server shows it: the primary is no workload of its own, and the Services come without an owner."""
+    outcome = of_canary("with all that Flagger made of it")
+
+    (rollout,) = of_kind(outcome, "Rollout")
+    assert rollout["metadata"]["name"] == "web"
+    assert [each["metadata"] for each in of_kind(outcome, "Service")] == [
+        {"name": name, "namespace": "default"} for name in ("web", "web-canary")
+    ]
+    assert "changed: Deployment web-primary: Canary web made it" in " ".join(notes(outcome, Told.CHANGED))
 
 
 def test_a_kind_that_nothing_uses_is_a_line() -> None:
@@ -343,6 +358,14 @@ def test_each_line_names_its_place_in_its_file(typed: CommandLine) -> None:
     assert f"stdout:{at}: to do: Rollout web: spec.strategy.canary.steps[0].experiment" in said.err
     assert said.err.endswith("1 thing to do or left out\n")
     assert list(yaml.safe_load_all(said.out))[1:] == [*yaml.safe_load_all(f"{owned}---\n{scaler}")]
+
+
+def test_a_document_that_is_no_object_is_a_line(typed: CommandLine) -> None:
+    """It cannot come out."""
+    said = typed("migrate", "-f", typed.file(deployment(), "- a\n"), code=1)
+
+    assert "left out: a document that is no object" in said.err
+    assert said.err.endswith("1 thing to do or left out\n")
 
 
 def test_what_nothing_is_done_about_comes_out_as_it_is(typed: CommandLine) -> None:

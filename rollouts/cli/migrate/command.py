@@ -32,12 +32,19 @@ def migrate(
     from rollouts.cli.migrate.outcome import Told  # noqa: PLC0415
 
     found = []
+    strange = 0
     for name, text in map(read_file, files):
         file = read_text(text)
         if file.broken is not None:
             fail(f"{name}:{file.broken.line}: YAML: {file.broken.why}")
             raise typer.Exit(Exit.BAD)
-        found += [(name, node, manifest) for node, manifest in file.objects if isinstance(manifest, dict)]
+        for node, manifest in file.objects:
+            if isinstance(manifest, dict):
+                found.append((name, node, manifest))
+            else:
+                strange += 1
+                line = node.start_mark.line + 1
+                sys.stderr.write(f"{name}:{line}: left out: a document that is no object with apiVersion and kind\n")
     outcome = migrated(manifest for _, _, manifest in found)
     for note in outcome.notes:
         place = f"stdout:{note.line}"
@@ -51,7 +58,7 @@ def migrate(
         )
         raise typer.Exit(Exit.BAD)
     sys.stdout.write(text_of(outcome.objects))
-    if not outcome.complete:
-        left = sum(note.told in (Told.TO_DO, Told.LEFT_OUT) for note in outcome.notes)
+    left = strange + sum(note.told in (Told.TO_DO, Told.LEFT_OUT) for note in outcome.notes)
+    if left:
         sys.stderr.write(f"{count_of(left, 'thing')} to do or left out\n")
         raise typer.Exit(Exit.BAD)

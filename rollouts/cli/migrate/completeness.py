@@ -56,9 +56,11 @@ def lost(migration: Migration) -> Iterator[tuple[Manifest, str]]:
 
 def _account(migration: Migration, place: int) -> _Account:
     kind = str(migration.inputs[place].get("kind"))
-    notes = [note for note in migration.notes if note.source == place and (note.path or note.told is Told.LEFT_OUT)]
+    gone = not any(place in made.sources for made in migration.made)
+    notes = [note for note in migration.notes if note.source == place]
+    paths = {note.path for note in notes if note.path or gone or note.told is Told.LEFT_OUT}
     return _Account(
-        covered={note.path for note in notes}.union(WITHOUT_MEANING[""], WITHOUT_MEANING.get(kind, ())),
+        covered=paths.union(WITHOUT_MEANING[""], WITHOUT_MEANING.get(kind, ())),
         moves=[move for move in migration.moves if move.source == place],
         empty_is_nothing=kind in _EMPTY_IS_NOTHING,
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from rollouts.cli.kubernetes.parts import entries
 from rollouts.cli.migrate.deployment import deployment_named, leaves, rollout_of
 from rollouts.cli.migrate.flagger_canary import FlaggerCanary
-from rollouts.cli.migrate.flagger_metrics import judged
+from rollouts.cli.migrate.flagger_metrics import metrics_of
 from rollouts.cli.migrate.flagger_routes import add_route
 from rollouts.cli.migrate.flagger_services import services_of
 from rollouts.cli.migrate.flagger_strategy import strategy_of
@@ -62,7 +62,7 @@ def _migrate_canary(canary: FlaggerCanary) -> None:
     if canary.analysis.get("interval") not in (None, canary.interval):
         canary.note(Told.CHANGED, canary.at("interval"), f"is {canary.interval}, as with Flagger")
     router = canary.router()
-    found = judged(canary, router)
+    found = metrics_of(canary, router)
     rollout = rollout_of(deployment, migration, strategy=strategy_of(canary, router, found))
     for name in ("labels", "annotations"):
         theirs = mapping(mapping(canary.manifest.get("metadata")).get(name))
@@ -101,6 +101,7 @@ def _migrate_canary(canary: FlaggerCanary) -> None:
 def _note_the_rest(canary: FlaggerCanary) -> None:
     leaves(canary.deployment, canary.migration)
     apex = canary.apex
+    canary.note_what_names_the_primary()
     gone = f"delete the Canary last; Flagger then deletes {apex}-primary, its Services and its route, so apply yours after that"
     canary.note(Told.THEN, "", gone)
     if name_of(canary.manifest) != name_of(canary.deployment):

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from rollouts.cli.migrate.outcome import Migration, Told, name_of, ref_of, whole
+from rollouts.cli.migrate.outcome import Migration, Told, name_of, ref_of, texts_in, whole
 from rollouts.metrics.kubernetes_values import go_duration_s
 from rollouts.objects import Manifest, mapping
 
@@ -157,3 +157,15 @@ class FlaggerCanary(Struct, frozen=True):
         wanted = (str(reference.get("kind")), ref_of(self.manifest).namespace, str(reference.get("name")))
         refs = map(ref_of, self.migration.inputs)
         return any((ref.kind, ref.namespace, ref.name) == wanted for ref in refs)
+
+    def note_what_names_the_primary(self) -> None:
+        """Adds a note for each object of its namespace that selects the pods of the primary, or leads to its Service."""
+        primaries = {f"{name}-primary": name for name in (name_of(self.deployment), self.apex)}
+        for manifest in self.migration.inputs:
+            if (
+                ref_of(manifest).namespace == ref_of(self.manifest).namespace
+                and self.migration.owner_of(manifest) is None
+            ):
+                for path, name in texts_in(manifest, primaries):
+                    how = f"{name} goes with the Canary, and so do its pods: write {primaries[name]}"
+                    self.migration.note(Told.TO_DO, manifest, path, how)

@@ -36,7 +36,7 @@ _VARIABLE = re.compile(
 _ABOUT_PODS = re.compile(r"\{\{-?\s*(?:target|name)\s*-?\}\}")
 
 
-class Judged(Struct, frozen=True):
+class MigratedMetrics(Struct, frozen=True):
     """How the update of a Canary is judged.
 
     Args:
@@ -52,10 +52,10 @@ class Judged(Struct, frozen=True):
     by_backend: bool = False
 
 
-def judged(canary: FlaggerCanary, router: str | None) -> Judged:
+def metrics_of(canary: FlaggerCanary, router: str | None) -> MigratedMetrics:
     """What the metrics of a Canary are here, with notes on those that are nothing."""
     if not canary.is_analysed:
-        return Judged()
+        return MigratedMetrics()
     found = _Metrics(canary, router, canary.rounds if router is None else 0)
     for index, metric in entries(canary.analysis.get("metrics")):
         found.take(canary.at(f"metrics[{index}]"), metric)
@@ -93,7 +93,7 @@ class _Metrics:
             why = "neither a query nor a template: write an AnalysisTemplate (docs/analysis.md)"
             self.canary.note(Told.LEFT_OUT, path, why)
 
-    def judged(self) -> Judged:
+    def judged(self) -> MigratedMetrics:
         canary, template = self.canary, None
         if self.metrics:
             name = name_of(canary.manifest)
@@ -106,11 +106,11 @@ class _Metrics:
                 paths = ("query", "provider.address", "provider.insecureSkipVerify")
                 canary.migration.moved(source, template, {f"spec.{path}": "spec.metrics" for path in paths})
         if not self.named:
-            return Judged()
+            return MigratedMetrics()
         args = [{"name": name, "value": value} for name, value in self.arguments.items()]
         analysis = {"templates": self.named, **({"args": args} if args else {})}
         by_backend = any(each["templateName"].endswith(_ENVOY_GATEWAY) for each in self.named)
-        return Judged(analysis, template, tuple(self.sources), by_backend)
+        return MigratedMetrics(analysis, template, tuple(self.sources), by_backend)
 
     def _built_in(self, path: str, metric: Mapping[str, Any]) -> None:
         canary, name = self.canary, str(metric["name"])

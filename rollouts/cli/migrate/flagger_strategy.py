@@ -5,13 +5,13 @@ from __future__ import annotations
 from rollouts.cli.kubernetes.parts import entries
 from rollouts.cli.migrate.deployment import limits_of
 from rollouts.cli.migrate.flagger_canary import FlaggerCanary
-from rollouts.cli.migrate.flagger_metrics import Judged
+from rollouts.cli.migrate.flagger_metrics import MigratedMetrics
 from rollouts.cli.migrate.flagger_routes import header_matches, routing_of
 from rollouts.cli.migrate.outcome import Told, whole
 from rollouts.objects import Manifest, mapping
 
 
-def strategy_of(canary: FlaggerCanary, router: str | None, found: Judged) -> Manifest:
+def strategy_of(canary: FlaggerCanary, router: str | None, found: MigratedMetrics) -> Manifest:
     """What the Canary's analysis is here, by the name of the router here; None for a blue-green."""
     if router is None:
         return _blue_green(canary, found)
@@ -39,7 +39,7 @@ def strategy_of(canary: FlaggerCanary, router: str | None, found: Judged) -> Man
     return {"canary": strategy}
 
 
-def _blue_green(canary: FlaggerCanary, found: Judged) -> Manifest:
+def _blue_green(canary: FlaggerCanary, found: MigratedMetrics) -> Manifest:
     strategy: Manifest = {"activeService": canary.apex, "previewService": canary.canary_service}
     for name in ("stepWeight", "stepWeights", "maxWeight"):
         if canary.analysis.get(name):

@@ -87,7 +87,8 @@ class _Workloads:
         self.rollouts: dict[Ref, str] = {}
         self.given: set[int] = set()
         self.canaries: set[Ref] = set()
-        for manifest in migration.inputs:
+        alone = [manifest for manifest in migration.inputs if migration.owner_of(manifest) is None]
+        for manifest in alone:
             owner = None
             if group_of(manifest) == argo.GROUP and manifest.get("kind") == ROLLOUT.kind:
                 owner, name = argo.template_owner(manifest, migration), name_of(manifest)
@@ -99,7 +100,7 @@ class _Workloads:
                 self.given.add(id(owner))
                 self.rollouts[_scaled(ref_of(owner))] = name
                 self.canaries |= {_scaled(ref_of(owner))} if flagger.is_canary(manifest) else set()
-        for manifest in filter(is_deployment, migration.inputs):
+        for manifest in filter(is_deployment, alone):
             self.rollouts.setdefault(_scaled(ref_of(manifest)), name_of(manifest))
 
 
@@ -112,7 +113,10 @@ def _migrate(manifest: Manifest, migration: Migration, workloads: _Workloads) ->
     group, kind = group_of(manifest), str(manifest.get("kind"))
     target = target_of(manifest)
     rollout = workloads.rollouts.get(_scaled(target)) if target is not None else None
-    if target is not None and rollout is not None:
+    if (owner := migration.owner_of(manifest)) is not None:
+        why = f"{owner.kind} {owner.name} made it, and its controller, or what comes out of it, makes it again"
+        migration.note(Told.CHANGED, manifest, "", why)
+    elif target is not None and rollout is not None:
         migrate_autoscaler(manifest, migration, rollout, flagger=_scaled(target) in workloads.canaries)
     elif group == argo.GROUP and kind in argo.KINDS:
         argo.migrate_argo(manifest, migration)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from msgspec import Struct
 
+from rollouts.cli.kubernetes.parts import entries
 from rollouts.objects import Manifest, mapping
 
 
@@ -110,8 +111,19 @@ class Migration:
         self.moves += [Move(self._places[id(source)], path, manifest, to) for path, to in paths.items()]
 
     def named(self, ref: Ref) -> Manifest | None:
-        """The object of that name among those that came in."""
-        return next((manifest for manifest in self.inputs if ref_of(manifest) == ref), None)
+        """The object of that name among those that came in, unless the controller of another one of them made it."""
+        found = (manifest for manifest in self.inputs if ref_of(manifest) == ref)
+        return next((manifest for manifest in found if self.owner_of(manifest) is None), None)
+
+    def owner_of(self, manifest: Manifest) -> Ref | None:
+        """The object among those that came in that owns this one, whose controller makes it anew."""
+        namespace = ref_of(manifest).namespace
+        refs = {ref_of(each) for each in self.inputs}
+        owners = (
+            Ref(group_of(owner), str(owner.get("kind")), namespace, str(owner.get("name")))
+            for _, owner in entries(mapping(manifest.get("metadata")).get("ownerReferences"))
+        )
+        return next((owner for owner in owners if owner in refs), None)
 
 
 def ref_of(manifest: Manifest) -> Ref:
@@ -174,3 +186,13 @@ def value_at(value: object, steps: Iterable[str | int]) -> object:
             case _:
                 return None
     return value
+
+
+def texts_in(value: object, texts: Container[str], path: str = "") -> Iterator[tuple[str, str]]:
+    """Where one of these texts stands in a value, each with its path."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for step, item in items:
+        at = below(path, step)
+        if isinstance(item, str) and item in texts:
+            yield at, item
+        yield from texts_in(item, texts, at)

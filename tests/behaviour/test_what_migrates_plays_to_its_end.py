@@ -35,6 +35,7 @@ from tests.behaviour.stage import ALONE, KEY, Stage, play
 from tests.cli.migration_inputs import INPUTS
 from tests.documents import documents
 
+pytestmark = pytest.mark.long
 CHART = Path(__file__).parents[2] / "helm" / "rollouts" / "files" / "analysis-templates"
 SETTINGS = replace(ALONE, routers=tuple(sorted(registry())), prometheus_url=DEFAULT_URL)
 FOREIGN = (APISIX[0], CONTOUR[0], GLOO[0], ISTIO[0], RULE_KINDS[0], INGRESS_KINDS[0], TRAEFIK[0])

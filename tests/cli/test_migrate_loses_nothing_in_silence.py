@@ -65,34 +65,44 @@ def test_there_are_as_many_inputs_as_promised() -> None:
 @pytest.mark.parametrize("given", INPUTS, ids=lambda each: each.name)
 def test_what_is_not_whole_says_so(given: Input) -> None:
     """A line for each thing that is left, or none at all: what can be taken over is taken over, and what cannot is told."""
-    outcome = migrated(given.objects)
-
-    assert outcome.complete is given.complete, left(outcome)
+    outcome = converted(given.objects)
     assert list(lost(outcome)) == []
+    if outcome.complete:
+        outcome = migrated(given.objects)
+    assert outcome.complete is given.complete, left(outcome)
 
 
-def leaves(value: Any, path: str = "") -> Iterator[str]:
-    """The paths of what is no object and no list."""
+def parts(value: Any, path: str = "") -> Iterator[str]:
+    """The paths of all that is below a value."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    if not isinstance(value, dict | list):
-        yield path
     for step, item in items:
-        yield from leaves(item, below(path, step))
+        yield (at := below(path, step))
+        yield from parts(item, at)
 
 
-def changed_at(manifest: Manifest, path: str) -> Manifest:
-    """The object with another value at a path."""
+def leaves(manifest: Manifest) -> Iterator[str]:
+    """The paths of what is no object and no list."""
+    return (path for path in parts(manifest) if not isinstance(value_at(manifest, steps_in(path)), dict | list))
+
+
+def with_at(manifest: Manifest, path: str, value: Any) -> Manifest:
+    """The object with this value at a path."""
     changed = deepcopy(manifest)
     *parents, last = steps_in(path)
     holder: Any = value_at(changed, parents)
-    match holder[last]:
-        case bool() as value:
-            holder[last] = not value
-        case int() as value:
-            holder[last] = value + 1
-        case value:
-            holder[last] = f"{value}x"
+    holder[last] = value
     return changed
+
+
+def changed_at(manifest: Manifest, path: str) -> Manifest:
+    """The object with another value of the same type at a path."""
+    match value_at(manifest, steps_in(path)):
+        case bool() as value:
+            return with_at(manifest, path, not value)
+        case int() as value:
+            return with_at(manifest, path, value + 1)
+        case value:
+            return with_at(manifest, path, f"{value}x")
 
 
 def means_nothing(manifest: Manifest, path: str) -> bool:
@@ -137,6 +147,21 @@ def test_every_value_that_no_line_is_about_decides_something() -> None:
 
     assert len(tried) > 1000
     assert silent == []
+
+
+@pytest.mark.parametrize("strange", [7, [1, None], {"a": []}], ids=str)
+def test_no_value_stops_it(strange: Any) -> None:
+    """A file may hold anything anywhere: each part of each kind of object once."""
+    tried: set[tuple[str, str]] = set()
+    for given in INPUTS:
+        for place, manifest in enumerate(given.objects):
+            for path in parts(manifest):
+                if (manifest["kind"], path) not in tried and path not in ("apiVersion", "kind"):
+                    tried.add((manifest["kind"], path))
+                    changed = with_at(manifest, path, strange)
+                    converted(changed if at == place else each for at, each in enumerate(given.objects))
+
+    assert len(tried) > 500
 
 
 def test_the_check_sees_what_is_planted() -> None:

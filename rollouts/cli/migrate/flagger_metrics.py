@@ -87,7 +87,7 @@ class _Metrics:
                 asked["address"] = self.canary.spec["metricsServer"]
             self._about(self.canary.manifest, f"{path}.query", str(metric["query"]))
             self._measure(path, metric, asked)
-        elif metric.get("name") in _BUILT_IN:
+        elif str(metric.get("name")) in _BUILT_IN:
             self._built_in(path, metric)
         else:
             why = "neither a query nor a template: write an AnalysisTemplate (docs/analysis.md)"

@@ -166,8 +166,8 @@ class _RouteSpec(Struct, frozen=True):
         if service.get("delegation"):
             self.canary.note(Told.CHANGED, "spec.service.delegation", "a VirtualService without hosts and gateways")
             return spec, {name: f"spec.http[0].{name}" for name in same}
-        hosts = [str(each) for each in service.get("hosts") or ()]
-        gateways = [str(each) for each in service.get("gateways") or ()]
+        given = {name: service.get(name) for name in ("hosts", "gateways")}
+        hosts, gateways = (list(map(str, each)) if isinstance(each, list) else [] for each in given.values())
         spec = {
             "hosts": hosts if {self.canary.apex, "*"} & set(hosts) else [*hosts, self.canary.apex],
             "gateways": gateways if "mesh" in gateways else [*gateways, "mesh"],

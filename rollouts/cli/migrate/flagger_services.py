@@ -38,8 +38,8 @@ def _service_spec(canary: FlaggerCanary, rollout: Manifest, own_ports: object) -
     first = {to: service[name] for name, to in _PORT_FIELDS.items() if service.get(name) is not None}
     found = _discovered(canary, first) if service.get("portDiscovery") else []
     selector = mapping(mapping(canary.deployment.get("spec")).get("selector")).get("matchLabels")
-    selector = selector or mapping(rollout["spec"].get("selector")).get("matchLabels") or {}
-    spec: Manifest = {"selector": dict(selector), "ports": [{"name": "http", "port": 80, **first}, *found]}
+    selector = selector or mapping(rollout["spec"].get("selector")).get("matchLabels")
+    spec: Manifest = {"selector": dict(mapping(selector)), "ports": [{"name": "http", "port": 80, **first}, *found]}
     if own_ports:
         spec["ports"] = [
             {key: value for key, value in port.items() if key != "nodePort"} for _, port in entries(own_ports)
@@ -56,14 +56,14 @@ def _discovered(canary: FlaggerCanary, first: Manifest) -> list[Manifest]:
     """Ports of the containers, as Flagger finds them."""
     canary.note(Told.CHANGED, "spec.service.portDiscovery", "the ports of the containers are in the Services")
     pod = mapping(mapping(mapping(canary.deployment.get("spec")).get("template")).get("spec"))
-    taken: set[Any] = {first.get("port", 80), first.get("targetPort")}
+    taken: list[Any] = [first.get("port", 80), first.get("targetPort")]
     found: list[Manifest] = []
     for _, container in entries_at(pod, "containers", ""):
         for _, port in entries_at(container, "ports", ""):
-            number, name = port.get("containerPort"), port.get("name")
-            if container.get("name") in _NOT_CONTAINERS_OF_THE_APP or taken & {number, name}:
+            number, name = port.get("containerPort"), str(port.get("name") or "")
+            if container.get("name") in _NOT_CONTAINERS_OF_THE_APP or number in taken or name in taken:
                 continue
-            taken |= {number}
+            taken.append(number)
             protocol = {"protocol": port["protocol"]} if port.get("protocol") else {}
             found.append({"name": name or f"port-{number}", "port": number, "targetPort": name or number, **protocol})
     return found

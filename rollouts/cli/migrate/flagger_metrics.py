@@ -122,7 +122,7 @@ class _Metrics:
         window, before = str(metric.get("interval") or _WINDOW), self.arguments.get("window")
         if before is not None and (go_duration_s(before) or 0) > (go_duration_s(window) or 0):
             window = before
-        limit_name, limit = _limit(metric, path, canary)
+        limit_name, limit = self._limit(path, metric)
         self.arguments |= {
             "window": window,
             "interval": canary.interval,
@@ -267,17 +267,16 @@ class _Metrics:
             }
         )
 
-
-def _limit(metric: Mapping[str, Any], path: str, canary: FlaggerCanary) -> tuple[str, str]:
-    """The argument of the chart's template that is the limit of a built-in metric, and its value."""
-    is_rate = metric.get("name") == "request-success-rate"
-    limits, side = metric.get("thresholdRange"), "min" if is_rate else "max"
-    at, given = (
-        ("threshold", metric.get("threshold"))
-        if limits is None
-        else (f"thresholdRange.{side}", mapping(limits).get(side))
-    )
-    value = number(given) or 0
-    name, text = ("min-success-rate", f"{value / 100:g}") if is_rate else ("max-latency-ms", f"{value:g}")
-    canary.note(Told.CHANGED, f"{path}.{at}", f"{name} {text}")
-    return name, text
+    def _limit(self, path: str, metric: Mapping[str, Any]) -> tuple[str, str]:
+        """The argument of the chart's template that is the limit of a built-in metric, and its value."""
+        is_rate = metric.get("name") == "request-success-rate"
+        limits, side = metric.get("thresholdRange"), "min" if is_rate else "max"
+        at, given = (
+            ("threshold", metric.get("threshold"))
+            if limits is None
+            else (f"thresholdRange.{side}", mapping(limits).get(side))
+        )
+        value = number(given) or 0
+        name, text = ("min-success-rate", f"{value / 100:g}") if is_rate else ("max-latency-ms", f"{value:g}")
+        self.canary.note(Told.CHANGED, f"{path}.{at}", f"{name} {text}")
+        return name, text

@@ -66,12 +66,12 @@ class _Plain(yaml.SafeDumper):
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - PyYAML calls it so
         return True
 
+    def represent_str(self, data: str) -> yaml.ScalarNode:
+        """A text of one line as PyYAML does it, of several in block style."""
+        return self.represent_scalar("tag:yaml.org,2002:str", data, style="|" if "\n" in data.strip() else None)
 
-def _text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text.strip() else None)
 
-
-_Plain.add_representer(str, _text)
+_Plain.add_representer(str, _Plain.represent_str)
 
 
 class _Workloads:

@@ -262,6 +262,9 @@ def _second(manifest: Manifest, name: str) -> Manifest:
     return changed
 
 
+HTTP_ROUTE = of(Kind("gateway.networking.k8s.io", "v1", "HTTPRoute", "httproutes"), spec={
+    "parentRefs": GATEWAYS["gatewayRefs"], "hostnames": ["shop.example"], "rules": [{"backendRefs": [
+        {"name": "web", "port": 80, "weight": 100}, {"name": "web-canary", "port": 80, "weight": 0}]}]})  # fmt: skip
 _OF_CANARY = {"ownerReferences": [{"apiVersion": "flagger.app/v1beta1", "kind": "Canary", "name": "web", "uid": "1"}]}
 MADE_BY_FLAGGER = (
     deployment("web-primary", metadata=_OF_CANARY),
@@ -302,6 +305,11 @@ CANARIES: dict[str, tuple[tuple[Manifest, ...], bool]] = {
         **GATEWAYS, timeout="15s", match=[{"uri": {"prefix": "/shop"}, "headers": {"x-a": {"exact": "b"}}}],
         rewrite={"uri": "/"}, headers={"request": {"set": {"x-from": "shop"}, "remove": ["x-old"]}})),
         deployment(), PUBLIC), True),
+    "beside its own route": ((canary("gatewayapi:v1"), deployment(), PUBLIC, HTTP_ROUTE), True),
+    "beside its own route, judged": ((canary("gatewayapi:v1", ANALYSES["by weights and its own metrics"]), deployment(),
+        PUBLIC, HTTP_ROUTE), False),
+    "whose analysis is skipped, with webhooks": ((canary(analysis={**WEIGHTS, "webhooks": HOOKS}, skipAnalysis=True),
+        deployment()), True),
     "with retries that the Gateway API lacks": ((canary("gatewayapi:v1", service=_service_of_canary(
         **GATEWAYS, retries={"attempts": 3})), deployment(), PUBLIC), False),
     "with a route of Contour": ((canary("contour", service=_service_of_canary(

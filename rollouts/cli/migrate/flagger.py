@@ -99,16 +99,18 @@ def _migrate_canary(canary: FlaggerCanary) -> None:
 
 
 def _note_the_rest(canary: FlaggerCanary) -> None:
+    analysis = canary.analysis if canary.is_analysed else {}
     leaves(canary.deployment, canary.migration)
     apex = canary.apex
     canary.note_what_names_the_primary()
-    gone = f"delete the Canary last; Flagger then deletes {apex}-primary, its Services and its route, so apply yours after that"
-    canary.note(Told.THEN, "", gone)
+    first = "first apply the Rollout without Services and trafficRouting (docs/migrating.md)"
+    gone = f"delete the Canary last: Flagger then deletes {apex}-primary, its Services and its route, and yours take their place"
+    canary.note(Told.THEN, "", f"{first}; {gone}")
     if name_of(canary.manifest) != name_of(canary.deployment):
         canary.note(
             Told.CHANGED, "metadata.name", f"the Rollout has the name of Deployment {name_of(canary.deployment)}"
         )
-    for number, hook in entries(canary.analysis.get("webhooks")):
+    for number, hook in entries(analysis.get("webhooks")):
         path, kind = canary.at(f"webhooks[{number}]"), str(hook.get("type", "rollout"))
         if kind in _CONFIRMS:
             pause = f"{kind}: write `pause: {{}}` {_CONFIRMS[kind]}; a person promotes by annotation"
@@ -116,9 +118,9 @@ def _note_the_rest(canary: FlaggerCanary) -> None:
         else:
             canary.note(Told.LEFT_OUT, path, f"{kind}: no webhooks here; a metric of the source web or job can do it")
     for part, why in _HAS_NO_EQUAL.items():
-        if canary.analysis.get(part):
+        if analysis.get(part):
             canary.note(Told.LEFT_OUT, canary.at(part), why)
-    if canary.analysis.get("primaryReadyThreshold") is not None:
+    if analysis.get("primaryReadyThreshold") is not None:
         why = "there is no second set of pods that has to become ready after the update"
         canary.note(Told.CHANGED, canary.at("primaryReadyThreshold"), why)
     scaler = mapping(canary.spec.get("autoscalerRef"))

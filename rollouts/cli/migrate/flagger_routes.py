@@ -55,16 +55,12 @@ def add_route(canary: FlaggerCanary, router: str, *, by_backend: bool) -> None:
     Args:
         by_backend: the analysis counts by backends, so Envoy Gateway has to tell them apart (docs/analysis-templates.md).
     """
-    kind, namespace = _MADE.get(router), ref_of(canary.manifest).namespace
+    kind, of = _MADE.get(router), _RouteSpec(canary)
+    if router == "skipper":
+        of.note_second_backend()
     if kind is None:
-        ingress = str(mapping(canary.spec.get("ingressRef")).get("name") or canary.apex)
-        ref = Ref(INGRESS_KINDS[0].group, INGRESS_KINDS[0].kind, namespace, ingress)
-        if router == "skipper" and canary.migration.named(ref) is None:
-            what = f"give each path of Ingress {ingress} Service {canary.canary_service} as a second backend"
-            canary.note(Told.TO_DO, "spec.ingressRef.name", what)
         return
-    there = canary.migration.named(Ref(kind.group, kind.kind, namespace, canary.apex))
-    of = _RouteSpec(canary)
+    there = canary.migration.named(of.ref(kind))
     builders = {
         "gatewayAPI": of.gateway_api,
         "istio": of.istio,
@@ -73,20 +69,23 @@ def add_route(canary: FlaggerCanary, router: str, *, by_backend: bool) -> None:
         "gloo": of.gloo,
     }
     spec, paths = builders[router]()
-    given = mapping(canary.service.get("apex"))
     route = there or _object(canary, kind, canary.apex, spec)
-    route["metadata"] |= {} if there else {name: given[name] for name in ("labels", "annotations") if given.get(name)}
     canary.moved(route, {f"spec.service.{name}": to for name, to in paths.items()})
+    if router == "istio":
+        of.add_destination_rules()
+    if there is None:
+        given = mapping(canary.service.get("apex"))
+        route["metadata"] |= {name: given[name] for name in ("labels", "annotations") if given.get(name)}
+        canary.migration.add(route, canary.manifest)
+        git = "Flagger made it; it belongs in Git now (docs/gitops.md)"
+        canary.note(Told.CHANGED, "spec.provider", f"{kind.kind} {canary.apex} comes out: {git}")
     if by_backend and there is None:
         header = {"set": [{"name": "served-by", "value": "canary"}]}
         marks = [{"type": "ResponseHeaderModifier", "responseHeaderModifier": header}]
         spec["rules"][0]["backendRefs"][1]["filters"] = marks
-    if there is None:
-        canary.migration.add(route, canary.manifest)
-        git = "Flagger made it; it belongs in Git now (docs/gitops.md)"
-        canary.note(Told.CHANGED, "spec.provider", f"{kind.kind} {canary.apex} comes out: {git}")
-    if router == "istio":
-        of.add_destination_rules()
+    elif by_backend:
+        how = "give its backendRef of the canary a filter, or nothing counts its answers (docs/analysis-templates.md)"
+        canary.migration.note(Told.TO_DO, route, "spec.rules", how)
 
 
 def header_matches(canary: FlaggerCanary, match: Mapping[str, Any], path: str) -> list[Manifest]:
@@ -184,7 +183,7 @@ class _RouteSpec(Struct, frozen=True):
         parents = service.get("gatewayRefs")
         if self.canary.is_in_mesh:
             parents = [{"group": "", "kind": "Service", "name": self.canary.apex, "port": service.get("port", 80)}]
-        elif not parents:
+        elif not parents and self.canary.migration.named(self.ref(_MADE["gatewayAPI"])) is None:
             self.canary.note(
                 Told.TO_DO, "spec.service.gatewayRefs", "no gatewayRefs: write the parentRefs of the HTTPRoute"
             )
@@ -274,3 +273,15 @@ class _RouteSpec(Struct, frozen=True):
             rule = _object(canary, RULE_KINDS[0], host, {"host": host, "trafficPolicy": policy})
             canary.migration.add(rule, canary.manifest)
             canary.moved(rule, {"spec.service.trafficPolicy": "spec.trafficPolicy"})
+
+    def note_second_backend(self) -> None:
+        """Skipper weighs the backends that a path has."""
+        canary = self.canary
+        ingress = str(mapping(canary.spec.get("ingressRef")).get("name") or canary.apex)
+        if canary.migration.named(self.ref(INGRESS_KINDS[0], ingress)) is None:
+            what = f"give each path of Ingress {ingress} Service {canary.canary_service} as a second backend"
+            canary.note(Told.TO_DO, "spec.ingressRef.name", what)
+
+    def ref(self, kind: Kind, name: str = "") -> Ref:
+        """By which its route of a kind is named among the objects that came in."""
+        return Ref(kind.group, kind.kind, ref_of(self.canary.manifest).namespace, name or self.canary.apex)

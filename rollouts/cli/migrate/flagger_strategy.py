@@ -12,7 +12,11 @@ from rollouts.objects import Manifest, mapping
 
 
 def strategy_of(canary: FlaggerCanary, router: str | None, found: MigratedMetrics) -> Manifest:
-    """What the Canary's analysis is here, by the name of the router here; None for a blue-green."""
+    """What the Canary's analysis is here.
+
+    Args:
+        router: its name here; None for a blue-green.
+    """
     if router is None:
         return _blue_green(canary, found)
     strategy: Manifest = {
@@ -41,13 +45,13 @@ def strategy_of(canary: FlaggerCanary, router: str | None, found: MigratedMetric
 
 def _blue_green(canary: FlaggerCanary, found: MigratedMetrics) -> Manifest:
     strategy: Manifest = {"activeService": canary.apex, "previewService": canary.canary_service}
-    for name in ("stepWeight", "stepWeights", "maxWeight"):
-        if canary.analysis.get(name):
-            canary.note(Told.LEFT_OUT, canary.at(name), "without a router no weight can be set")
     if not canary.is_analysed:
         canary.note(Told.CHANGED, canary.at(""), "is skipped by skipAnalysis: the switch comes when the pods are ready")
         canary.note(Told.CHANGED, "spec.skipAnalysis", "the switch comes when the pods are ready")
         return {"blueGreen": strategy}
+    for name in ("stepWeight", "stepWeights", "maxWeight"):
+        if canary.analysis.get(name):
+            canary.note(Told.LEFT_OUT, canary.at(name), "without a router no weight can be set")
     rounds, seconds = canary.rounds, round(canary.rounds * canary.interval_s)
     if found.analysis:
         strategy["prePromotionAnalysis"] = found.analysis
@@ -74,8 +78,11 @@ def _weight_steps(canary: FlaggerCanary) -> tuple[list[Manifest], list[str]]:
     if canary.analysis.get("stepWeightPromotion"):
         why = "no second shift: the pods that were tried become the stable ones"
         canary.note(Told.CHANGED, canary.at("stepWeightPromotion"), why)
-    steps, routes = _mirror_steps(canary, weights[0] if weights else 100)
-    return [*steps, *(step for weight in weights for step in ({"setWeight": weight}, _pause(canary.interval)))], routes
+    first, *more = weights
+    copies, routes = _mirror_steps(canary, first)
+    pods: list[Manifest] = [{"setCanaryScale": {"matchTrafficWeight": True}}] if copies else []
+    steps = [*copies, {"setWeight": first}, *pods, _pause(canary.interval)]
+    return [*steps, *(step for weight in more for step in ({"setWeight": weight}, _pause(canary.interval)))], routes
 
 
 def _mirror_steps(canary: FlaggerCanary, percent_of_pods: int) -> tuple[list[Manifest], list[str]]:
@@ -84,10 +91,8 @@ def _mirror_steps(canary: FlaggerCanary, percent_of_pods: int) -> tuple[list[Man
     name, percent = f"{canary.apex}-copies", whole(canary.analysis.get("mirrorWeight"), 100)
     copies = {"name": name, "percentage": percent, "match": [{"path": {"prefix": "/"}}]}
     canary.note(Told.CHANGED, canary.at("mirror"), f"setMirrorRoute {name}")
-    scale = {"setCanaryScale": {"weight": percent_of_pods}}
-    ends: list[Manifest] = [{"setMirrorRoute": {"name": name}}, {"setCanaryScale": {"matchTrafficWeight": True}}]
-    steps: list[Manifest] = [scale, {"setMirrorRoute": copies}, _pause(canary.interval), *ends]
-    return steps, [name]
+    scale: Manifest = {"setCanaryScale": {"weight": percent_of_pods}}
+    return [scale, {"setMirrorRoute": copies}, _pause(canary.interval), {"setMirrorRoute": {"name": name}}], [name]
 
 
 def _chosen(canary: FlaggerCanary) -> tuple[list[Manifest], list[str]]:

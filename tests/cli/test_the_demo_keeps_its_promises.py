@@ -52,7 +52,7 @@ async def test_the_whole_demo_succeeds_in_time_and_loses_nothing(tmp_path: Path)
 
     assert process.returncode == 0, text
     assert time.monotonic() - began_s < LIMIT_S
-    assert "Every outcome was as promised; no request was lost.\nnext: docs/getting-started.md" in text
+    assert "Every outcome was as promised; no request was lost.\nnext: kubectl rollouts doctor" in text
     rows = {words[0]: words for line in text.splitlines() if (words := line.split()) and words[0] in ("all", "install")}
     assert int(rows["all"][1]) > 1_000, "requests"
     assert int(rows["all"][2]) == 0, "lost"

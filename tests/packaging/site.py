@@ -60,6 +60,7 @@ NAVIGATION: dict[str, dict[str, str]] = {
     },
     "Operate": {
         "Running the controller": "docs/operations.md",
+        "Alerts": "docs/alerts.md",
         "Security": "SECURITY.md",
         "Changelog": "CHANGELOG.md",
         "Measured: lost requests": "docs/cutover.md",

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from rollouts.cli.commands.lint import known_in, lint
+from rollouts.cli.commands.lint import lint_files
 from rollouts.cli.commands.lint_output import LintReport
-from rollouts.cli.kubernetes.yaml_text import read_text
 
 
 def lint_text(text: str, *, metrics: Collection[str] | None = None) -> LintReport:
-    """The report of a file with that text. Args: see `lint`."""
-    file = read_text(text)
-    return lint(file, known_in(file), metrics=metrics)
+    """The report of a file with that text. Args: see `lint_files`."""
+    (report,) = lint_files([("", text)], metrics=metrics)
+    return report

@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 
 from rollouts.api.schema import write_files
 from rollouts.api.spec.planned import PLANNED
+from rollouts.cli.commands.lint_rules import RULES, LintProblem, LintRule
 from rollouts.core.model.reasons import Reason
 
 
@@ -38,7 +40,36 @@ def planned_page() -> str:
     )
 
 
-PAGES = {"reasons.md": reasons_page, "planned.md": planned_page}
+def lint_page() -> str:
+    """The page of all rules by which `lint`, `plan` and `doctor` name what they find."""
+    problems = [rule for rule in RULES.values() if isinstance(rule, LintProblem)]
+    advice = [rule for rule in RULES.values() if not isinstance(rule, LintProblem)]
+    return _page(
+        "Rules of lint",
+        "`rollouts lint` ends each line with the name of a rule; `-o json`, `-o github` and `-o sarif` have it too. Some rules\n"
+        "are for `rollouts plan` alone, because only the cluster shows what they find.",
+        (
+            "## Problems",
+            "",
+            "The exit code is 1.",
+            "",
+            *_rules_table(problems),
+            "",
+            "## Advice",
+            "",
+            "Unsafe, a warning or a note, as the case is; the exit code stays 0. `--silence RULE` leaves one out.",
+            "",
+            *_rules_table(advice),
+        ),
+    )
+
+
+def _rules_table(rules: Iterable[LintRule]) -> Iterable[str]:
+    yield from ("| rule | what happens | what to do |", "|---|---|---|")
+    yield from (f"| `{rule.value}` | {rule.what} | {rule.fix} |" for rule in rules)
+
+
+PAGES = {"reasons.md": reasons_page, "planned.md": planned_page, "lint-rules.md": lint_page}
 
 
 def _page(title: str, lead: str, table: tuple[str, ...]) -> str:

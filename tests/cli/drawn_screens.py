@@ -15,7 +15,7 @@ from pathlib import Path
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from rollouts.cli.commands.lint import providers
+from rollouts.cli.commands.lint_routes import providers
 from rollouts.cli.demo.command import clients_line, draw_head
 from rollouts.cli.demo.manifests import BLUE_GREEN_APP, CANARY_APP, IMAGE, SECOND, blue_green_app, canary_app
 from rollouts.cli.demo.stage import GATEWAY, Sent, simulated_stage

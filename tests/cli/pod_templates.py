@@ -382,4 +382,13 @@ PODS = [
     _annotated("container.apparmor.security.beta.kubernetes.io/other", "unconfined", "unconfined")._replace(
         taken={"container.apparmor.security.beta.kubernetes.io/app": "unconfined"}),
 ]  # fmt: skip
+LISTS = [
+    Pair(f"{_C}.env", [{"name": "A", "value": "1"}] * 2, [{"name": "A", "value": "1"}, {"name": "B", "value": "1"}]),
+    Pair("spec.imagePullSecrets", [{"name": "a"}] * 2, [{"name": "a"}, {"name": "b"}]),
+    Pair("spec.imagePullSecrets", [{}], []),
+    Pair("spec.initContainers", [{"name": "i", "image": "i", "env": [{"name": "A"}] * 2}],
+         [{"name": "i", "image": "i", "env": [{"name": "A"}]}]),
+    Pair(f"{_C}.env", [{"name": f"A{at}"} for at in range(1025)], [{"name": f"A{at}"} for at in range(1024)]),
+]  # fmt: skip
+"""What the CRD of Rollouts refuses, though ReplicaSets may have it."""
 PAIRS = [*CONTAINERS, *ENVIRONMENT, *PROBES, *RESOURCES, *VOLUMES, *PLACEMENT, *SECURITY, *PODS]

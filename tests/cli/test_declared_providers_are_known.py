@@ -31,7 +31,7 @@ def test_a_rollout_may_use_what_stands_in_the_same_file(order: int) -> None:
     """Wherever in it: `kubectl apply` has no order either."""
     report = lint_text(yaml.safe_dump_all([provider(), using(**ROUTING)][::order]))
 
-    assert (report.problems, report.checked, report.providers) == ([], 1, 1)
+    assert (report.problems, report.counts) == ([], {"Rollout": 1, "TrafficProvider": 1})
 
 
 def test_its_own_tests_are_run_and_every_problem_has_its_line() -> None:

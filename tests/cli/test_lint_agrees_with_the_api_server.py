@@ -11,7 +11,7 @@ from rollouts.cli.kubernetes.pods import template_problems
 from rollouts.objects import Manifest
 from tests import build
 from tests.cli.broken_manifests import GOOD, IN_TEMPLATE, Broken
-from tests.cli.pod_templates import PAIRS, Pair
+from tests.cli.pod_templates import LISTS, PAIRS, Pair
 from tests.lab.control_plane import ControlPlane
 from tests.lab.kubernetes_schema import FILE, published
 from tests.linted import lint_text
@@ -123,6 +123,18 @@ def test_of_two_neighbours_both_refuse_the_same_one(pair: Pair, control_plane: C
 
     assert (refused(control_plane, namespace, wrong) != "", refused(control_plane, namespace, right)) == (True, "")
     assert (problems_of(wrong) != [], problems_of(right)) == (True, [])
+
+
+@pytest.mark.parametrize("pair", LISTS, ids=lambda each: f"{each.path}={str(each.refused)[:40]}")
+@pytest.mark.usefixtures("controller_kubeconfig")  # which installs the CRDs
+def test_lists_of_a_rollout_have_each_key_once(pair: Pair, control_plane: ControlPlane, namespace: str) -> None:
+    """A ReplicaSet may have a variable twice; a Rollout may not, as server-side apply merges these lists by their keys."""
+    path = f"/apis/rollouts.dev/v1alpha1/namespaces/{namespace}/rollouts?dryRun=All&fieldValidation=Strict"
+    for value, taken in ((pair.refused, False), (pair.taken, True)):
+        template = pair.template(value)
+        answer = control_plane.api.post(path, json=build.rollout({"canary": {}}, "cart", namespace, template=template))
+
+        assert (answer.status_code == 201, problems_of(template) == []) == (taken, taken), answer.text
 
 
 def test_the_good_template_is_taken(control_plane: ControlPlane, namespace: str) -> None:

@@ -14,7 +14,7 @@ from rollouts.cli.demo.manifests import blue_green_app, canary_app
 from tests import build
 from tests.cli import broken_manifests as faults
 from tests.cli.command_line import CommandLine
-from tests.cli.pod_templates import PAIRS, Pair
+from tests.cli.pod_templates import LISTS, PAIRS, Pair
 from tests.linted import lint_text
 
 GOOD = yaml.safe_dump_all([*canary_app("shop"), *blue_green_app("shop")])
@@ -52,8 +52,8 @@ def test_a_good_file_has_no_problems() -> None:
     report = lint_text(GOOD)
 
     assert report.problems == []
-    assert report.checked == 2
-    assert [finding.subject for finding in report.skipped] == ["Service shop", "Service pay", "Service pay-preview"]
+    assert report.counts == {"Rollout": 2}
+    assert report.skipped == ["Service", "Service", "Service"]
 
 
 def test_every_problem_is_reported_with_its_line_and_path() -> None:
@@ -151,7 +151,7 @@ def test_rollouts_inside_a_list_are_checked() -> None:
     """`kubectl get -o yaml` writes Lists."""
     report = lint_text(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": list(yaml.safe_load_all(BAD))}))
 
-    assert report.checked == 1
+    assert report.counts["Rollout"] == 1
     assert any(finding.message.startswith("spec.replicas:") for finding in report.problems)
 
 
@@ -168,7 +168,8 @@ def test_the_command_exits_with_1_for_problems_and_0_without(typed: CommandLine)
 
 def test_a_file_is_parsed_once(typed: CommandLine) -> None:
     """Parsing is most of the time of `lint`: once for the file's own objects and for what others know of them."""
-    files = [typed.file(GOOD, name=f"{name}.yaml") for name in ("shop", "more")]
+    texts = (GOOD, GOOD.replace("namespace: shop", "namespace: more"))
+    files = [typed.file(text, name=f"{at}.yaml") for at, text in enumerate(texts)]
     parsed: list[str] = []
 
     def note(frame: FrameType, event: str, _: Any) -> None:
@@ -181,12 +182,25 @@ def test_a_file_is_parsed_once(typed: CommandLine) -> None:
     finally:
         sys.setprofile(None)
 
-    assert parsed == [GOOD, GOOD]
+    assert parsed == list(texts)
 
 
 def test_a_file_that_cannot_be_read_is_a_usage_error(typed: CommandLine) -> None:
-    """Exit code 1 would say that a Rollout is bad, when none was seen."""
-    assert "nothing.yaml" in typed("lint", "-f", "nothing.yaml", code=2).err
+    """Exit code 1 would say that a Rollout is bad, when none was seen. The words are those of the system, without its numbers."""
+    assert typed("lint", "-f", "nothing.yaml", code=2).err.strip() == "error: nothing.yaml: No such file or directory"
+    picture = typed.folder / "picture.yaml"
+    picture.write_bytes(b"\x89PNG\xff")
+    assert typed("lint", "-f", str(picture), code=2).err.strip() == f"error: {picture}: is not UTF-8 text"
+
+
+def test_what_is_said_comes_in_the_order_of_the_lines(typed: CommandLine) -> None:
+    """Problems and advice together, as a compiler has them: a person goes through a file once."""
+    file = typed.file(yaml.safe_dump_all([*yaml.safe_load_all(UNSAFE), *yaml.safe_load_all(BAD)]))
+    said = [line for line in typed("lint", "-f", file, code=1).out.splitlines() if line.startswith(file)]
+
+    lines = [int(line.removeprefix(f"{file}:").partition(":")[0]) for line in said]
+    assert lines == sorted(lines) and len(said) > 8
+    assert {line.rpartition(" ")[2] for line in said} >= {"[NoReadinessProbe]", "[SpecInvalid]", "[DuplicateObject]"}
 
 
 def test_the_file_in_which_nothing_is_broken_passes() -> None:
@@ -195,7 +209,7 @@ def test_the_file_in_which_nothing_is_broken_passes() -> None:
     assert (len(faults.IN_SPEC) >= 30, len(faults.IN_TEMPLATE) >= 15, len(faults.ACROSS) >= 15) == (True, True, True)
 
 
-@pytest.mark.parametrize("pair", PAIRS, ids=lambda each: f"{each.path}={str(each.refused)[:40]}")
+@pytest.mark.parametrize("pair", [*PAIRS, *LISTS], ids=lambda each: f"{each.path}={str(each.refused)[:40]}")
 def test_what_the_api_server_refuses_in_pods_is_named_where_it_stands(pair: Pair) -> None:
     """Of each pair the API server refuses one and takes the other, as test_lint_agrees_with_the_api_server.py asks it."""
     wrong, right = (
@@ -216,7 +230,7 @@ def test_no_example_has_a_fault(example: Path) -> None:
     report = lint_text(example.read_text())
 
     assert [each.text(example.name) for each in report.problems] == []
-    assert report.checked == 1
+    assert report.counts["Rollout"] == 1
 
 
 @pytest.mark.parametrize("broken", faults.ALL, ids=lambda each: f"{each.kind}-{each.change}={str(each.value)[:20]}")

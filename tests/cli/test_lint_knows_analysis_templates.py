@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from rollouts.cli.commands.lint_output import summary
+from rollouts.cli.commands.lint_rules import LintProblem
 from rollouts.cli.commands.metric_names import metric_names
 from rollouts.cli.exits import Exit
 from rollouts.core.analysis.metric import MetricCondition
@@ -50,7 +51,7 @@ def test_a_good_template_passes(kind: str, condition: str) -> None:
     """A condition with an argument in it is known when the argument is, and no sooner."""
     report = lint_text(TEMPLATE.format(kind=kind, condition=condition))
 
-    assert (report.problems, report.templates) == ([], 1)
+    assert (report.problems, report.counts) == ([], {kind: 1})
     assert summary([report]) == "0 Rollouts and 1 analysis template checked, no problems"
 
 
@@ -114,7 +115,7 @@ def test_a_metric_provider_is_checked_as_the_controller_checks_it() -> None:
 def problems_of(args: str, template: str = WITH_LIMIT, more: str = "") -> list[tuple[int, str]]:
     """Line and text of what is wrong with a Rollout that comes before its template."""
     report = lint_text(f"{ROLLOUT.format(args=args, more=more)}---\n{template}")
-    assert (report.checked, report.templates) == (1, 1)
+    assert report.counts["Rollout"] == 1 and report.counts.total() == 2
     return [(each.line, each.message) for each in report.problems if each.subject == "Rollout cart"]
 
 
@@ -170,6 +171,103 @@ def test_templates_may_be_in_another_file(typed: CommandLine) -> None:
 
     typed("lint", "-f", rollout)
     typed("lint", "-f", rollout, "-f", typed.file(WITH_LIMIT, name="template.yaml"), code=1)
+
+
+WEIGHED = """\
+apiVersion: rollouts.dev/v1alpha1
+kind: Rollout
+metadata: {name: cart}
+spec:
+  selector: {matchLabels: {app: cart}}
+  strategy:
+    %s
+  template:
+    metadata: {labels: {app: cart}}
+    spec: {containers: [{name: app, image: "app:1"}]}
+"""
+ANALYSIS_OF_RATE = "{templates: [{templateName: rate}]}"
+STEP = WEIGHED % f"canary: {{steps: [{{analysis: {ANALYSIS_OF_RATE}}}]}}"
+BACKGROUND = WEIGHED % f"canary: {{analysis: {ANALYSIS_OF_RATE}, steps: [{{pause: {{}}}}]}}"
+BEFORE = WEIGHED % f"blueGreen: {{activeService: cart, prePromotionAnalysis: {ANALYSIS_OF_RATE}}}"
+AFTER = WEIGHED % f"blueGreen: {{activeService: cart, postPromotionAnalysis: {ANALYSIS_OF_RATE}}}"
+
+
+def endless(rollout: str, **metric: Any) -> list[str]:
+    """The problems of a Rollout that measures with such a metric."""
+    measured = {
+        "name": "rate",
+        "successCondition": "result[0] < 1",
+        "provider": {"prometheus": {"query": "up"}},
+        **metric,
+    }
+    args = [{"name": "count", "value": "0"}, {"name": "often", "value": "5"}]
+    template = build.analysis_template(measured, name="rate", args=args)
+    report = lint_text(f"{rollout}---\n{yaml.safe_dump(template)}")
+    assert {each.rule for each in report.problems} <= {LintProblem.ANALYSIS_ENDLESS}
+    return [each.message for each in report.problems]
+
+
+@pytest.mark.parametrize("rollout", [STEP, BEFORE, AFTER], ids=["a step", "before a promotion", "after it"])
+@pytest.mark.parametrize("metric", [{}, {"count": 0}, {"count": "0"}, {"count": "{{args.count}}"}], ids=str)
+def test_an_analysis_without_an_end_that_the_update_must_pass_is_a_problem(rollout: str, metric: Manifest) -> None:
+    """Argo Rollouts refuses such a spec; here the update would stand at that place until somebody promotes it."""
+    (message,) = endless(rollout, interval="1m", **metric)
+
+    assert "nalysis: never succeeds: 'rate' has an interval and no count, so the update cannot pass it" in message
+
+
+@pytest.mark.parametrize(
+    ("rollout", "metric"),
+    [
+        (BACKGROUND, {"interval": "1m"}),
+        (STEP, {}),
+        (STEP, {"interval": "1m", "count": 5}),
+        (STEP, {"interval": "1m", "count": "{{args.often}}"}),
+        (AFTER, {"interval": "1m", "consecutiveSuccessLimit": 3}),
+    ],
+    ids=["beside the steps", "once", "five times", "by an argument", "until it was good three times"],
+)
+def test_an_analysis_that_ends_or_runs_beside_the_steps_is_none(rollout: str, metric: Manifest) -> None:
+    """The end of the steps ends the analysis beside them."""
+    assert endless(rollout, **metric) == []
+
+
+RUN = """\
+apiVersion: rollouts.dev/v1alpha1
+kind: AnalysisRun
+metadata: {name: try}
+spec:
+  args: [{name: limit, value: "%s"}]
+  metrics:
+  - name: rate
+    successCondition: "result[0] < {{args.limit}}"
+    provider:
+      %s
+"""
+PROMETHEUS = "prometheus: {query: up}"
+
+
+@pytest.mark.parametrize(
+    ("limit", "provider", "problems"),
+    [
+        ("0.1", PROMETHEUS, []),
+        ("<", PROMETHEUS, [(8, "spec.metrics[0].successCondition: args.limit is '<'")]),
+        ("'", PROMETHEUS, [(8, "spec.metrics[0].successCondition: ")]),
+        ("1", "promtheus: {query: up}", [(10, "spec.metrics[0].provider.promtheus: unknown field; did you mean prometheus?")]),
+        ("1", "job: {spec: {template: {spec: {containers: [{name: A, image: a}]}}}}",
+         [(10, "spec.metrics[0].provider.job.spec.template.spec.containers[0].name: must be lower-case")]),
+    ],
+)  # fmt: skip
+def test_a_run_is_read_as_the_controller_reads_it(limit: str, provider: str, problems: list[tuple[int, str]]) -> None:
+    """`kubectl create -f run.yaml` is how people try an analysis, and the run would end with an Error."""
+    report = lint_text(RUN % (limit, provider))
+
+    found = [(each.line, each.message) for each in report.remarks if each in report.problems]
+    assert [line for line, _ in found] == [line for line, _ in problems], found
+    assert [message.startswith(words) for (_, message), (_, words) in zip(found, problems, strict=True)] == [
+        True
+    ] * len(found)
+    assert report.counts == {"AnalysisRun": 1} and summary([report]).startswith("0 Rollouts and 1 AnalysisRun checked")
 
 
 QUERIES = """\

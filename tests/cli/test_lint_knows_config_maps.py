@@ -30,7 +30,7 @@ def cart(*, env: list[Manifest] | None = None, env_from: list[Manifest] | None =
 
 def key(name: str, of: str = "app", **more: Any) -> Manifest:
     """A variable from one key of a ConfigMap."""
-    return {"name": "X", "valueFrom": {"configMapKeyRef": {"name": of, "key": name, **more}}}
+    return {"name": f"KEY_{name}", "valueFrom": {"configMapKeyRef": {"name": of, "key": name, **more}}}
 
 
 def linted(*manifests: Manifest) -> LintReport:
@@ -85,7 +85,7 @@ def test_what_pods_can_start_with_is_no_problem(rollout: Manifest) -> None:
 def test_keys_of_secrets_are_checked_without_their_values() -> None:
     """`stringData` is data when it is stored."""
     env = [
-        {"name": "X", "valueFrom": {"secretKeyRef": {"name": "db", "key": name}}}
+        {"name": name.upper(), "valueFrom": {"secretKeyRef": {"name": "db", "key": name}}}
         for name in ("user", "password", "pasword")
     ]
     stored = {**secret("db", {"user": "cart"}), "stringData": {"password": "hunter2"}}

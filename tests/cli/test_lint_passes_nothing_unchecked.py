@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -51,12 +52,12 @@ def test_an_object_that_was_meant_to_be_ours_is_a_problem(api_version: str, kind
     report = lint_text(yaml.safe_dump({**cart(), "apiVersion": api_version, "kind": kind}))
 
     assert [words in each.message for each in report.problems] == [True]
-    assert report.checked == 0
+    assert report.counts.total() == 0
 
 
 @pytest.mark.parametrize(
     ("api_version", "kind"),
-    [("apps/v1", "Deployment"), ("rollouts.dev/v1alpha1", "AnalysisRun"), ("x.org/v1", "Rollout")],
+    [("apps/v1", "Deployment"), ("argoproj.io/v1alpha1", "Workflow"), ("x.org/v1", "Rollout")],
 )
 def test_objects_of_others_are_no_problem(api_version: str, kind: str) -> None:
     """A folder has more in it than Rollouts."""
@@ -92,20 +93,142 @@ def test_folders_are_read_and_one_note_can_be_silenced(tmp_path: Path, typed: Co
 
 def test_other_programs_read_the_findings(typed: CommandLine) -> None:
     """JSON for scripts, annotations for GitHub's pull requests, SARIF for code scanning."""
-    file = typed.file(cart(), cart(replica=3))
+    other = {**cart(replica=3), "metadata": {"name": "other"}}
+    file = typed.file(cart(), other, name="my carts.yaml")
 
     def printed(output: str) -> str:
         return typed("lint", "-f", file, "-o", output, code=1).out
 
     found = json.loads(printed("json"))
     (error,) = [each for each in found if each["severity"] == "error"]
-    assert error["message"].startswith("spec.replica: unknown field") and error["object"] == "Rollout cart"
+    assert error["message"].startswith("spec.replica: unknown field") and error["object"] == "Rollout other"
+    assert (error["rule"], error["path"]) == ("SpecInvalid", "spec.replica")
     assert {"unsafe"} == {each["severity"] for each in found if each["rule"] == "NoReadinessProbe"}
     annotations = printed("github").splitlines()
-    assert f"::error file={file},line={error['line']},title=Rollout cart::{error['message']}" in annotations
-    results = json.loads(printed("sarif"))["runs"][0]["results"]
-    places = [each["locations"][0]["physicalLocation"] for each in results if each["level"] == "error"]
-    assert {"artifactLocation": {"uri": file}, "region": {"startLine": error["line"]}} in places
+    assert (
+        f"::error file={file},line={error['line']},title=Rollout other%3A SpecInvalid::{error['message']}"
+        in annotations
+    )
+    (run,) = json.loads(printed("sarif"))["runs"]
+    places = [each["locations"][0]["physicalLocation"] for each in run["results"] if each["level"] == "error"]
+    assert {"artifactLocation": {"uri": Path(file).as_uri()}, "region": {"startLine": error["line"]}} in places
+
+
+def test_sarif_has_what_its_schema_requires(typed: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GitHub refuses a whole file for one missing part, and shows the texts of the rules beside each finding.
+
+    Source: https://docs.github.com/code-security/reference/code-scanning/sarif-support-for-code-scanning
+    """
+    monkeypatch.chdir(typed.folder)
+    typed.file(cart(), cart(replica=3), name="my carts.yaml")
+    typed.file({**cart(), "metadata": {"name": "other"}}, name="other.yaml")
+
+    document = json.loads(typed("lint", "-f", "my carts.yaml", "-f", "other.yaml", "-o", "sarif", code=1).out)
+
+    assert (document["version"], len(document["runs"])) == ("2.1.0", 1)
+    driver, results = document["runs"][0]["tool"]["driver"], document["runs"][0]["results"]
+    assert driver["name"] and driver["version"]
+    assert all(rule["shortDescription"]["text"] and rule["help"]["text"] for rule in driver["rules"])
+    assert {rule["defaultConfiguration"]["level"] for rule in driver["rules"]} == {"error", "warning"}
+    for result in results:
+        assert driver["rules"][result["ruleIndex"]]["id"] == result["ruleId"]
+        assert result["level"] in ("error", "warning", "note") and result["message"]["text"]
+        places = [each["physicalLocation"] for each in (*result["locations"], *result["relatedLocations"])]
+        assert len(result["locations"]) == 1 and all(place["region"]["startLine"] >= 1 for place in places)
+        assert {place["artifactLocation"]["uri"] for place in places} <= {"my%20carts.yaml", "other.yaml"}
+    assert any(result["relatedLocations"] for result in results)
+
+
+def test_an_annotation_of_a_pull_request_is_one_line(typed: CommandLine) -> None:
+    """Whatever a message, a name or a file contains.
+
+    Source: https://docs.github.com/actions/reference/workflow-commands-for-github-actions
+    """
+    file = typed.file({**cart(replica=3), "metadata": {"name": "a,b:c%\n::error::d"}}, name="a,b.yaml")
+
+    lines = typed("lint", "-f", file, "-o", "github", code=1).out.splitlines()
+
+    form = re.compile(
+        r"::(error|warning|notice) file=[^,:]*a%2Cb\.yaml,line=\d+,title=Rollout a%2Cb%3Ac%25%0A[^,:]*::.+"
+    )
+    assert len(lines) > 1 and [line for line in lines if not form.fullmatch(line)] == []
+
+
+def test_notes_that_are_alike_are_one(typed: CommandLine) -> None:
+    """What holds for every Rollout of a folder is told once, with the number of the others; programs get their places."""
+    for name in ("a", "b", "c"):
+        typed.file({**cart(), "metadata": {"name": name}}, name=f"{name}.yaml")
+    folder = str(typed.folder)
+
+    said = [line for line in typed("lint", "-f", folder).out.splitlines() if "[KeptConnections]" in line]
+    assert (
+        len(said) == 1 and said[0].startswith(f"{folder}/a.yaml:") and "(and 2 other objects of these files)" in said[0]
+    )
+    found = json.loads(typed("lint", "-f", folder, "-o", "json").out)
+    (note,) = [each for each in found if each["rule"] == "KeptConnections"]
+    assert [each["object"] for each in note["others"]] == ["Rollout b", "Rollout c"]
+    assert len([each for each in found if each["rule"] == "NoReadinessProbe"]) == 3, (
+        "what is to be mended stays where it is"
+    )
+
+
+def test_a_router_moves_requests_and_not_connections() -> None:
+    """So the note about connections is not for those whose clients a gateway serves."""
+    routing = {"gatewayAPI": {"httpRoutes": [{"name": "cart"}]}}
+    strategy = build.canary(stableService="cart", canaryService="cart-canary", trafficRouting=routing)
+
+    report = lint_text(yaml.safe_dump(build.rollout(strategy, "cart")))
+
+    assert "KeptConnections" not in {each.rule for each in report.advice}
+    assert "KeptConnections" in {each.rule for each in lint_text(yaml.safe_dump(cart())).advice}
+
+
+@pytest.mark.parametrize(
+    ("other", "is_twice"),
+    [
+        (cart(), True),
+        ({**cart(), "metadata": {"name": "cart", "namespace": "shop"}}, False),
+        ({**cart(), "kind": "AnalysisTemplate"}, False),
+        ({**cart(), "metadata": {"generateName": "cart-"}}, False),
+    ],
+    ids=["the same", "another namespace", "another kind", "a name that is made"],
+)
+def test_an_object_that_is_in_the_files_twice_is_a_problem(other: Manifest, is_twice: bool, typed: CommandLine) -> None:
+    """The one that is applied last replaces the other: half of what was checked is lost."""
+    one, two = typed.file(cart(), name="a.yaml"), typed.file(other, name="b.yaml")
+    together = [each.message for each in lint_text(yaml.safe_dump_all([cart(), other])).problems]
+
+    said = [
+        line for line in typed("lint", "-f", one, "-f", two, code=None).out.splitlines() if "[DuplicateObject]" in line
+    ]
+
+    assert [any("line 4 has an object of the same kind" in each for each in together), len(said)] == [
+        is_twice,
+        is_twice,
+    ]
+    assert not is_twice or f"{two}:4: Rollout cart: metadata.name: {one}:4 has an object of the same kind" in said[0]
+
+
+def test_objects_of_two_folders_may_be_for_two_clusters(typed: CommandLine) -> None:
+    """`lint -f environments/` has all of them, so it is a warning, which can be silenced."""
+    for folder in ("dev", "prod"):
+        (typed.folder / folder).mkdir()
+        typed.file(cart(), name=f"{folder}/cart.yaml")
+
+    assert "[SameObject]" in typed("lint", "-f", str(typed.folder)).out
+    assert "[SameObject]" not in typed("lint", "-f", str(typed.folder), "--silence", "SameObject").out
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        ("NoReadinesProbe", "is no rule; did you mean NoReadinessProbe?"),
+        ("SpecInvalid", "is a problem, not advice"),
+    ],
+)
+def test_what_cannot_be_silenced_is_a_usage_error(rule: str, words: str, typed: CommandLine) -> None:
+    """A typing error would leave the advice there, and everybody would take it for what could not be silenced."""
+    assert f"{rule} {words}" in typed("lint", "-f", typed.file(cart()), "--silence", rule, code=2).error
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,7 @@ NAVIGATION: dict[str, dict[str, str]] = {
         "Argo CD, Flux, Kustomize and Helm": "docs/gitops.md",
         "Troubleshooting": "docs/troubleshooting.md",
         "Reasons": "docs/reasons.md",
+        "Rules of lint": "docs/lint-rules.md",
         "Glossary": "docs/glossary.md",
         "Differences from Argo Rollouts": "docs/argo-compatibility.md",
         "Planned fields": "docs/planned.md",

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from rollouts.api.spec.parse import parse_spec
-from rollouts.cli.commands.lint import providers
+from rollouts.cli.commands.lint_routes import providers
 from rollouts.core.model.rollout import Canary
 from rollouts.core.model.steps import SetHeaderRoute, SetWeight
 from rollouts.core.model.traffic import ALL_TO_STABLE, MatchRoute, Split

@@ -29,17 +29,15 @@ def create(
 
 
 async def _create(options: Options, files: Sequence[tuple[str, str]], *, watch: bool) -> Exit:
-    from rollouts.cli.commands.lint import known_in, lint  # noqa: PLC0415 - main.py says why
+    from rollouts.cli.commands.lint import lint_files  # noqa: PLC0415 - main.py says why
     from rollouts.cli.kubernetes.parts import is_a  # noqa: PLC0415
     from rollouts.cli.kubernetes.yaml_text import read_text  # noqa: PLC0415
 
-    texts = [(source, read_text(text)) for source, text in files]
-    known = known_in(*(text for _, text in texts))
-    if problems := [problem.text(source) for source, text in texts for problem in lint(text, known).problems]:
+    if problems := [problem.text(report.source) for report in lint_files(files) for problem in report.problems]:
         for problem in problems:
             fail(problem)
         return Exit.BAD
-    manifests = [manifest for _, text in texts for manifest in text.manifests]
+    manifests = [manifest for _, text in files for manifest in read_text(text).manifests]
     rollouts = [manifest["metadata"]["name"] for manifest in manifests if is_a(manifest, ROLLOUT)]
     if watch and len(rollouts) != 1:
         raise typer.BadParameter(f"-w follows one Rollout, and the files have {len(rollouts)}")

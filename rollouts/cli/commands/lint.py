@@ -8,20 +8,15 @@ cutovers. Numbers that depend on the cluster have their lowest value, so nothing
 
 from __future__ import annotations
 
-import difflib
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import yaml
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from rollouts.api.schema import crd_manifests
 from rollouts.api.spec.parse import parse_spec
 from rollouts.cli.commands.lint_analysis import (
     FileTemplates,
@@ -29,6 +24,7 @@ from rollouts.cli.commands.lint_analysis import (
     no_evidence_remarks,
     query_remarks,
     rollout_problems,
+    run_problems,
     template_problems,
     templates_of,
 )
@@ -40,35 +36,30 @@ from rollouts.cli.commands.lint_autoscalers import (
     value_remarks,
 )
 from rollouts.cli.commands.lint_config import FileConfigs, config_findings, config_problems, configs_of
-from rollouts.cli.commands.lint_output import LintReport, Remark
+from rollouts.cli.commands.lint_kinds import LINTED, list_problems, mend, stranger
+from rollouts.cli.commands.lint_output import ERROR, LintReport, NoteElsewhere, Remark
+from rollouts.cli.commands.lint_routes import fixed_providers, providers, route_problems
+from rollouts.cli.commands.lint_rules import LintAdvice, LintProblem, LintRule
 from rollouts.cli.kubernetes.hash_labels import hash_uses
 from rollouts.cli.kubernetes.objects import job_problems, metadata_problems, object_problems
 from rollouts.cli.kubernetes.parts import entries, is_a
 from rollouts.cli.kubernetes.pods import template_problems as pod_problems
-from rollouts.cli.kubernetes.pods import unique
 from rollouts.cli.kubernetes.schema import Problem
 from rollouts.cli.kubernetes.yaml_text import TextRead, node_at, read_text
-from rollouts.controller.observe.observer import context_of
 from rollouts.controller.observe.places import places_of
 from rollouts.controller.providers.declarations import provider_of, server_of
 from rollouts.core.advice.findings import Finding, Rule, Severity
-from rollouts.core.advice.graceful_exit import exit_findings, surges
+from rollouts.core.advice.graceful_exit import exit_findings, is_routed, surges
 from rollouts.core.advice.service_contradictions import contradictions, lacks_port
 from rollouts.core.advice.service_findings import Relation, relation_of, service_findings, weight_findings
 from rollouts.core.advice.shared_selectors import Workload, share_pods, shared_text, workload_of
 from rollouts.core.context.drain_numbers import drain_numbers
 from rollouts.core.model.drain import ProxyFacts, ProxyMode
-from rollouts.core.model.numbering import step_number
 from rollouts.core.model.revision import REVISION_LABEL
-from rollouts.core.model.rollout import Canary, RolloutSpec, named_services
-from rollouts.core.model.service_ref import SubsetName
-from rollouts.core.model.status import RolloutStatus
-from rollouts.core.model.steps import SetWeight, WeightPercent
-from rollouts.core.routing.routes import asked_split
-from rollouts.errors import SpecInvalid, Unroutable
+from rollouts.core.model.rollout import RolloutSpec, named_services
+from rollouts.errors import SpecInvalid
 from rollouts.objects import (
-    ANALYSIS_TEMPLATE,
-    CLUSTER_ANALYSIS_TEMPLATE,
+    ANALYSIS_RUN,
     METRIC_PROVIDER,
     ROLLOUT,
     SERVICE,
@@ -78,20 +69,11 @@ from rollouts.objects import (
     Manifest,
     mapping,
 )
-from rollouts.traffic.codec import Context, Objects, Provider, Target
-from rollouts.traffic.registry import installed, registry
+from rollouts.traffic.codec import Provider
 
 LEAST = ProxyFacts(mode=ProxyMode.IPTABLES, known_by="not asked: no cluster needs less than kube-proxy in this mode")
 """What every cluster needs at least."""
 
-_LINTED = {
-    kind.kind: kind
-    for kind in (ROLLOUT, TRAFFIC_PROVIDER, METRIC_PROVIDER, ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE)
-}
-_UNKNOWN, _NO_OBJECT = "unknown field", "must be an object"  # how the messages of api/problems.py begin
-_LISTED = 20  # names; a longer list helps nobody
-_PART = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
-_OTHERS = ("argoproj.io", "rollouts.kruise.io")  # groups with a kind Rollout, and with analyses, of other products
 _ANY_FOLDER = Path("/")  # which one credentials are in, a flag of the controller says
 
 
@@ -119,40 +101,82 @@ def known_in(*files: TextRead, declared: Iterable[Manifest] = ()) -> Known:
 
 
 def lint_files(
-    texts: Sequence[tuple[str, str]], *, metrics: Collection[str] | None, silenced: Collection[str]
+    texts: Sequence[tuple[str, str]], *, metrics: Collection[str] | None = None, silenced: Collection[str] = ()
 ) -> list[LintReport]:
-    """Checks files together: templates, providers, configuration and autoscalers of one are known in all of them.
+    """Checks texts, each with its file, together: templates, providers, configuration and autoscalers are known in all.
 
-    Advice of silenced rules is left out.
-    """
-    files = [(source, read_text(text)) for source, text in texts]
-    known = known_in(*(file for _, file in files))
-    reports = [lint(file, known, source=source, metrics=metrics) for source, file in files]
-    for report in reports:
-        report.advice = [remark for remark in report.advice if remark.rule not in silenced]
-    return reports
-
-
-def lint(file: TextRead, known: Known, *, source: str = "", metrics: Collection[str] | None = None) -> LintReport:
-    """Checks every object of ours in a file, and queries if the names that a Prometheus has are given.
+    Queries are checked if the names that a Prometheus has are given. Advice of silenced rules is left out, and notes that are
+    alike become one.
 
     Raises: nothing. A text that is no YAML is a problem like any other.
     """
+    files = [(source, read_text(text)) for source, text in texts]
+    known = known_in(*(file for _, file in files))
+    reports = [_lint(file, known, source=source, metrics=metrics) for source, file in files]
+    _add_duplicates(files, reports)
+    for report in reports:
+        report.advice = [remark for remark in report.advice if remark.rule not in silenced]
+    _merge_notes(reports)
+    return reports
+
+
+def lint(file: TextRead, known: Known, *, source: str = "") -> LintReport:
+    """Checks a file with what is known beside it, such as the TrafficProviders of a cluster. Raises: nothing."""
+    report = _lint(file, known, source=source)
+    _add_duplicates([(source, file)], [report])
+    return report
+
+
+def _lint(file: TextRead, known: Known, *, source: str, metrics: Collection[str] | None = None) -> LintReport:
     linter = _Linter(LintReport(source), known, metrics)
     report = linter.report
     if file.broken is not None:
-        report.problems.append(Remark(file.broken.line, "YAML", file.broken.why))
+        report.problems.append(Remark(file.broken.line, "YAML", file.broken.why, LintProblem.UNREADABLE))
     elif not file.objects:
-        report.problems.append(Remark(1, "document", "there is no object in it, so nothing was checked"))
+        why = "there is no object in it, so nothing was checked"
+        report.problems.append(Remark(1, "document", why, LintProblem.NO_OBJECT))
     for node, document in file.objects:
         if isinstance(document, dict):
             linter.check(_Object(node, document))
         else:
             why = "a Kubernetes object is a mapping with apiVersion and kind"
-            report.problems.append(Remark(node.start_mark.line + 1, "document", why))
+            report.problems.append(Remark(node.start_mark.line + 1, "document", why, LintProblem.UNREADABLE))
     linter.compare()
     linter.advise()
     return report
+
+
+def _add_duplicates(files: Iterable[tuple[str, TextRead]], reports: Iterable[LintReport]) -> None:
+    """Adds objects that are in the files twice. In different folders they may be for different clusters."""
+    seen: dict[tuple[str | None, ...], tuple[str, int]] = {}
+    for (source, file), report in zip(files, reports, strict=True):
+        for found in (_Object(node, value) for node, value in file.objects if isinstance(value, dict)):
+            line = node_at(found.node, "metadata.name")[1]
+            first, at = seen.setdefault(found.identity, (source, line))
+            if not found.name or (first, at) == (source, line):
+                continue
+            where = f"{first}:{at}" if first != source else f"line {at}"
+            what = f"{where} has an object of the same kind, namespace and name: the one that is applied last replaces the other"
+            if Path(first).parent == Path(source).parent:
+                report.problems.append(found.remark(LintProblem.DUPLICATE_OBJECT, "metadata.name", what))
+            else:
+                report.advice.append(found.remark(LintAdvice.SAME_OBJECT, "metadata.name", what, Severity.WARNING))
+
+
+def _merge_notes(reports: Iterable[LintReport]) -> None:
+    """Leaves of notes that are alike the first one, with the places of the others."""
+    first: dict[tuple[LintRule, str], tuple[LintReport, Remark]] = {}
+    others: dict[tuple[LintRule, str], list[NoteElsewhere]] = {}
+    for report in reports:
+        for remark in list(report.advice):
+            key = (remark.rule, remark.what)
+            if remark.severity != Severity.NOTE or first.setdefault(key, (report, remark))[1] is remark:
+                continue
+            others.setdefault(key, []).append(NoteElsewhere(report.source, remark.line, remark.subject))
+            report.advice.remove(remark)
+    for alike, places in others.items():
+        report, remark = first[alike]
+        report.advice[report.advice.index(remark)] = structs.replace(remark, others=tuple(places))
 
 
 class _Object(Struct, frozen=True):
@@ -173,19 +197,29 @@ class _Object(Struct, frozen=True):
     def namespace(self) -> str | None:
         return self.metadata.get("namespace")
 
-    def remark(self, path: str, message: str, severity: str = "error", rule: str = "") -> Remark:
+    @property
+    def identity(self) -> tuple[str | None, ...]:
+        """Group, kind, namespace and name: what makes two objects one in a cluster."""
+        kind = str(self.manifest.get("kind"))
+        known = LINTED.get(kind)
+        namespace = self.namespace if known is None or known.namespaced else None
+        return str(self.manifest.get("apiVersion")).rpartition("/")[0], kind, namespace, self.name
+
+    def remark(self, rule: LintRule, path: str, what: str, severity: str = ERROR) -> Remark:
         subject = f"{self.manifest.get('kind')} {self.metadata.get('name') or '(no name)'}"
-        return Remark(node_at(self.node, path)[1], subject, message, severity, rule)
+        return Remark(node_at(self.node, path)[1], subject, what, rule, path=path, severity=severity)
 
-    def problems(self, problems: Iterable[Problem]) -> list[Remark]:
-        return [self.remark(path, f"{path}: {message}") for path, message in problems]
+    def problems(self, rule: LintProblem, problems: Iterable[Problem]) -> list[Remark]:
+        return [self.remark(rule, path, what) for path, what in problems]
 
-    def warnings(self, rule: str, warnings: Iterable[Problem]) -> list[Remark]:
-        severity = Severity.WARNING
-        return [self.remark(path, f"{severity}: {path}: {message}", severity, rule) for path, message in warnings]
+    def warnings(self, rule: LintAdvice, warnings: Iterable[Problem]) -> list[Remark]:
+        return [self.remark(rule, path, what, Severity.WARNING) for path, what in warnings]
 
     def findings(self, findings: Iterable[Finding]) -> list[Remark]:
-        return [self.remark(finding.path, str(finding), finding.severity, finding.rule) for finding in findings]
+        return [
+            self.remark(finding.rule, finding.path, f"{finding.what}; {finding.fix}", finding.severity)
+            for finding in findings
+        ]
 
 
 class _Rollout(_Object, frozen=True):
@@ -208,59 +242,76 @@ class _Linter:
     def check(self, checked: _Object) -> None:
         """Checks an object by itself, one of others as the API server does; one that was meant to be ours is a problem."""
         report, manifest = self.report, checked.manifest
-        kind = _LINTED.get(str(manifest.get("kind")))
+        kind = LINTED.get(str(manifest.get("kind")))
         if kind is not None and is_a(manifest, kind):
-            problems = self._problems_of(checked, kind)
-            report.problems += checked.problems((path, text + _mend(kind.kind, path, text)) for path, text in problems)
+            report.counts[kind.kind] += 1
+            report.problems += [
+                structs.replace(remark, what=remark.what + mend(kind.kind, remark.path, remark.what))
+                for remark in self._problems_of(checked, kind)
+            ]
             return
         self.others.append(checked)
         if is_a(manifest, SERVICE):
             self.services.append(checked)
-        report.problems += checked.problems(object_problems(manifest))
-        if (why := _stranger(manifest)) is not None:
-            report.problems.append(checked.remark("apiVersion", why))
+        report.problems += checked.problems(LintProblem.OBJECT_REFUSED, object_problems(manifest))
+        if (why := stranger(manifest)) is not None:
+            report.problems.append(structs.replace(checked.remark(LintProblem.OTHER_API, "apiVersion", why), path=""))
         else:
-            report.skipped.append(checked.remark("", f"skipped, because it is not a {ROLLOUT.api_version} object"))
+            report.skipped.append(str(manifest.get("kind")))
 
-    def _problems_of(self, checked: _Object, kind: Kind) -> Iterable[Problem]:
-        report, manifest, name = self.report, checked.manifest, checked.name
-        if kind is TRAFFIC_PROVIDER:
-            report.providers += 1
-            return _spec_problems(manifest, lambda spec: provider_of(name, spec, _fixed()))
-        if kind is METRIC_PROVIDER:
-            report.servers += 1
-            return _spec_problems(manifest, lambda spec: server_of(name, spec, folder=_ANY_FOLDER, taken=False))
+    def _problems_of(self, checked: _Object, kind: Kind) -> list[Remark]:
+        """The problems of an object of ours."""
+        found = checked.problems(LintProblem.OBJECT_REFUSED, _head_problems(checked.manifest))
         if kind is ROLLOUT:
-            report.checked += 1
-            return self._rollout_problems(checked)
-        report.templates += 1
-        spec = manifest.get("spec")
-        unknown = () if self.metrics is None else query_remarks(spec, self.metrics)
-        report.advice += checked.warnings("MetricUnknown", (*unknown, *cluster_remarks(spec)))
-        report.advice += checked.warnings("NoEvidence", no_evidence_remarks(spec))
-        jobs = (
-            problem
-            for index, metric in entries(mapping(spec).get("metrics"))
-            if isinstance(job := mapping(mapping(metric.get("provider")).get("job")).get("spec"), dict)
-            for problem in job_problems(job, f"spec.metrics[{index}].provider.job.spec")
-        )
-        return *_head_problems(manifest), *template_problems(spec), *jobs
+            return self._rollout_problems(checked, found)
+        if kind is TRAFFIC_PROVIDER:
+            found += _spec_problems(checked, lambda spec: provider_of(checked.name, spec, fixed_providers()))
+            return found
+        if kind is METRIC_PROVIDER:
+            found += _spec_problems(
+                checked, lambda spec: server_of(checked.name, spec, folder=_ANY_FOLDER, taken=False)
+            )
+            return found
+        return found + self._analysis_problems(checked, kind)
 
-    def _rollout_problems(self, checked: _Object) -> Iterable[Problem]:
-        """The API server's problems with its pods come last, at paths that have none yet."""
+    def _analysis_problems(self, checked: _Object, kind: Kind) -> list[Remark]:
+        """The problems of a template or a run, and its advice."""
+        spec = checked.manifest.get("spec")
+        problems = run_problems(spec) if kind is ANALYSIS_RUN else template_problems(spec)
+        found = checked.problems(LintProblem.ANALYSIS_REFUSED, problems)
+        for index, metric in entries(mapping(spec).get("metrics")):
+            job = mapping(mapping(metric.get("provider")).get("job")).get("spec")
+            if isinstance(job, dict):
+                path = f"spec.metrics[{index}].provider.job.spec"
+                found += checked.problems(LintProblem.PODS_REFUSED, job_problems(job, path))
+        unknown = () if self.metrics is None else query_remarks(spec, self.metrics)
+        self.report.advice += checked.warnings(LintAdvice.METRIC_UNKNOWN, unknown)
+        self.report.advice += [
+            remark for rule, warning in cluster_remarks(spec) for remark in checked.warnings(rule, [warning])
+        ]
+        self.report.advice += checked.warnings(LintAdvice.NO_EVIDENCE, no_evidence_remarks(spec))
+        return found
+
+    def _rollout_problems(self, checked: _Object, found: list[Remark]) -> list[Remark]:
+        """The problems of a Rollout, those already found first; the API server's with its pods at paths that have none yet."""
         manifest, spec = checked.manifest, mapping(checked.manifest.get("spec"))
         namespace = checked.namespace or "default"
-        problems = _spec_problems(
-            manifest, lambda spec: places_of(parse_spec(spec), self.known.providers, namespace=namespace)
+        found += _spec_problems(
+            checked, lambda spec: places_of(parse_spec(spec), self.known.providers, namespace=namespace)
         )
-        has_template = isinstance(spec.get("template"), dict)
-        refused = list(pod_problems(spec["template"], "spec.template")) if has_template else []
-        if not problems and not refused:
+        found += checked.problems(LintProblem.SPEC_INVALID, list_problems(manifest))
+        if isinstance(spec.get("template"), dict):
+            found += checked.problems(LintProblem.PODS_REFUSED, pod_problems(spec["template"], "spec.template"))
+        if not found:
             rollout = _Rollout(checked.node, manifest, parse_spec(manifest["spec"]))
             self.rollouts.append(rollout)
-            problems += rollout_problems(manifest, rollout.spec, self.known.templates)
-            problems += config_problems(manifest, self.known.configs)
-        return unique([*problems, *refused])
+            for rule, problem in rollout_problems(manifest, rollout.spec, self.known.templates):
+                found += checked.problems(rule, [problem])
+            found += checked.problems(LintProblem.CONFIG_KEY_MISSING, config_problems(manifest, self.known.configs))
+        first: dict[str, Remark] = {}
+        for remark in found:
+            first.setdefault(remark.path, remark)
+        return list(first.values())
 
     def compare(self) -> None:
         """How Services, autoscalers and routes contradict the Rollouts. One that is not in the files is no problem."""
@@ -269,13 +320,17 @@ class _Linter:
                 template = rollout.manifest["spec"]["template"]
                 found = contradictions(service.manifest, template, rollout=rollout.name)
                 problems = [(problem.path, problem.message) for problem in found]
-                self.report.problems += service.problems([*problems, *self._port_problems(service, rollout)])
+                problems += self._port_problems(service, rollout)
+                self.report.problems += service.problems(LintProblem.SERVICE_CONTRADICTS, problems)
         for autoscaler in self.others:
             if autoscaler.manifest.get("kind") == "HorizontalPodAutoscaler":
                 beside = {rollout.name: rollout.manifest for _, rollout in self._with_rollouts([autoscaler])}
-                self.report.problems += autoscaler.problems(autoscaler_problems(autoscaler.manifest, beside))
+                found_here = autoscaler_problems(autoscaler.manifest, beside)
+                self.report.problems += autoscaler.problems(LintProblem.AUTOSCALER_TARGET, found_here)
         for route, rollout in product(self.others, self.rollouts):
-            self.report.problems += route.problems(_route_problems(route, rollout, self.known.providers))
+            key = Key(rollout.namespace or "default", rollout.name)
+            unusable = route_problems(route.manifest, key, rollout.spec, self.known.providers)
+            self.report.problems += route.problems(LintProblem.ROUTE_UNUSABLE, unusable)
 
     def _with_rollouts(self, things: Iterable[_Object]) -> Iterator[tuple[_Object, _Rollout]]:
         """Each with every Rollout of its namespace."""
@@ -306,68 +361,23 @@ class _Linter:
         manifest, spec, known = rollout.manifest, rollout.spec, self.known
         numbers = drain_numbers(spec.drain, LEAST)
         template = manifest["spec"]["template"]
-        yield from rollout.findings(exit_findings(template, drain=spec.drain, numbers=numbers, surges=surges(spec)))
+        ends = exit_findings(template, drain=spec.drain, numbers=numbers, surges=surges(spec), routed=is_routed(spec))
+        yield from rollout.findings(ends)
         yield from rollout.findings(config_findings(manifest, spec, known.configs))
         # Only a note where the files have a Service that selects the pods of both revisions: clients may use that one.
         beside = [service.manifest for service in self.services if service.namespace == rollout.namespace]
         shared = any(relation_of(service, spec) is Relation.SHARED for service in beside)
         yield from rollout.findings(weight_findings(spec, severity=Severity.NOTE if shared else Severity.WARNING))
-        yield from rollout.warnings("FallingWeights", _falling_weights(manifest))
-        yield from rollout.warnings("HashLabel", _hash_label_remarks(manifest))
-        yield from rollout.warnings("ReplicasOfAutoscaler", replicas_remarks(manifest, known.autoscalers))
-        yield from rollout.warnings("ValueOfAutoscaler", value_remarks(manifest, spec.strategy, known.autoscalers))
+        yield from rollout.warnings(LintAdvice.FALLING_WEIGHTS, _falling_weights(manifest))
+        yield from rollout.warnings(LintAdvice.HASH_LABEL, _hash_label_remarks(manifest))
+        yield from rollout.warnings(LintAdvice.REPLICAS_OF_AUTOSCALER, replicas_remarks(manifest, known.autoscalers))
+        yield from rollout.warnings(
+            LintAdvice.VALUE_OF_AUTOSCALER, value_remarks(manifest, spec.strategy, known.autoscalers)
+        )
         if (mine := workload_of(manifest)) is not None:
             workloads = (workload for namespace, workload in known.workloads if namespace == rollout.namespace)
             if others := sorted({str(workload) for workload in workloads if share_pods(mine, workload)}):
-                yield from rollout.warnings("SelectorShared", [("spec.selector", shared_text(others))])
-
-
-def _route_problems(route: _Object, rollout: _Rollout, known: Mapping[str, Provider]) -> Iterator[Problem]:
-    """Why the Rollout's router cannot split requests with this route; nothing for an object that the Rollout does not name.
-
-    Routes between subsets of one Service are left out: what they name depends on the object that defines the subsets.
-    """
-    namespace, name, spec = str(rollout.namespace or "default"), rollout.name, rollout.spec
-    route_name = (route.metadata.get("name"), route.namespace or "default")
-    if any(isinstance(service, SubsetName) for service in named_services(spec.strategy)):
-        return
-    for place in places_of(spec, known, namespace=namespace):
-        target, objects = place.target, Objects(user=route.manifest)
-        mine = (target.name, target.namespace) == route_name
-        of_its_kind = any(is_a(route.manifest, kind) for kind in target.kinds)
-        if place.provider is None or not mine or not of_its_kind:
-            continue
-        if not isinstance(route.manifest.get("spec", {}), dict):
-            yield "spec", "must be an object"
-            continue
-        context = context_of(Key(namespace, name), spec, RolloutStatus())
-        try:
-            place.provider.read(objects, target, context)
-            for at, why in _steps_not_said(place.provider, objects, target, context, spec):
-                yield "spec", f"Rollout {name} cannot take its step {step_number(at)} with it: {why}"
-        except Unroutable as why:
-            yield "spec", f"Rollout {name} cannot split requests with it: {why}"
-        except (AttributeError, KeyError, TypeError, ValueError):
-            yield "spec", f"Rollout {name} cannot read it: a field has another type than the API server accepts"
-
-
-def _steps_not_said(
-    provider: Provider, objects: Objects, target: Target, context: Context, spec: RolloutSpec
-) -> Iterator[tuple[int, str]]:
-    """The steps whose split the route cannot express, each reason once, with the index of the first step that it stops."""
-    strategy = spec.strategy
-    if not isinstance(strategy, Canary):
-        return
-    told: set[str] = set()
-    weight: WeightPercent = 0
-    for at, step in enumerate(strategy.steps):
-        weight = step.weight_percent if isinstance(step, SetWeight) else weight
-        try:
-            provider.plan(objects, target, context, asked_split(strategy, at, weight))
-        except Unroutable as why:
-            if str(why) not in told:
-                told.add(str(why))
-                yield at, str(why)
+                yield from rollout.warnings(LintAdvice.SELECTOR_SHARED, [("spec.selector", shared_text(others))])
 
 
 def _head_problems(document: Manifest) -> Iterator[Problem]:
@@ -381,65 +391,16 @@ def _head_problems(document: Manifest) -> Iterator[Problem]:
         yield "spec", "a mapping is required"
 
 
-def _spec_problems(document: Manifest, read: Callable[[Manifest], object]) -> list[Problem]:
-    """The problems of an object of ours, and those with which `read` refuses its spec."""
-    problems = list(_head_problems(document))
-    if isinstance(document.get("spec"), dict):
-        try:
-            read(document["spec"])
-        except SpecInvalid as invalid:
-            problems += [(problem.path, problem.message) for problem in invalid.problems]
-    return problems
-
-
-def providers(manifests: Iterable[Manifest] = ()) -> Mapping[str, Provider]:
-    """The traffic providers of this installation, and those of TrafficProviders without a problem."""
-    found: dict[str, Provider] = {}
-    for manifest in manifests:
-        if is_a(manifest, TRAFFIC_PROVIDER) and isinstance(manifest.get("spec"), dict):
-            name = str(mapping(manifest.get("metadata")).get("name") or "")
-            with suppress(SpecInvalid):
-                found[name] = provider_of(name, manifest["spec"], _fixed())
-    return {**found, **_fixed()}
-
-
-@cache
-def _fixed() -> Mapping[str, Provider]:
-    return registry(installed())
-
-
-def _mend(kind: str, path: str, message: str) -> str:
-    """What the schema adds to a message about a field: `; did you mean setWeight?`, `; its fields are duration`."""
-    parts = [part or int(index) for part, index in _PART.findall(path)]
-    if message == _UNKNOWN:
-        *parents, name = parts
-        known = _fields(kind, parents)
-        near = difflib.get_close_matches(str(name), known, n=1)
-        near += [field for field in known if field.lower() == str(name).lower()]
-        return f"; did you mean {near[0]}?" if near else _listed("the fields are", known)
-    return _listed("its fields are", _fields(kind, parts)) if message.startswith(_NO_OBJECT) else ""
-
-
-def _listed(words: str, names: list[str]) -> str:
-    return f"; {words} {', '.join(names)}" if 0 < len(names) <= _LISTED else ""
-
-
-def _stranger(document: Manifest) -> str | None:
-    """Why an object cannot be one of ours although it looks like one; None for an object of somebody else's."""
-    api_version, kind = str(document.get("apiVersion")), str(document.get("kind"))
-    group = api_version.partition("/")[0]
-    if kind in _schemas() and api_version == ROLLOUT.api_version:
-        return None  # one that people do not write into files
-    if kind in _LINTED and group in _OTHERS:
-        return f"{api_version} {kind} is another product's: change apiVersion to {_LINTED[kind].api_version} to use it here"
-    if group.removesuffix(".") != ROLLOUT.group and kind not in _LINTED:
-        return None
-    if kind in _LINTED:
-        near = difflib.get_close_matches(group, [ROLLOUT.group], n=1, cutoff=0.7)
-        return f"apiVersion must be {_LINTED[kind].api_version}, not {api_version}" if near else None
-    near = difflib.get_close_matches(kind, _LINTED, n=1)
-    known = near[0] if near else ", ".join(_LINTED)
-    return f"there is no kind {kind} in {api_version}; {'did you mean' if near else 'the kinds are'} {known}{'?' if near else ''}"
+def _spec_problems(checked: _Object, read: Callable[[Manifest], object]) -> list[Remark]:
+    """The problems with which `read` refuses the spec of an object of ours."""
+    spec = checked.manifest.get("spec")
+    try:
+        if isinstance(spec, dict):
+            read(spec)
+    except SpecInvalid as invalid:
+        found = ((problem.path, problem.message) for problem in invalid.problems)
+        return checked.problems(LintProblem.SPEC_INVALID, found)
+    return []
 
 
 def _falling_weights(document: Manifest) -> Iterator[Problem]:
@@ -465,18 +426,3 @@ def _hash_label_remarks(document: Manifest) -> Iterator[Problem]:
             where = "so it matches none of them"
         what = f"no pod of a Rollout has the label {use.label}, {where}"
         yield use.path, f"{what}; write {use.renamed(REVISION_LABEL)}"
-
-
-@cache
-def _schemas() -> Mapping[str, Any]:
-    return {
-        crd["spec"]["names"]["kind"]: crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"] for crd in crd_manifests()
-    }
-
-
-def _fields(kind: str, parents: list[str | int]) -> list[str]:
-    """The names that the schema has at a path."""
-    schema: Any = _schemas().get(kind, {})
-    for part in parents:
-        schema = schema.get("items", {}) if isinstance(part, int) else schema.get("properties", {}).get(part, {})
-    return list(schema.get("properties", {}))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -20,10 +20,13 @@ from rollouts.api.spec.analysis.in_rollouts import use_in
 from rollouts.api.spec.analysis.run import parse_run, parse_template
 from rollouts.api.spec.analysis.templates import TemplateName, run_of
 from rollouts.api.v1alpha1.wire import parse_duration
+from rollouts.cli.commands.lint_rules import LintAdvice, LintProblem
 from rollouts.cli.commands.metric_names import missing_metrics
 from rollouts.cli.kubernetes.parts import entries, is_a
 from rollouts.cli.kubernetes.schema import Problem
-from rollouts.core.model.analysis import Analysis
+from rollouts.core.analysis.run import shortest_s
+from rollouts.core.analysis.run_spec import RunSpec
+from rollouts.core.model.analysis import AnalysisGate, AnalysisKind
 from rollouts.core.model.rollout import RolloutSpec, analyses
 from rollouts.core.promql import filled_query
 from rollouts.errors import ExpressionFailed, ExpressionInvalid, SpecInvalid
@@ -58,12 +61,12 @@ def templates_of(manifests: Iterable[Manifest]) -> FileTemplates:
     return found
 
 
-def template_problems(spec: Any) -> Iterator[Problem]:
+def template_problems(spec: Any, *, read: Callable[[Mapping[str, Any]], object] = parse_template) -> Iterator[Problem]:
     """Path and message of every problem of a template's spec; one that is no object has none here."""
     if not isinstance(spec, dict):
         return
     try:
-        parse_template(spec)
+        read(spec)
     except SpecInvalid as invalid:
         yield from ((problem.path, problem.message) for problem in invalid.problems)
     for (index, metric), name in product(entries(spec.get("metrics")), _CONDITIONS):
@@ -76,20 +79,47 @@ def template_problems(spec: Any) -> Iterator[Problem]:
             yield f"spec.metrics[{index}].{name}", str(invalid)
 
 
-def rollout_problems(document: Manifest, spec: RolloutSpec, templates: FileTemplates) -> Iterator[Problem]:
-    """Path and message of every problem of the analyses of a Rollout together with their templates.
+def run_problems(spec: Any) -> Iterator[Problem]:
+    """The same for the spec of an AnalysisRun, in which every argument has a value."""
+    found = [*template_problems(spec, read=parse_run)]
+    yield from found or (
+        (f"spec.metrics[{index}].{name}", why) for index, name, why in _filled_problems(mapping(spec), parse_run(spec))
+    )
+
+
+def rollout_problems(
+    document: Manifest, spec: RolloutSpec, templates: FileTemplates
+) -> Iterator[tuple[LintProblem, Problem]]:
+    """Rule, path and message of every problem of the analyses of a Rollout together with their templates.
 
     An analysis with a template that is not in the files, or that is wrong by itself, has none here: the first may be in the
     cluster, and the second is reported where it stands.
     """
-    for analysis in analyses(spec.strategy).values():
+    manifest = {**document, "metadata": {**_GIVEN_BY_THE_CLUSTER, **document.get("metadata", {})}}
+    for gate, analysis in analyses(spec.strategy).items():
         found = _Files(document.get("metadata", {}).get("namespace"), templates)
+        of = Updated(manifest=manifest, stable="stable", latest=spec.revision)
         try:
-            problems = list(_run_problems(document, analysis, found, revision=spec.revision))
+            problems = list(_made_problems(run_of(use_in(analysis), found, of), gate, analysis.path))
         except SpecInvalid as invalid:
-            problems = [(problem.path, problem.message) for problem in invalid.problems]
+            problems = [(LintProblem.ANALYSIS_REFUSED, (each.path, each.message)) for each in invalid.problems]
         if found.whole:
-            yield from ((path, message) for path, message in problems if "the Rollout has no status" not in message)
+            yield from (problem for problem in problems if "the Rollout has no status" not in problem[1][1])
+
+
+def _made_problems(written: Mapping[str, Any], gate: AnalysisGate, path: str) -> Iterator[tuple[LintProblem, Problem]]:
+    """What is wrong with the run that is made for a gate."""
+    run = parse_run(written)
+    for index, name, why in _filled_problems(written, run):
+        what = f"{name} of {run.metrics[index].rules.name!r}, with its arguments: {why}"
+        yield LintProblem.ANALYSIS_REFUSED, (path, what)
+    endless = [repr(metric.rules.name) for metric in run.metrics if math.isinf(shortest_s([metric.rules]))]
+    if endless and gate.kind is not AnalysisKind.BACKGROUND:
+        what = f"never succeeds: {' and '.join(endless)} has an interval and no count, so the update cannot pass it"
+        yield (
+            LintProblem.ANALYSIS_ENDLESS,
+            (path, f"{what}; give it a count, or write it as the analysis beside the steps"),
+        )
 
 
 @dataclass(slots=True)
@@ -106,18 +136,16 @@ class _Files:
         return spec if isinstance(spec, dict) else None
 
 
-def _run_problems(document: Manifest, analysis: Analysis, find: _Files, *, revision: str) -> Iterator[Problem]:
-    """Conditions that cannot be evaluated once their arguments are in them. Raises: SpecInvalid, where no run can be made."""
-    manifest = {**document, "metadata": {**_GIVEN_BY_THE_CLUSTER, **document.get("metadata", {})}}
-    run = run_of(use_in(analysis), find, Updated(manifest=manifest, stable="stable", latest=revision))
-    for metric, written in zip(parse_run(run).metrics, run["metrics"], strict=True):
-        for name, source in zip(_CONDITIONS, (metric.condition.success, metric.condition.failure), strict=True):
-            if _PLACE not in str(written.get(name)):
+def _filled_problems(written: Mapping[str, Any], run: RunSpec) -> Iterator[tuple[int, str, str]]:
+    """Conditions with arguments that cannot be evaluated once these are in them: the metric's index, the condition, and why."""
+    for (index, metric), filled in zip(entries(written.get("metrics")), run.metrics, strict=True):
+        for name, source in zip(_CONDITIONS, (filled.condition.success, filled.condition.failure), strict=True):
+            if _PLACE not in str(metric.get(name)):
                 continue
             try:
-                condition_of(source, defaults=metric.condition.min_samples == 0)
+                condition_of(source, defaults=filled.condition.min_samples == 0)
             except ExpressionInvalid as invalid:
-                yield analysis.path, f"{name} of {metric.rules.name!r}, with its arguments: {invalid}"
+                yield index, name, str(invalid)
 
 
 def query_remarks(spec: Any, known: Collection[str]) -> Iterator[Problem]:
@@ -142,18 +170,18 @@ def query_remarks(spec: Any, known: Collection[str]) -> Iterator[Problem]:
             yield from ((f"spec.metrics[{index}].provider.{name}", why) for why in missing_metrics(filled, known))
 
 
-def cluster_remarks(spec: Any) -> Iterator[Problem]:
-    """Path and message for conditions that read what the cluster's own sources do not show, and for too short intervals."""
+def cluster_remarks(spec: Any) -> Iterator[tuple[LintAdvice, Problem]]:
+    """Rule, path and message for conditions that read what the cluster's own sources do not show, and for too short intervals."""
     shorter = f"is shorter than {AGAIN_S:g}s, in which there is a new sample"
     for index, metric in entries(mapping(spec).get("metrics")):
         path, provider = f"spec.metrics[{index}]", mapping(metric.get("provider"))
         for name in NAMES.keys() & provider.keys():
-            yield from _condition_remarks(metric, path, name)
+            yield from ((LintAdvice.FIGURE_UNKNOWN, remark) for remark in _condition_remarks(metric, path, name))
             if name != "hpa" and _is_short(metric):
-                yield f"{path}.interval", f"{shorter}: one would count several times"
+                yield LintAdvice.INTERVAL_SHORT, (f"{path}.interval", f"{shorter}: one would count several times")
         compared = mapping(mapping(provider.get("compare")).get("of"))
         if NAMES.keys() & compared.keys() and _is_short(metric):
-            yield f"{path}.interval", f"{shorter}: looks between would count for nothing"
+            yield LintAdvice.INTERVAL_SHORT, (f"{path}.interval", f"{shorter}: looks between would count for nothing")
 
 
 def _is_short(metric: Mapping[str, Any]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import sys
 from collections import Counter
@@ -9,12 +10,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
+from urllib.parse import quote
 
 import typer
 from msgspec import Struct
 from rich.console import Console
 
+from rollouts.cli.commands.lint_rules import RULES, LintProblem, LintRule
 from rollouts.cli.commands.version import own_version
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.listing import print_line
@@ -22,10 +25,12 @@ from rollouts.cli.terminal.options import fail, note, read_file, result_of
 from rollouts.cli.terminal.text import plain
 from rollouts.cli.view.counts import count_of
 from rollouts.core.advice.findings import Severity
+from rollouts.objects import ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE
 
 ERROR = "error"
 _SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 _KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml")
+_TEMPLATES = (ANALYSIS_TEMPLATE.kind, CLUSTER_ANALYSIS_TEMPLATE.kind)
 _PATCH_FIELDS = ("patches", "patchesStrategicMerge", "patchesJson6902")
 """Source: https://kubectl.docs.kubernetes.io/references/kustomize/kustomization/."""
 
@@ -38,19 +43,37 @@ class LintOutput(StrEnum):
     SARIF = "sarif"
 
 
+class NoteElsewhere(Struct, frozen=True):
+    """Another place with the same note."""
+
+    source: str
+    line: int
+    subject: str
+
+
 class Remark(Struct, frozen=True):
-    """One thing to fix or to know, or (in `LintReport.skipped`) one document that was not checked.
+    """One thing to fix or to know.
 
     Args:
+        path: in the object; "" for what is about the whole of it.
         severity: `error` for a problem; of advice as `core/advice/findings.py` says it.
-        rule: the name by which advice can be silenced; "" for a problem.
+        others: where the same note holds.
     """
 
     line: int
     subject: str
-    message: str
-    severity: str = "error"
-    rule: str = ""
+    what: str
+    rule: LintRule
+    path: str = ""
+    severity: str = ERROR
+    others: tuple[NoteElsewhere, ...] = ()
+
+    @property
+    def message(self) -> str:
+        """With the severity of advice, and the path."""
+        parts = ("" if self.severity == ERROR else self.severity, self.path, self.what)
+        also = f" (and {count_of(len(self.others), 'other object')} of these files)" if self.others else ""
+        return ": ".join(part for part in parts if part) + also
 
     def text(self, source: str) -> str:
         """In the form that editors jump to: `FILE:LINE: subject: message`."""
@@ -59,16 +82,28 @@ class Remark(Struct, frozen=True):
 
 @dataclass(slots=True)
 class LintReport:
-    """What was found in one file, and how many Rollouts (`checked`) and other objects were checked."""
+    """What was found in one file, how many objects were checked, by kind, and the kinds of those that were not."""
 
     source: str = ""
-    checked: int = 0
-    providers: int = 0
-    servers: int = 0
-    templates: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
     problems: list[Remark] = field(default_factory=list)
     advice: list[Remark] = field(default_factory=list)
-    skipped: list[Remark] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+
+    @property
+    def remarks(self) -> list[Remark]:
+        """All problems and all advice, in the order of their lines."""
+        return sorted([*self.problems, *self.advice], key=lambda remark: remark.line)
+
+
+def advice_rule(name: str) -> str:
+    """`typer` parser of a rule that may be silenced. Raises: typer.BadParameter."""
+    advice = [known for known, rule in RULES.items() if not isinstance(rule, LintProblem)]
+    if name in advice:
+        return name
+    near = difflib.get_close_matches(name, advice, n=1)
+    why = "is a problem, not advice" if name in RULES else f"is no rule{f'; did you mean {near[0]}?' if near else ''}"
+    raise typer.BadParameter(f"{name} {why}")
 
 
 def lint(
@@ -88,14 +123,17 @@ def lint(
     silenced: Annotated[
         list[str] | None,
         typer.Option(
-            "--silence", metavar="RULE", help="Leave out one piece of advice, by its rule's name; repeatable."
+            "--silence",
+            metavar="RULE",
+            parser=advice_rule,
+            help="Leave out one piece of advice, by its rule's name; repeatable.",
         ),
     ] = None,
     output: Annotated[
         LintOutput | None, typer.Option("-o", "--output", help="For programs: all findings with their rules.")
     ] = None,
 ) -> None:
-    """Report every problem of Rollouts, TrafficProviders and analysis templates, with line and path; exit code 1 for problems.
+    """Report every problem of Rollouts, providers, analysis templates and runs, with line and path; exit code 1 for problems.
 
     Needs no cluster. Runs the tests that a TrafficProvider contains; Rollouts in the same files may use it.
     Analyses are checked with the templates in the files, and keys with the ConfigMaps and Secrets; what is not there
@@ -129,13 +167,12 @@ def lint(
 def summary(reports: Iterable[LintReport]) -> str:
     """One line about all files."""
     reports = tuple(reports)
-    counts = {
-        "Rollout": sum(report.checked for report in reports),
-        "TrafficProvider": sum(report.providers for report in reports),
-        "MetricProvider": sum(report.servers for report in reports),
-        "analysis template": sum(report.templates for report in reports),
-    }
-    what = [count_of(count, noun) for noun, count in counts.items() if count or noun == "Rollout"]
+    counts = sum((report.counts for report in reports), Counter[str]())
+    nouns = {**{kind: kind for kind in counts}, **dict.fromkeys(_TEMPLATES, "analysis template")}
+    named = Counter[str]({"Rollout": 0})
+    for kind, count in counts.items():
+        named[nouns[kind]] += count
+    what = [count_of(count, noun) for noun, count in named.items()]
     problems, advice = sum(len(report.problems) for report in reports), sum(len(report.advice) for report in reports)
     advised = f", {advice} piece{'' if advice == 1 else 's'} of advice" if advice else ""
     return f"{' and '.join(what)} checked, {problems or 'no'} problem{'' if problems == 1 else 's'}{advised}"
@@ -179,10 +216,9 @@ def _patches_of(kustomization: Path) -> Iterator[Path]:
 def print_reports(reports: Sequence[LintReport], console: Console, errors: Console) -> None:
     """Prints them for people; to `errors` what was not checked, as scripts read the rest."""
     for report in reports:
-        for remark in (*report.problems, *report.advice):
-            rule = f" [{remark.rule}]" if remark.rule else ""
-            print_line(console, f"{remark.text(report.source)}{rule}")
-    skipped = Counter(remark.subject.partition(" ")[0] for report in reports for remark in report.skipped)
+        for remark in report.remarks:
+            print_line(console, f"{remark.text(report.source)} [{remark.rule}]")
+    skipped = Counter(kind for report in reports for kind in report.skipped)
     if skipped:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(skipped.items()))
         text = f"skipped, because they are no objects of ours (Services and autoscalers count with a Rollout): {kinds}"
@@ -192,7 +228,7 @@ def print_reports(reports: Sequence[LintReport], console: Console, errors: Conso
 
 def as_text(output: LintOutput, reports: Iterable[LintReport], *, version: str) -> str:
     """All problems and all advice, for programs."""
-    found = [(report.source, remark) for report in reports for remark in (*report.problems, *report.advice)]
+    found = [(report.source, remark) for report in reports for remark in report.remarks]
     match output:
         case LintOutput.JSON:
             findings = [
@@ -202,7 +238,9 @@ def as_text(output: LintOutput, reports: Iterable[LintReport], *, version: str) 
                     "severity": remark.severity,
                     "rule": remark.rule,
                     "object": remark.subject,
+                    "path": remark.path,
                     "message": remark.message,
+                    "others": [{"file": at.source, "line": at.line, "object": at.subject} for at in remark.others],
                 }
                 for source, remark in found
             ]
@@ -210,38 +248,48 @@ def as_text(output: LintOutput, reports: Iterable[LintReport], *, version: str) 
         case LintOutput.GITHUB:
             return "\n".join(_github_command(source, remark) for source, remark in found)
         case LintOutput.SARIF:
-            # Source: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html.
-            levels = {ERROR: "error", Severity.UNSAFE: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
-            results = [
-                {
-                    "ruleId": remark.rule or ERROR,
-                    "level": levels.get(remark.severity, "warning"),
-                    "message": {"text": f"{remark.subject}: {remark.message}"},
-                    "locations": [
-                        {
-                            "physicalLocation": {
-                                "artifactLocation": {"uri": source},
-                                "region": {"startLine": remark.line},
-                            }
-                        }
-                    ],
-                }
-                for source, remark in found
-            ]
-            rules = [{"id": rule} for rule in sorted({remark.rule or ERROR for _, remark in found})]
-            driver = {"name": "rollouts lint", "version": version, "rules": rules}
-            document = {
-                "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
-                "version": "2.1.0",
-                "runs": [{"tool": {"driver": driver}, "results": results}],
-            }
-            return json.dumps(document, indent=2)
+            return json.dumps(_sarif(found, version=version), indent=2)
+
+
+def _sarif(found: list[tuple[str, Remark]], *, version: str) -> dict[str, Any]:
+    """Source: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html."""
+    levels = {ERROR: "error", Severity.UNSAFE: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
+    names = sorted({remark.rule.value for _, remark in found})
+    results = [
+        {
+            "ruleId": remark.rule,
+            "ruleIndex": names.index(remark.rule),
+            "level": levels[remark.severity],
+            "message": {"text": f"{remark.subject}: {remark.message}"},
+            "locations": [_location(source, remark.line)],
+            "relatedLocations": [_location(place.source, place.line) for place in remark.others],
+        }
+        for source, remark in found
+    ]
+    rules = [
+        {
+            "id": name,
+            "shortDescription": {"text": RULES[name].what.replace("`", "")},
+            "help": {"text": RULES[name].fix.replace("`", ""), "markdown": RULES[name].fix},
+            "defaultConfiguration": {"level": "error" if isinstance(RULES[name], LintProblem) else "warning"},
+        }
+        for name in names
+    ]
+    driver = {"name": "rollouts lint", "version": version, "rules": rules}
+    runs = [{"tool": {"driver": driver}, "results": results, "columnKind": "unicodeCodePoints"}]
+    return {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": runs}
+
+
+def _location(source: str, line: int) -> dict[str, Any]:
+    """A place whose file is a URI, as a name may have spaces, and an absolute path is none."""
+    uri = Path(source).as_uri() if Path(source).is_absolute() else quote(Path(source).as_posix())
+    return {"physicalLocation": {"artifactLocation": {"uri": uri}, "region": {"startLine": line}}}
 
 
 def _github_command(source: str, remark: Remark) -> str:
     """Source: https://docs.github.com/actions/reference/workflow-commands-for-github-actions, "Setting an error message"."""
     command = {ERROR: "error", Severity.NOTE: "notice"}.get(remark.severity, "warning")
-    title = f"{remark.subject}: {remark.rule}" if remark.rule else remark.subject
+    title = f"{remark.subject}: {remark.rule}"
     properties = f"file={_escaped(source)},line={remark.line},title={_escaped(title)}"
     message = remark.message.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
     return f"::{command} {properties}::{message}"

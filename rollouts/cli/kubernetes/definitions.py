@@ -15,7 +15,7 @@ from rollouts.cli.kubernetes.schema import Problem, quantity
 from rollouts.core.model.grammar import is_label_key, is_label_value
 from rollouts.objects import mapping
 
-Rule: TypeAlias = Callable[[Mapping[str, Any], str], Iterator[Problem]]
+PartRule: TypeAlias = Callable[[Mapping[str, Any], str], Iterator[Problem]]
 """Reads an object and its path."""
 
 _RESOURCES = ("cpu", "memory", "ephemeral-storage")
@@ -54,7 +54,7 @@ def label_problems(labels: object, path: str) -> Iterator[Problem]:
             yield f"{path}.{name}", f"a value is {VALUE_WORDS}; not {value!r}"
 
 
-def _exactly_one(*known: str) -> Rule:
+def _exactly_one(*known: str) -> PartRule:
     def rule(part: Mapping[str, Any], at: str) -> Iterator[Problem]:
         given = [name for name in known if part.get(name) is not None]
         if len(given) != 1:
@@ -70,7 +70,7 @@ def one_source(part: Mapping[str, Any], at: str) -> Iterator[Problem]:
         yield at, f"may have one source only; it has {' and '.join(given)}"
 
 
-def _needs(*names: str) -> Rule:
+def _needs(*names: str) -> PartRule:
     """Fields that the schema leaves optional because an older API did."""
 
     def rule(part: Mapping[str, Any], at: str) -> Iterator[Problem]:
@@ -79,7 +79,7 @@ def _needs(*names: str) -> Rule:
     return rule
 
 
-def _unique(field: str, *names: str) -> Rule:
+def _unique(field: str, *names: str) -> PartRule:
     """Entries of a list that differ in these fields."""
 
     def rule(part: Mapping[str, Any], at: str) -> Iterator[Problem]:
@@ -317,8 +317,8 @@ def exec_command(action: Mapping[str, Any], at: str) -> Iterator[Problem]:
         yield f"{at}.command", "is required: the program and its arguments, as a list"
 
 
-_TERMS: tuple[Rule, ...] = (label_key_lists,)
-_RULES: Mapping[str, tuple[Rule, ...]] = {
+_TERMS: tuple[PartRule, ...] = (label_key_lists,)
+_RULES: Mapping[str, tuple[PartRule, ...]] = {
     "AppArmorProfile": (profile,),
     "ConfigMapEnvSource": (_needs("name"),),
     "ConfigMapKeySelector": (_needs("name"),),

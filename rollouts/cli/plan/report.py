@@ -17,7 +17,7 @@ from rollouts.cli.plan.live import Live, Startup, startup_of, with_service
 from rollouts.cli.plan.templates import analysis_findings
 from rollouts.cli.view.objects import step_words
 from rollouts.core.advice.findings import Finding, Rule, Severity
-from rollouts.core.advice.graceful_exit import exit_findings, surges
+from rollouts.core.advice.graceful_exit import exit_findings, is_routed, surges
 from rollouts.core.advice.proxy_findings import proxy_findings
 from rollouts.core.advice.service_findings import Relation, relation_of, service_findings, weight_findings
 from rollouts.core.context.drain_numbers import drain_numbers
@@ -175,7 +175,8 @@ def report_of(
     if supposed:
         rehearsal = rehearse(with_revision(rehearsal.end, NEXT), startup_s=usual_s)
     template = json.loads(spec.template_json)
-    pod = exit_findings(template, drain=spec.drain, numbers=numbers, surges=surges(spec), startup_s=fastest_s)
+    grows, routed = surges(spec), is_routed(spec)
+    pod = exit_findings(template, drain=spec.drain, numbers=numbers, surges=grows, routed=routed, startup_s=fastest_s)
     about = f"Rollout {seen.rollout.name}"
     analysed = analysis_findings(rollout, spec, templates)
     findings += [Found(about, finding) for finding in (*analysed, *pod, *_cluster_findings(seen, rehearsal))]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct, field
 
-from rollouts.cli.commands.lint import providers
+from rollouts.cli.commands.lint_routes import providers
 from rollouts.cli.view.follow import Collection, list_all
 from rollouts.cli.view.session import Session
 from rollouts.cluster.decoding import decode_route

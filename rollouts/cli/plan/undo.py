@@ -7,7 +7,7 @@ import asyncio
 from rich.console import Console
 
 from rollouts.cli.commands.get import changes
-from rollouts.cli.commands.lint import providers
+from rollouts.cli.commands.lint_routes import providers
 from rollouts.cli.commands.verb_plans import CommandWrite, Nothing, plan_promote, plan_rollback
 from rollouts.cli.commands.verbs import RECORDED_WITHIN_S, carry_out, look
 from rollouts.cli.exits import Exit

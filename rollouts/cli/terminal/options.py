@@ -243,7 +243,8 @@ def read_file(file: str) -> tuple[str, str]:
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as unreadable:
-        fail(f"{file}: {unreadable}")
+        why = "is not UTF-8 text" if isinstance(unreadable, UnicodeDecodeError) else unreadable.strerror
+        fail(f"{file}: {why}")
         raise typer.Exit(Exit.USAGE) from None
     return ("stdin" if file == "-" else file), text
 

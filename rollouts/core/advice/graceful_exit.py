@@ -27,7 +27,7 @@ from rollouts.core.drain.pre_stop import injection
 from rollouts.core.model.drain import DrainMode, DrainNumbers, DrainSpec, PreStop
 from rollouts.core.model.limits import resolved_surge
 from rollouts.core.model.pod_exit import read_pod_exit
-from rollouts.core.model.rollout import RolloutSpec
+from rollouts.core.model.rollout import Canary, RolloutSpec
 from rollouts.objects import Manifest, mapping
 
 _PERIOD_S, _FAILURES, _DELAY_S = 10, 3, 0  # Kubernetes' defaults of a probe
@@ -71,12 +71,19 @@ class _Container(Struct, frozen=True):
 
 
 def exit_findings(
-    template: Manifest, *, drain: DrainSpec, numbers: DrainNumbers, surges: bool, startup_s: float | None = None
+    template: Manifest,
+    *,
+    drain: DrainSpec,
+    numbers: DrainNumbers,
+    surges: bool,
+    routed: bool = False,
+    startup_s: float | None = None,
 ) -> tuple[Finding, ...]:
     """The findings about a template before an update. Raises: nothing.
 
     Args:
         numbers: the waits that follow from `drain` in this cluster.
+        routed: a gateway or a mesh sends each request by itself, whatever connections its clients keep.
         startup_s: seconds that the fastest pod of the earlier revision took to be ready; None when that is unknown.
     """
     pod = mapping(template.get("spec"))
@@ -99,8 +106,13 @@ def exit_findings(
         *(finding for container in serving for finding in _signals(container)),
         *_probes_elsewhere(serving),
         *_host_ports(pod, serving, surges=surges),
-        kept_connections,
+        *(() if routed else (kept_connections,)),
     )
+
+
+def is_routed(spec: RolloutSpec) -> bool:
+    """Whether a router shares out the requests of clients, and not a Service their connections."""
+    return isinstance(spec.strategy, Canary) and not spec.strategy.by_ratio
 
 
 def surges(spec: RolloutSpec) -> bool:

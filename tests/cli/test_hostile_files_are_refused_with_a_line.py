@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import json
 from collections.abc import Iterator
@@ -15,9 +16,11 @@ from hypothesis import strategies as st
 from rollouts.cli.kubernetes.pods import template_problems
 from rollouts.cli.kubernetes.yaml_text import KubernetesLoader, read_text
 from rollouts.objects import Manifest
+from tests.cli.broken_manifests import GOOD
 from tests.cli.command_line import CommandLine
 from tests.cli.pod_templates import PAIRS
 from tests.cli.test_lint_passes_nothing_unchecked import cart
+from tests.cli.test_lint_raises_no_false_alarm import FILES
 from tests.linted import lint_text
 
 HEAD = "apiVersion: rollouts.dev/v1alpha1\nkind: Rollout\n"
@@ -76,6 +79,23 @@ def test_a_pod_template_may_have_anything_anywhere() -> None:
             place[last] = next(odd)
 
             assert all(path.startswith("spec.template") for path, _ in template_problems(template, "spec.template"))
+
+
+@pytest.mark.parametrize(
+    "of", [GOOD, *(FILES[name] for name in ("Flagger's istio", "an analysis with istio "))], ids=len
+)
+def test_any_object_may_have_anything_anywhere(of: Any) -> None:
+    """`namespace: 123` is a problem with its line, in every object that is compared with others."""
+    whole = list(of.values()) if isinstance(of, dict) else of
+    odd = itertools.cycle(ODD)
+    for *above, last in _places(whole):
+        if above:
+            objects = place = copy.deepcopy(whole)
+            for part in above:
+                place = place[part]
+            place[last] = next(odd)
+
+            assert lint_text(yaml.safe_dump_all(objects)).counts.total() <= len(whole)
 
 
 def test_anchors_as_people_use_them_are_no_bomb() -> None:

@@ -42,7 +42,7 @@ from rollouts.cli.commands.lint_routes import fixed_providers, providers, route_
 from rollouts.cli.commands.lint_rules import LintAdvice, LintProblem, LintRule
 from rollouts.cli.kubernetes.hash_labels import hash_uses
 from rollouts.cli.kubernetes.objects import job_problems, metadata_problems, object_problems
-from rollouts.cli.kubernetes.parts import entries, is_a
+from rollouts.cli.kubernetes.parts import entries, is_a, namespace_of
 from rollouts.cli.kubernetes.pods import template_problems as pod_problems
 from rollouts.cli.kubernetes.schema import Problem
 from rollouts.cli.kubernetes.yaml_text import TextRead, node_at, read_text
@@ -90,7 +90,7 @@ class Known(Struct, frozen=True):
 def known_in(*files: TextRead, declared: Iterable[Manifest] = ()) -> Known:
     """What files declare; it replaces TrafficProviders of a cluster, which are `declared`."""
     manifests = [manifest for file in files for manifest in file.manifests]
-    workloads = [(mapping(manifest.get("metadata")).get("namespace"), workload_of(manifest)) for manifest in manifests]
+    workloads = [(namespace_of(manifest), workload_of(manifest)) for manifest in manifests]
     return Known(
         providers=providers((*declared, *manifests)),
         templates=templates_of(manifests),
@@ -195,7 +195,7 @@ class _Object(Struct, frozen=True):
 
     @property
     def namespace(self) -> str | None:
-        return self.metadata.get("namespace")
+        return namespace_of(self.manifest)
 
     @property
     def identity(self) -> tuple[str | None, ...]:

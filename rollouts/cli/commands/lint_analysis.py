@@ -22,7 +22,7 @@ from rollouts.api.spec.analysis.templates import TemplateName, run_of
 from rollouts.api.v1alpha1.wire import parse_duration
 from rollouts.cli.commands.lint_rules import LintAdvice, LintProblem
 from rollouts.cli.commands.metric_names import missing_metrics
-from rollouts.cli.kubernetes.parts import entries, is_a
+from rollouts.cli.kubernetes.parts import entries, is_a, namespace_of
 from rollouts.cli.kubernetes.schema import Problem
 from rollouts.core.analysis.run import shortest_s
 from rollouts.core.analysis.run_spec import RunSpec
@@ -57,7 +57,7 @@ def templates_of(manifests: Iterable[Manifest]) -> FileTemplates:
     for manifest, kind in product(manifests, (ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE)):
         if is_a(manifest, kind) and isinstance(metadata := manifest.get("metadata"), dict):
             name = TemplateName(str(metadata.get("name") or ""), cluster_scope=not kind.namespaced)
-            found[metadata.get("namespace") if kind.namespaced else None, name] = manifest.get("spec")
+            found[namespace_of(manifest) if kind.namespaced else None, name] = manifest.get("spec")
     return found
 
 
@@ -82,9 +82,10 @@ def template_problems(spec: Any, *, read: Callable[[Mapping[str, Any]], object] 
 def run_problems(spec: Any) -> Iterator[Problem]:
     """The same for the spec of an AnalysisRun, in which every argument has a value."""
     found = [*template_problems(spec, read=parse_run)]
-    yield from found or (
-        (f"spec.metrics[{index}].{name}", why) for index, name, why in _filled_problems(mapping(spec), parse_run(spec))
-    )
+    if found or not isinstance(spec, dict):
+        yield from found
+        return
+    yield from ((f"spec.metrics[{index}].{name}", why) for index, name, why in _filled_problems(spec, parse_run(spec)))
 
 
 def rollout_problems(
@@ -97,7 +98,7 @@ def rollout_problems(
     """
     manifest = {**document, "metadata": {**_GIVEN_BY_THE_CLUSTER, **document.get("metadata", {})}}
     for gate, analysis in analyses(spec.strategy).items():
-        found = _Files(document.get("metadata", {}).get("namespace"), templates)
+        found = _Files(namespace_of(document), templates)
         of = Updated(manifest=manifest, stable="stable", latest=spec.revision)
         try:
             problems = list(_made_problems(run_of(use_in(analysis), found, of), gate, analysis.path))

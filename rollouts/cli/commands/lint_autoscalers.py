@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from rollouts.cli.kubernetes.parts import entries
+from rollouts.cli.kubernetes.parts import entries, namespace_of
 from rollouts.cli.kubernetes.schema import Problem
 from rollouts.core.model.rollout import Canary, Strategy
 from rollouts.objects import AUTOSCALER, ROLLOUT, Manifest, mapping
@@ -40,7 +40,7 @@ def autoscalers_of(manifests: Iterable[Manifest]) -> FileAutoscalers:
         ]
         if group_kinds[0] in _SCALERS and group_kinds[1] == (ROLLOUT.group, ROLLOUT.kind):
             shown, rollout = f"{manifest['kind']} {metadata.get('name')}", str(target.get("name"))
-            autoscalers.append(FileAutoscaler(shown, metadata.get("namespace"), rollout, value_metrics(spec)))
+            autoscalers.append(FileAutoscaler(shown, namespace_of(manifest), rollout, value_metrics(spec)))
     return tuple(autoscalers)
 
 
@@ -48,7 +48,7 @@ def autoscaler_problems(autoscaler: Manifest, rollouts: Mapping[str, Manifest]) 
     """What keeps an autoscaler from scaling the Rollout of its namespace that it is about."""
     target = mapping(mapping(autoscaler.get("spec")).get("scaleTargetRef"))
     name, wanted = target.get("name"), ROLLOUT.api_version
-    if name not in rollouts:
+    if not isinstance(name, str) or name not in rollouts:
         return
     if target.get("kind") != ROLLOUT.kind:
         fix = f"write kind: Rollout, apiVersion: {wanted}"
@@ -89,8 +89,7 @@ def multiplies_words(autoscaler: str, metrics: tuple[str, ...]) -> str:
 
 
 def _autoscalers_of_rollout(rollout: Manifest, autoscalers: FileAutoscalers) -> list[FileAutoscaler]:
-    metadata = mapping(rollout.get("metadata"))
-    key = (metadata.get("namespace"), metadata.get("name"))
+    key = (namespace_of(rollout), mapping(rollout.get("metadata")).get("name"))
     return [autoscaler for autoscaler in autoscalers if (autoscaler.namespace, autoscaler.rollout) == key]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from rollouts.cli.kubernetes.parts import entries
+from rollouts.cli.kubernetes.parts import entries, namespace_of
 from rollouts.cli.kubernetes.schema import Problem
 from rollouts.cli.view.config import content_of
 from rollouts.core.advice.findings import Finding, Rule, Severity
@@ -47,7 +47,7 @@ class _Asked(Struct, frozen=True):
 def configs_of(manifests: Iterable[Manifest]) -> FileConfigs:
     """The ConfigMaps and Secrets of files."""
     return {
-        (metadata.get("namespace"), kind, str(metadata.get("name") or "")): manifest
+        (namespace_of(manifest), kind, str(metadata.get("name") or "")): manifest
         for manifest in manifests
         if isinstance(metadata := manifest.get("metadata"), dict)
         for kind in ConfigKind
@@ -99,7 +99,7 @@ def _copied_from(
         return "its source" if labels.get(CONFIG_COPY) == CONFIG_COPY_VALUE else None
     if (match := _COPY.fullmatch(name)) is None:
         return None
-    known = (kind, match[1]) in named or (_namespace(document), kind, match[1]) in configs
+    known = (kind, match[1]) in named or (namespace_of(document), kind, match[1]) in configs
     return f"{kind} {match[1]}" if known else None
 
 
@@ -132,7 +132,7 @@ def _all_asked(document: Manifest, configs: FileConfigs) -> Iterator[_Asked]:
         items = [(f"{path}.items[{index}].key", item.get("key")) for index, item in entries(holder.get("items"))]
         named = [(f"{path}.key", holder.get("key")), *items]
         keys = tuple((key_path, key) for key_path, key in named if isinstance(key, str))
-        found = configs.get((_namespace(document), place.ref.kind, place.ref.name))
+        found = configs.get((namespace_of(document), place.ref.kind, place.ref.name))
         yield _Asked(path, place, keys, found)
 
 
@@ -145,8 +145,3 @@ def _paths(value: Any, path: str) -> Iterator[tuple[int, str]]:
     elif isinstance(value, list):
         for index, item in enumerate(value):
             yield from _paths(item, f"{path}[{index}]")
-
-
-def _namespace(document: Manifest) -> str | None:
-    namespace = mapping(document.get("metadata")).get("namespace")
-    return str(namespace) if namespace is not None else None

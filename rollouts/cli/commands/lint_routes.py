@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 
-from rollouts.cli.kubernetes.parts import is_a
+from rollouts.cli.kubernetes.parts import is_a, namespace_of
 from rollouts.cli.kubernetes.schema import Problem
 from rollouts.controller.observe.observer import context_of
 from rollouts.controller.observe.places import places_of
@@ -48,7 +48,7 @@ def route_problems(
     Routes between subsets of one Service are left out: what they name depends on the object that defines the subsets.
     """
     metadata, name = mapping(route.get("metadata")), rollout.name
-    route_name = (metadata.get("name"), metadata.get("namespace") or "default")
+    route_name = (metadata.get("name"), namespace_of(route) or "default")
     if any(isinstance(service, SubsetName) for service in named_services(spec.strategy)):
         return
     for place in places_of(spec, known, namespace=rollout.namespace):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rollouts.cli.kubernetes.schema import Problem
-from rollouts.objects import Kind
+from rollouts.objects import Kind, mapping
 
 
 def is_a(manifest: Mapping[str, Any], kind: Kind) -> bool:
@@ -32,17 +32,23 @@ def named(holder: Mapping[str, Any], field: str) -> dict[str, Mapping[str, Any]]
     return {entry["name"]: entry for _, entry in entries(holder.get(field)) if isinstance(entry.get("name"), str)}
 
 
+def namespace_of(manifest: object) -> str | None:
+    """The namespace that an object names; None for none."""
+    namespace = mapping(mapping(manifest).get("metadata")).get("namespace")
+    return namespace if isinstance(namespace, str) else None
+
+
 def number(value: object) -> int | float | None:
     """The number; None for anything else."""
     return None if isinstance(value, bool) or not isinstance(value, int | float) else value
 
 
 def repeated(values: Iterator[tuple[str, object]]) -> Iterator[Problem]:
-    """Values that come a second time, with the path where they do."""
-    seen: dict[object, str] = {}
+    """Values that come a second time, with the path where they do. An object or a list is none, a tuple is one of its texts."""
+    seen: dict[str, str] = {}
     for path, value in values:
         if not isinstance(value, str | int | tuple) or value == "":
             continue
-        if value in seen:
-            yield path, f"is the same as {seen[value]}; change one of them"
-        seen.setdefault(value, path)
+        if str(value) in seen:
+            yield path, f"is the same as {seen[str(value)]}; change one of them"
+        seen.setdefault(str(value), path)

@@ -86,6 +86,9 @@ HELD_BY: Mapping[str, str] = {
     "measurements in flight when a metric has failed": "test_a_run_that_ends_stops_what_is_in_flight_whatever_its_time",
     "a successCondition that is true for a missing number": "test_a_condition_that_calls_nothing_good_is_told_of",
     'a condition that does not read `result`, such as `"true"`': "test_what_cannot_be_translated_is_refused",
+    "an analysis without an end (`interval` and no `count`) in a step, before or after a promotion": (
+        "test_an_analysis_without_an_end_that_the_update_must_pass_is_a_problem"
+    ),
     "`fieldRef` of a label that the Rollout does not have": "test_a_path_that_leads_to_no_value_is_refused",
     "`noData`, `minSamples`": "test_one_without_a_verdict_makes_room_for_the_next",
     "provider `compare`": "test_a_bad_canary_fails_early_and_a_good_one_passes_early",

@@ -83,6 +83,14 @@ def _files() -> Iterator[tuple[str, list[Manifest]]]:
         yield f"blue-green {name}", [build.rollout(strategy, "cart", template=PODS), *SERVICES]
     for name, spec in GOOD.items():
         yield f"a template {name}", [build.manifest(ANALYSIS_TEMPLATE, "example", spec=spec)]
+    labelled = {"labels": {"app": "{{args.service}}", "of": "{{ args.service }}-smoke"}}
+    mounted = {"volumeMounts": [{"name": "{{args.v}}", "mountPath": "/v"}]}
+    pod: Manifest = {"nodeSelector": {"zone": "{{args.zone}}"}, "serviceAccountName": "{{args.service}}"}
+    volumes = [{"name": "{{args.v}}"}]
+    smoke = build.pod_template("", image="{{args.image}}", container=mounted, metadata=labelled, volumes=volumes, **pod)
+    metric = {"name": "smoke", "provider": {"job": {"spec": {"template": smoke}}}}
+    names = [{"name": name} for name in ("service", "image", "v", "zone")]
+    yield "a Job by arguments", [build.analysis_template(metric, name="smoke", args=names)]
     yield from (("a canary", list(canary_app("shop"))), ("a blue-green", list(blue_green_app("shop"))))
 
 

@@ -213,7 +213,7 @@ def test_an_analysis_without_an_end_that_the_update_must_pass_is_a_problem(rollo
     """Argo Rollouts refuses such a spec; here the update would stand at that place until somebody promotes it."""
     (message,) = endless(rollout, interval="1m", **metric)
 
-    assert "nalysis: never succeeds: 'rate' has an interval and no count, so the update cannot pass it" in message
+    assert "nalysis: never ends by itself: 'rate' has an interval and no count, so the update cannot pass it" in message
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,8 @@ def test_folders_are_read_and_one_note_can_be_silenced(tmp_path: Path, typed: Co
     assert "1 Rollout checked" in said.out
     assert "1 Deployment" in said.err
     assert "NoReadinessProbe" not in typed("lint", "-f", str(tmp_path), "--silence", "NoReadinessProbe").out
-    typed("lint", "-f", str(tmp_path / "shop"), "-f", str(below))
+    twice = typed("lint", "-f", str(tmp_path / "shop"), "-f", f"{below}/../cart/cart.yaml")
+    assert "1 Rollout checked" in twice.out, "a file that is named in two ways is one"
     (below / "cart.yaml").unlink()
     typed("lint", "-f", str(tmp_path), code=2)  # a folder without manifests is a wrong folder
 

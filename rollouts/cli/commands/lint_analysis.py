@@ -116,7 +116,9 @@ def _made_problems(written: Mapping[str, Any], gate: AnalysisGate, path: str) ->
         yield LintProblem.ANALYSIS_REFUSED, (path, what)
     endless = [repr(metric.rules.name) for metric in run.metrics if math.isinf(shortest_s([metric.rules]))]
     if endless and gate.kind is not AnalysisKind.BACKGROUND:
-        what = f"never succeeds: {' and '.join(endless)} has an interval and no count, so the update cannot pass it"
+        what = (
+            f"never ends by itself: {' and '.join(endless)} has an interval and no count, so the update cannot pass it"
+        )
         yield (
             LintProblem.ANALYSIS_ENDLESS,
             (path, f"{what}; give it a count, or write it as the analysis beside the steps"),

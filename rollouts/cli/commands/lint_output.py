@@ -179,7 +179,7 @@ def summary(reports: Iterable[LintReport]) -> str:
 
 
 def _files_in(paths: Iterable[str]) -> tuple[list[str], list[str]]:
-    """The files to check, those of folders in the order of their names, and those that Kustomize merges into others.
+    """The files to check, each once, those of folders in the order of their names, and those that Kustomize merges into others.
 
     A part of an object is not right or wrong by itself.
     """
@@ -193,7 +193,10 @@ def _files_in(paths: Iterable[str]) -> tuple[list[str], list[str]]:
         merged = {patch for file in files if file.name in _KUSTOMIZATIONS for patch in _patches_of(file)}
         for file in files:
             (patches if file.resolve() in merged else checked).append(str(file))
-    return checked, patches
+    once: dict[Path, str] = {}
+    for file in checked:
+        once.setdefault(Path(file).resolve(), file)
+    return list(once.values()), patches
 
 
 def _patches_of(kustomization: Path) -> Iterator[Path]:

@@ -56,8 +56,8 @@ class LintProblem(DescribedRule):
     ANALYSIS_ENDLESS = (
         "AnalysisEndless",
         (
-            "A step, or an analysis before or after a promotion, has a metric with `interval` and without `count`: it never "
-            "succeeds, so the update never passes it."
+            "A step, or an analysis before or after a promotion, has a metric with `interval` and without `count`: it never ends by "
+            "itself, so the update never passes it."
         ),
         "a `count`, or the analysis in the background (`canary.analysis`)",
     )

@@ -1,6 +1,7 @@
 """What the API server refuses in a pod template: fields, formats, and rules between the parts of a pod. Pure.
 
-Only what every release from 1.30 to this one refuses is a problem, so that nothing is refused here that a cluster takes.
+Only what every release from 1.30 to this one refuses is a problem, so that nothing is refused here that a cluster takes. Fields
+that an older release drops, as their feature gate is off there, are judged as 1.36 does.
 Source: the validation of pods in Kubernetes 1.36, which the tests ask about each rule.
 """
 

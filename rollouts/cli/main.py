@@ -253,7 +253,7 @@ def plan(
 _command("doctor", CLUSTER, "whether the cluster has all that Rollouts need")(doctor.doctor)
 _command("version", CLUSTER, "of this program, the controllers and the API server")(version.version)
 _command("completion", CLUSTER, "a script for bash, zsh or fish")(completion.completion)
-_command("explain", CLUSTER, "what a reason in conditions, Events and logs means")(explain.explain)
+_command("explain", CLUSTER, "what a reason, or a rule of lint, means")(explain.explain)
 
 
 @_command("crds", CLUSTER, "print the CustomResourceDefinitions")

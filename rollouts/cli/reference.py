@@ -66,7 +66,7 @@ def lint_page() -> str:
 
 def _rules_table(rules: Iterable[LintRule]) -> Iterable[str]:
     yield from ("| rule | what happens | what to do |", "|---|---|---|")
-    yield from (f"| `{rule.value}` | {rule.what} | {rule.fix} |" for rule in rules)
+    yield from (f"| `{rule.value}` | {rule.meaning} | {rule.remedy} |" for rule in rules)
 
 
 PAGES = {"reasons.md": reasons_page, "planned.md": planned_page, "lint-rules.md": lint_page}

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from rollouts.cli.commands.lint_rules import RULES
 from rollouts.objects import Manifest
 from tests import build
 from tests.cli.command_line import CommandLine
@@ -218,6 +219,15 @@ def test_objects_of_two_folders_may_be_for_two_clusters(typed: CommandLine) -> N
 
     assert "[SameObject]" in typed("lint", "-f", str(typed.folder)).out
     assert "[SameObject]" not in typed("lint", "-f", str(typed.folder), "--silence", "SameObject").out
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_every_rule_is_explained_and_on_the_page(rule: str, typed: CommandLine) -> None:
+    """What a line ends with is what people ask for."""
+    page = (Path(__file__).parents[2] / "docs" / "lint-rules.md").read_text(encoding="utf-8")
+
+    assert typed("explain", rule.lower()).out.startswith(f"{rule}: ")
+    assert f"| `{rule}` | {RULES[rule].meaning} | {RULES[rule].remedy} |" in page
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`rollouts explain`: what a reason means. Needs no cluster."""
+"""`rollouts explain`: what a reason, or a rule of `lint`, means. Needs no cluster."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from rollouts.cli.commands.lint_rules import RULES
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.listing import Column, Listing, print_drawn, print_line
 from rollouts.cli.terminal.options import DataOption, fail, print_data
@@ -18,29 +19,34 @@ from rollouts.core.model.reasons import Reason
 def explain(
     reason: Annotated[
         str | None,
-        typer.Argument(metavar="[REASON]", help="As in `Waiting`, conditions, Events and logs.", show_default=False),
+        typer.Argument(
+            metavar="[REASON|RULE]",
+            help="As in conditions, Events and logs, or in `lint` and `plan`.",
+            show_default=False,
+        ),
     ] = None,
     output: DataOption = None,
 ) -> None:
-    """Explain a reason that conditions, Events, logs and `status.waitingFor` give, or list all of them. Needs no cluster.
+    """Explain a reason of conditions, Events, logs and waits, or a rule of `lint` and `plan`; or list all. Needs no cluster.
 
     For a field of the spec: `kubectl explain rollout.spec`.
     """
-    by_name = {each.value.lower(): each for each in Reason}
-    reasons = list(Reason)
+    texts = {name.value: (name.meaning, name.remedy) for name in (*RULES.values(), *Reason)}
     if reason is not None:
-        if (found := by_name.get(reason.lower())) is None:
-            fail(_unknown(reason, {name: each.value for name, each in by_name.items()}))
+        names = {name.lower(): name for name in texts}
+        if (name := names.get(reason.lower())) is None:
+            fail(_unknown(reason, names))
             raise typer.Exit(Exit.USAGE)
-        reasons = [found]
+        texts = {name: texts[name]}
     if output is not None:
-        print_data({each.value: {"meaning": each.meaning, "remedy": each.remedy} for each in reasons}, output)
+        print_data({name: {"meaning": meaning, "remedy": remedy} for name, (meaning, remedy) in texts.items()}, output)
     elif reason is not None:
-        for text in filter(None, (f"{reasons[0].value}: {reasons[0].meaning}", reasons[0].remedy)):
-            print_line(Console(), text.replace("`rollouts ", "`kubectl rollouts "))
+        for name, (meaning, remedy) in texts.items():
+            for text in filter(None, (f"{name}: {meaning}", remedy)):
+                print_line(Console(), text.replace("`rollouts ", "`kubectl rollouts "))
     else:
-        rows = [[Text(each.value), Text(each.meaning)] for each in sorted(reasons)]
-        print_drawn(Console(), Listing([Column("REASON"), Column("MEANING")], rows))
+        rows = [[Text(name), Text(meaning)] for name, (meaning, _) in sorted(texts.items())]
+        print_drawn(Console(), Listing([Column("NAME"), Column("MEANING")], rows))
 
 
 def _unknown(word: str, names: dict[str, str]) -> str:
@@ -48,4 +54,4 @@ def _unknown(word: str, names: dict[str, str]) -> str:
         return f"fields are explained by kubectl: `kubectl explain {word}`"
     close = difflib.get_close_matches(word.lower(), names, n=1)
     meant = f"did you mean {names[close[0]]}?" if close else "`kubectl rollouts explain` lists all"
-    return f"there is no reason {word!r}: {meant}"
+    return f"there is no reason and no rule {word!r}: {meant}"

@@ -194,8 +194,8 @@ def _files_in(paths: Iterable[str]) -> tuple[list[str], list[str]]:
         for file in files:
             (patches if file.resolve() in merged else checked).append(str(file))
     once: dict[Path, str] = {}
-    for file in checked:
-        once.setdefault(Path(file).resolve(), file)
+    for name in checked:
+        once.setdefault(Path(name).resolve(), name)
     return list(once.values()), patches
 
 
@@ -272,8 +272,8 @@ def _sarif(found: list[tuple[str, Remark]], *, version: str) -> dict[str, Any]:
     rules = [
         {
             "id": name,
-            "shortDescription": {"text": RULES[name].what.replace("`", "")},
-            "help": {"text": RULES[name].fix.replace("`", ""), "markdown": RULES[name].fix},
+            "shortDescription": {"text": RULES[name].meaning.replace("`", "")},
+            "help": {"text": RULES[name].remedy.replace("`", ""), "markdown": RULES[name].remedy},
             "defaultConfiguration": {"level": "error" if isinstance(RULES[name], LintProblem) else "warning"},
         }
         for name in names

@@ -56,8 +56,8 @@ class LintProblem(DescribedRule):
     ANALYSIS_ENDLESS = (
         "AnalysisEndless",
         (
-            "A step, or an analysis before or after a promotion, has a metric with `interval` and without `count`: it never ends by "
-            "itself, so the update never passes it."
+            "A step, or an analysis before or after a promotion, has a metric with `interval` and without `count`: it never ends "
+            "by itself, so the update never passes it."
         ),
         "a `count`, or the analysis in the background (`canary.analysis`)",
     )
@@ -120,7 +120,7 @@ class LintAdvice(DescribedRule):
     REPLICAS_OF_AUTOSCALER = (
         "ReplicasOfAutoscaler",
         "The file and an autoscaler both set `spec.replicas`.",
-        "no `replicas` in the file, see [autoscaling.md](autoscaling.md)",
+        "no `replicas` in the file",
     )
     VALUE_OF_AUTOSCALER = (
         "ValueOfAutoscaler",

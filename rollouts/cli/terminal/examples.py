@@ -154,8 +154,9 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("completion zsh > rollouts.zsh", "the same for zsh"),
     ),
     "explain": (
-        ("explain", "all reasons"),
-        ("explain PodsNotAvailable", "one of them"),
+        ("explain", "all reasons and rules"),
+        ("explain PodsNotAvailable", "a reason of a condition or a wait"),
+        ("explain NoReadinessProbe", "a rule of lint"),
     ),
     "help": (
         ("help get", "one command"),

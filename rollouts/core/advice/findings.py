@@ -21,16 +21,16 @@ class Severity(StrEnum):
 
 
 class DescribedRule(StrEnum):
-    """The name of a check, for machines; `what` it finds and the `fix` are for people, in Markdown."""
+    """The name of a check, for machines; its `meaning` and the `remedy` are for people, in Markdown."""
 
-    what: str
-    fix: str
+    meaning: str
+    remedy: str
 
-    def __new__(cls, word: str, what: str, fix: str) -> Self:
+    def __new__(cls, word: str, meaning: str, remedy: str) -> Self:
         member = str.__new__(cls, word)
         member._value_ = word
-        member.what = what
-        member.fix = fix
+        member.meaning = meaning
+        member.remedy = f"{remedy[0].upper()}{remedy[1:]}."
         return member
 
 
@@ -103,7 +103,7 @@ class Rule(DescribedRule):
     KEPT_CONNECTIONS = (
         "KeptConnections",
         "Connections that clients keep open stay with their pod. A note for Rollouts without a router, once in a run.",
-        "see [graceful.md](graceful.md#connections-that-stay-open)",
+        "`Connection: close` and GOAWAY on SIGTERM, `maxConnectionAge`, or a gateway",
     )
     # ConfigMaps and Secrets
     CONFIG_MISSING = (

@@ -21,7 +21,7 @@ def explain(
         str | None,
         typer.Argument(
             metavar="[REASON|RULE]",
-            help="As in conditions, Events and logs, or in `lint` and `plan`.",
+            help="As in conditions, Events, logs, `lint` and `plan`.",
             show_default=False,
         ),
     ] = None,

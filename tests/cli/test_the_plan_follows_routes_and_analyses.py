@@ -148,6 +148,23 @@ async def test_an_analysis_that_cannot_begin_is_found(empty: Shop) -> None:
     assert told(await empty.planned(rollout, shared, template("errors"))) == []
 
 
+async def test_an_analysis_of_the_cluster_that_never_ends_is_unsafe(empty: Shop) -> None:
+    """`lint` says it of templates in the file; here the step's is in the cluster, and the same one may run beside the steps."""
+    metric = {"name": "errors", "provider": {"kubernetes": {}}, "interval": "1m"}
+    await empty.stage.install((analysis_template(metric, name="errors"),))
+    by = {"templates": [{"templateName": "errors"}]}
+
+    step = await empty.planned(cart(strategy={"canary": {"steps": [{"setWeight": 25}, {"analysis": by}]}}))
+    beside = await empty.planned(
+        cart(strategy={"canary": {"steps": [{"setWeight": 25}, {"pause": {}}], "analysis": by}})
+    )
+
+    (found,) = [each for each in step["findings"] if each["rule"] == "AnalysisInvalid"]
+    assert (found["severity"], found["path"]) == ("unsafe", "spec.strategy.canary.steps[1].analysis")
+    assert "never ends by itself: 'errors' has an interval and no count" in found["what"]
+    assert "AnalysisInvalid" not in {each["rule"] for each in beside["findings"]}
+
+
 async def test_the_plan_says_that_the_update_does_not_begin_as_the_controller_does(empty: Shop) -> None:
     """A template of a later step holds up the first pod. A field that status does not have yet is waited for at its step only."""
     named = {"name": "weight", "valueFrom": {"fieldRef": {"fieldPath": "status.canary.weights"}}}

@@ -34,6 +34,7 @@ from rollouts.metrics.conditions import condition_of
 from rollouts.metrics.figures import AGAIN_S, NAMES
 from rollouts.objects import ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, Manifest, mapping
 
+WITH_AN_END = "give it a count, or write it as the analysis beside the steps"
 _PLACE = "{{"
 _NOTHING: tuple[Any, ...] = (None, [], [math.nan], math.nan)
 """What a condition sees of an answer without evidence."""
@@ -114,15 +115,16 @@ def _made_problems(written: Mapping[str, Any], gate: AnalysisGate, path: str) ->
     for index, name, why in _filled_problems(written, run):
         what = f"{name} of {run.metrics[index].rules.name!r}, with its arguments: {why}"
         yield LintProblem.ANALYSIS_REFUSED, (path, what)
-    endless = [repr(metric.rules.name) for metric in run.metrics if math.isinf(shortest_s([metric.rules]))]
-    if endless and gate.kind is not AnalysisKind.BACKGROUND:
-        what = (
-            f"never ends by itself: {' and '.join(endless)} has an interval and no count, so the update cannot pass it"
-        )
-        yield (
-            LintProblem.ANALYSIS_ENDLESS,
-            (path, f"{what}; give it a count, or write it as the analysis beside the steps"),
-        )
+    if (endless := endless_words(run, gate)) is not None:
+        yield LintProblem.ANALYSIS_ENDLESS, (path, f"{endless}; {WITH_AN_END}")
+
+
+def endless_words(run: RunSpec, gate: AnalysisGate) -> str | None:
+    """Why the update never passes this gate by itself, though its run may go well; None where it does."""
+    names = [repr(metric.rules.name) for metric in run.metrics if math.isinf(shortest_s([metric.rules]))]
+    if gate.kind is AnalysisKind.BACKGROUND or not names:
+        return None
+    return f"never ends by itself: {' and '.join(names)} has an interval and no count, so the update cannot pass it"
 
 
 @dataclass(slots=True)

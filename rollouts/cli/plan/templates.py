@@ -10,7 +10,9 @@ from typing import Any
 
 from rollouts.api.spec.analysis.arguments import Updated
 from rollouts.api.spec.analysis.in_rollouts import use_in
+from rollouts.api.spec.analysis.run import parse_run
 from rollouts.api.spec.analysis.templates import TemplateName, run_of
+from rollouts.cli.commands.lint_analysis import WITH_AN_END, endless_words
 from rollouts.cli.commands.templates import TemplatesByName, gathered, templates_in
 from rollouts.cli.view.session import Session
 from rollouts.core.advice.findings import Finding, Rule, Severity
@@ -54,9 +56,10 @@ def analysis_findings(rollout: Manifest, spec: RolloutSpec, templates: Templates
         return template["spec"] if template is not None and isinstance(template.get("spec"), dict) else None
 
     of = Updated(manifest=rollout, stable="stable", latest=spec.revision)
-    for analysis in analyses(spec.strategy).values():
+    for gate, analysis in analyses(spec.strategy).items():
         try:
-            run_of(use_in(analysis), find, of)
+            if (why := endless_words(parse_run(run_of(use_in(analysis), find, of)), gate)) is not None:
+                yield Finding(Rule.ANALYSIS_INVALID, Severity.UNSAFE, analysis.path, why, WITH_AN_END)
         except SpecInvalid as invalid:
             for problem in invalid.problems:
                 if problem.may_come:

@@ -190,7 +190,7 @@ class Rule(DescribedRule):
     )
     ANALYSIS_INVALID = (
         "AnalysisInvalid",
-        "An analysis cannot begin: a template is neither in the cluster nor in the file, or is wrong with its arguments.",
+        "A template of an analysis is neither in the cluster nor in the file, is wrong with its arguments, or never ends.",
         "create or correct the template",
     )
     NO_SERVICE = "NoService", "Nothing selects these pods.", "a Service, unless they serve no requests"

@@ -7,7 +7,7 @@ import re
 from rollouts.errors import APPLY_CRDS
 from tests.architecture.tracked import ROOT, tracked
 
-_COMMAND = re.compile(r"rollouts crds \\?\| kubectl apply[^`\"'\n]*")
+_COMMAND = re.compile(r"crds \\?\| kubectl apply[^`\"'\n]*")
 
 
 def test_every_text_has_the_same_command() -> None:
@@ -20,4 +20,4 @@ def test_every_text_has_the_same_command() -> None:
         for found in _COMMAND.findall(path.read_text(encoding="utf-8"))
     }
 
-    assert {each.strip() for each in spellings} == {APPLY_CRDS}
+    assert {f"rollouts {each.strip()}" for each in spellings} == {APPLY_CRDS}

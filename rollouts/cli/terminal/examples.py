@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rollouts.errors import APPLY_CRDS
+
 EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "": (
         ("get cart -w", "follow an update"),
@@ -146,7 +148,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("version --client", "of this program only"),
     ),
     "crds": (
-        ("crds | kubectl apply --server-side -f -", "install or update them"),
+        (APPLY_CRDS.removeprefix("rollouts "), "install or update them"),
         ("crds > crds.yaml", "into a file"),
     ),
     "completion": (

@@ -141,6 +141,8 @@ def _settings() -> dict[str, object]:
         "extra_css": ["site.css"],
         "use_directory_urls": False,
         "theme": {
+            "logo": "docs/images/logo.svg",
+            "favicon": "docs/images/logo.svg",
             "font": False,  # a page asks no other server for anything
             "palette": toggles,
             "features": ["navigation.tabs", "navigation.top", "content.code.copy", "toc.follow"],

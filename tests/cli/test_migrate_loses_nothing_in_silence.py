@@ -17,11 +17,13 @@ from rollouts.cli.migrate.completeness import WITHOUT_MEANING, lost
 from rollouts.cli.migrate.metadata import OF_TOOLS
 from rollouts.cli.migrate.migrated import converted, migrated
 from rollouts.cli.migrate.outcome import Migration, Move, Told, below, steps_in, value_at
-from rollouts.objects import Manifest
+from rollouts.objects import Kind, Manifest
+from tests.api.argo_provider_examples import ALL
 from tests.cli.command_line import CommandLine
 from tests.cli.migration_inputs import (
     ALERT_PROVIDER,
     ANALYSES,
+    ARGO,
     CANARIES,
     DEPLOYMENTS,
     GATEWAY,
@@ -53,6 +55,10 @@ def of_kind(outcome: Migration, kind: str) -> list[Manifest]:
 
 def of_canary(name: str) -> Migration:
     return converted(CANARIES[name][0])
+
+
+EXAMPLES = tuple(Input(f"Argo example {each.where}", (of(Kind(*ARGO, each.kind, ""), spec=each.spec),)) for each in ALL)
+"""The manifests of Argo Rollouts' own pages."""
 
 
 def test_there_are_as_many_inputs_as_promised() -> None:
@@ -127,7 +133,7 @@ def test_every_value_that_no_line_is_about_decides_something() -> None:
     """
     tried: set[tuple[str, ...]] = set()
     silent: list[str] = []
-    for given in INPUTS:
+    for given in (*INPUTS, *EXAMPLES):
         outcome = converted(given.objects)
         before = (outcome.objects, notes(outcome))
         for place, manifest in enumerate(given.objects):

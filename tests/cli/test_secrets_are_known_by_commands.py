@@ -82,7 +82,8 @@ async def test_all_of_it_can_be_read_by_programs_but_no_value_of_a_secret(there:
     await configured.install(there, (flags[0], OLD), (flags[1], NEW), key=KEY)
     difference = json.loads((await there.run("config", "diff", "stable", "canary", "-o", "json", code=1)).out)
     listed = json.loads((await there.run("config", "list", "cart", "-o", "json")).out)
-    as_yaml = yaml.safe_load((await there.run("config", "list", "cart", "-o", "yaml")).out)
+    assert yaml.safe_load((await there.run("config", "list", "cart", "-o", "yaml")).out) == listed
+    await there.run("config", "list", "cart", "-o", "wide", code=2)
 
     by_kind = {each["kind"]: each for each in difference["changes"]}
     assert by_kind["Secret"]["keys"] == [{"key": "password", "before": {}, "after": {}}]
@@ -90,7 +91,6 @@ async def test_all_of_it_can_be_read_by_programs_but_no_value_of_a_secret(there:
     assert by_kind["ConfigMap"]["keys"] == [change]
     assert "hunter" not in str(difference)
     assert (difference["before"], difference["after"]) == ("oldrev", "newrev")
-    assert as_yaml == listed
     newest, oldest = listed
     assert (newest["revision"], newest["roles"], oldest["number"]) == ("newrev", ["canary"], 1)
     of = use(flags[1])

@@ -77,6 +77,7 @@ HELD_BY: Mapping[str, str] = {
     "`maxUnavailable` with a router": "test_p14_a_second_update_at_a_large_weight_keeps_every_pod_that_serves",
     "a pause by hand (`spec.paused`)": "test_an_autoscaler_acts_during_a_hold",
     "after an abort": "test_the_stable_revision_has_every_pod_again",
+    "a metric with the name of a Rollout": "test_the_bound_holds_and_is_told",
     "status": "test_the_crd_knows_every_field_that_is_written",
     "promote, abort, retry, restart": "test_a_promotion_of_an_older_revision_stays_without_effect_for_ever",
     "a metric without one successful measurement": "test_without_one_success_a_metric_does_not_succeed",

@@ -233,7 +233,8 @@ class Controller:
             command_notes=settings.command_notes,
             selectors=self._triggers.selectors,
         )
-        self.telemetry.queue_depth.set_function(lambda: len(self._queue))
+        # What the watches queue before a process leads waits for the lead, and not for a worker.
+        self.telemetry.queue_depth.set_function(lambda: len(self._queue) if self._leading else 0)
         self.telemetry.leader.set_function(lambda: float(self._leading and may_write()))
         for kind, _ in WATCHED:
             self.telemetry.follow_table(self._store.table(kind))

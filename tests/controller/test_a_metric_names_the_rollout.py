@@ -140,6 +140,7 @@ async def test_the_series_follow_the_leader_and_the_cluster(cluster: SimulatedCl
         (name, "Healthy", "Healthy") for name in ("cart", "till")
     }
     assert named(second.telemetry[0]) == []
+    assert told(second.telemetry[0], "rollouts_queue_depth") == 0, "what waits for the lead waits for no worker"
 
     cluster.api.answer(Request("DELETE", ROLLOUT.path("default", "till")))
     await asyncio.sleep(5)

@@ -16,12 +16,16 @@ from tests.packaging.scraped import Scraped, scraped
 from tests.packaging.test_the_chart_can_be_adapted import ALERTS
 
 LENGTH_S = 1_200
-PAGE = (CHART.parents[1] / "docs" / "alerts.md").read_text()
+DOCS = CHART.parents[1] / "docs"
+PAGE = (DOCS / "alerts.md").read_text()
 RULES: list[dict[str, Any]] = yaml.safe_load(ALERTS.read_text())["groups"][0]["rules"]
 
 # What a controller tells: the series, and its value as (at the start, growth a second). A release is told by its namespace.
 ILL = {
     'rollouts_leader{pod="a"}': (0.0, 0.0),
+    'rollouts_credentials_refused{pod="a"}': (1.0, 0.0),
+    'rollouts_unreadable_objects{pod="a",resource="rollouts"}': (2.0, 0.0),
+    'rollouts_queue_depth{pod="a"}': (7.0, 0.0),
     'rollouts_watch_age_seconds{pod="a",resource="rollouts"}': (400.0, 0.0),
     'rollouts_pass_errors_total{pod="a",error="ApiForbidden"}': (0.0, 1.0),
     'rollouts_api_requests_total{pod="a",verb="patch",resource="virtualservices",code="403"}': (0.0, 1.0),
@@ -35,6 +39,9 @@ WELL = {
     'up{pod="a"}': (1.0, 0.0),
     'rollouts_leader{pod="a"}': (1.0, 0.0),
     'rollouts_leader{pod="b"}': (0.0, 0.0),
+    'rollouts_credentials_refused{pod="a"}': (0.0, 0.0),
+    'rollouts_unreadable_objects{pod="a",resource="rollouts"}': (0.0, 0.0),
+    'rollouts_queue_depth{pod="a"}': (-1_000.0, 1.0),  # not over 0 all the time
     'rollouts_watch_age_seconds{pod="a",resource="rollouts"}': (59.0, 0.0),
     'rollouts_pass_errors_total{pod="a",error="ApiConflict"}': (3.0, 0.0),
     'rollouts_api_requests_total{pod="a",verb="patch",resource="services",code="200"}': (0.0, 1.0),
@@ -144,6 +151,14 @@ def test_an_alert_names_the_rollout_where_it_has_a_series(
     raised = [each for each in alerts if (each["labels"]["alertname"], each["labels"]["release"]) == (alert, release)]
 
     assert sorted(each["annotations"]["summary"] for each in raised) == told
+
+
+def test_what_a_page_says_to_alert_on_has_an_alert() -> None:
+    """The page named metrics for which nobody was woken."""
+    rows = re.findall(r"^\| `(rollouts_\w+)", (DOCS / "concepts.md").read_text(), re.MULTILINE)
+
+    assert len(rows) >= 7
+    assert [metric for metric in rows if not any(metric in rule["expr"] for rule in RULES)] == []
 
 
 def test_an_abort_wakes_nobody() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from rollouts.controller.command import _settings
 from rollouts.settings import ROLLOUT_SERIES_MAX
 from rollouts.telemetry import Telemetry
 from tests.lab.chart import CHART, RELEASE, RELEASE_NAMESPACE, render
@@ -191,7 +192,8 @@ def test_series_by_rollout_are_for_the_administrator_to_ask_for(helm: Path) -> N
     schema = json.loads((CHART / "values.schema.json").read_text())["properties"]["metrics"]["properties"]
 
     assert [arg for arg in container(render(helm))["args"] if "rollout-series" in arg] == []
-    assert "--rollout-series=500" in container(render(helm, "--set", "metrics.rolloutSeries=500"))["args"]
+    _, *flags = container(render(helm, "--set", "metrics.rolloutSeries=500"))["args"]
+    assert _settings(flags).rollout_series == 500
     assert schema["rolloutSeries"]["maximum"] == ROLLOUT_SERIES_MAX
 
 

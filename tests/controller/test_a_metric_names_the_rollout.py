@@ -15,7 +15,16 @@ from rollouts.objects import ROLLOUT, Key
 from rollouts.ports import Request
 from rollouts.sim.cluster import SimulatedCluster
 from rollouts.telemetry import Telemetry
-from tests.controller.test_the_process_outlives_what_objects_hold import Running, healthy, holder, served, until
+from tests import build
+from tests.controller.test_the_process_outlives_what_objects_hold import (
+    Running,
+    annotate,
+    healthy,
+    holder,
+    served,
+    until,
+    waits_for,
+)
 
 PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
 
@@ -152,3 +161,27 @@ async def test_the_series_follow_the_leader_and_the_cluster(cluster: SimulatedCl
     assert named(first.telemetry[0]) == []
     assert named(second.telemetry[0]) == [("default", "cart", "Healthy", "Healthy")]
     await second.stopped()
+
+
+@pytest.mark.virtual_time(limit_s=1_200)
+async def test_a_pause_says_whether_the_clock_or_a_person_ends_it(cluster: SimulatedCluster) -> None:
+    """The chart's alert for a pause of a day goes by these words."""
+    strategy = build.canary({"pause": {"duration": "1m"}}, {"pause": {}})
+    running = Running(cluster, rollout_series=10)
+    cluster.apply(build.rollout(strategy, "cart", "default", image="cart:1"))
+    await until(cluster, "cart", healthy)
+
+    cluster.apply(build.rollout(strategy, "cart", "default", image="cart:2"))
+    await until(cluster, "cart", lambda status: waits_for(status) == "TimedPause")
+    await asyncio.sleep(1)
+    assert named(running.telemetry[0]) == [("default", "cart", "Paused", "TimedPause")]
+
+    await until(cluster, "cart", lambda status: waits_for(status) == "PromotionNeeded")
+    await asyncio.sleep(1)
+    assert named(running.telemetry[0]) == [("default", "cart", "Paused", "PromotionNeeded")]
+
+    annotate(cluster, ROLLOUT, "cart", "rollouts.dev/abort", "true")
+    await until(cluster, "cart", lambda status: status.get("phase") == "Aborted")
+    await asyncio.sleep(1)
+    assert named(running.telemetry[0]) == [("default", "cart", "Aborted", "RolloutAborted")]
+    await running.stopped()

@@ -19,6 +19,7 @@ from typing import Annotated, Any
 import typer
 from msgspec import Struct
 
+from rollouts.cli.commands.lint_rules import RULES
 from rollouts.cli.terminal.command_line import kinds_of, options_below, options_of
 from rollouts.cli.view.follow import Collection, list_all
 from rollouts.cli.view.objects import number_of, revision_of
@@ -148,7 +149,8 @@ def _of_parameter(parameter: Any, place: _Place) -> tuple[list[Candidate], Direc
     if isinstance(annotation, type) and issubclass(annotation, Enum):
         return [Candidate(str(member.value)) for member in annotation], Directive.NO_FILES
     if parameter.name == "reason":
-        return [Candidate(reason.value, reason.meaning) for reason in Reason], Directive.NO_FILES
+        explained = {each.value: each.meaning for each in (*RULES.values(), *Reason)}
+        return [Candidate(*each) for each in sorted(explained.items())], Directive.NO_FILES
     if parameter.name in ("file", "files", "kubeconfig", "serve", "ca_file"):
         return [], Directive.DEFAULT
     return asyncio.run(_names(parameter.name, place.values, run="RUN" in (parameter.metavar or ""))), Directive.NO_FILES

@@ -16,6 +16,7 @@ import typer
 import yaml
 
 from rollouts.api.schema import crd_manifests
+from rollouts.cli.commands.lint_rules import RULES
 from rollouts.cli.exits import Exit
 from rollouts.cli.main import app, main, program_name
 from rollouts.cli.terminal.examples import EXAMPLES
@@ -110,7 +111,7 @@ def test_what_is_no_reason_is_told_with_the_one_that_was_meant(typed: CommandLin
     """And a field is explained by kubectl, whose command has the same name."""
     assert "did you mean PodsNotAvailable?" in typed("explain", "PodNotAvailable", code=2).err
     assert "`kubectl explain rollout.spec.strategy`" in typed("explain", "rollout.spec.strategy", code=2).err
-    assert typed("explain").out.count("\n") == len(Reason) + 1
+    assert typed("explain").out.count("\n") == len({*RULES, *map(str, Reason)}) + 1
     assert json.loads(typed("explain", "Draining", "-o", "json").out)["Draining"]["remedy"] == Reason.DRAINING.remedy
 
 

@@ -42,7 +42,7 @@ def retry(revision: str, *, attempt: int, resource_version: str = "") -> Manifes
 
 
 def pause(*, resource_version: str = "") -> Manifest:
-    """Pauses the steps; scaling goes on."""
+    """Pauses the steps; scaling continues."""
     return _annotate({Verb.PAUSE: "true"}, resource_version)
 
 

@@ -74,8 +74,8 @@ class AnalysisWire(Wire):
     measurement_retention: Retentions | None = optional("How many measurements of each metric are kept.")
     analysis_run_metadata: ObjectMetadata | None = optional("Metadata of the AnalysisRun.")
     on_failure: Literal["abort", "hold", "stepBack"] | None = optional(
-        "What follows when the analysis fails: abort, which is the default; hold: the update stands still until "
-        "somebody promotes or aborts it; or stepBack, of a canary: it stands still at the weight before."
+        "What follows when the analysis fails: abort, which is the default; hold: the update waits until "
+        "somebody promotes or aborts it; or stepBack, of a canary: it waits at the previous weight."
     )
 
 

@@ -190,7 +190,7 @@ class CanaryStrategy(Wire):
         "How many old revisions may keep their pods for scaleDownDelaySeconds."
     )
     abort_scale_down_delay_seconds: Count | None = optional(
-        f"How many seconds the pods of an aborted canary are kept; default {_DELAY}; 0: for ever; only with trafficRouting."
+        f"How many seconds the pods of an aborted canary are kept; default {_DELAY}; 0: forever; only with trafficRouting."
     )
     dynamic_stable_scale: Bool | None = optional(
         "Scale the stable revision down as its traffic shrinks; only with trafficRouting."
@@ -237,7 +237,7 @@ class BlueGreenStrategy(Wire):
         "How many old revisions may keep their pods for scaleDownDelaySeconds."
     )
     abort_scale_down_delay_seconds: Count | None = optional(
-        f"How many seconds the pods of an aborted revision are kept; default {_DELAY}; 0: for ever."
+        f"How many seconds the pods of an aborted revision are kept; default {_DELAY}; 0: forever."
     )
     pre_promotion_analysis: AnalysisWire | None = optional("An analysis before the switch.")
     post_promotion_analysis: AnalysisWire | None = optional("An analysis after the switch.")
@@ -388,7 +388,7 @@ class RolloutSpecWire(Wire):
         f"Seconds without progress after which the update counts as stuck; default {PROGRESS_DEADLINE_S:g}."
     )
     progress_deadline_abort: Bool | None = optional("Abort an update that is stuck; default false.")
-    paused: Bool | None = optional("Pause the steps; scaling goes on.")
+    paused: Bool | None = optional("Pause the steps; scaling continues.")
     restart_at: Annotated[Text, Field(json_schema_extra={"format": "date-time"})] | None = optional(
         "Pods older than this time are replaced, a few at a time."
     )

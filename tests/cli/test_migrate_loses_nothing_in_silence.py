@@ -24,6 +24,7 @@ from tests.cli.migration_inputs import (
     ALERT_PROVIDER,
     ANALYSES,
     ARGO,
+    ARGO_TEMPLATE,
     CANARIES,
     DEPLOYMENTS,
     GATEWAY,
@@ -389,6 +390,28 @@ def test_each_line_names_its_place_in_its_file(typed: CommandLine) -> None:
     assert f"stdout:{at}: to do: Rollout web: spec.strategy.canary.steps[0].experiment" in said.err
     assert said.err.endswith("1 thing to do or left out\n")
     assert list(yaml.safe_load_all(said.out))[1:] == [*yaml.safe_load_all(f"{owned}---\n{scaler}")]
+
+
+@pytest.mark.parametrize(
+    ("address", "default", "server"),
+    [
+        ("http://prometheus.example:9090/prefix", "", "http://prometheus.example:9090"),
+        ("http://prometheus.example:{{args.port}}", "9090", "http://prometheus.example:9090"),
+        ("http://prometheus.example/{{args.port}}/q", "", "http://prometheus.example"),
+        ("http://prometheus.example:{{args.port}}", "", None),
+        ("{{args.port}}", "", None),
+        ("ftp://prometheus.example", "", None),
+    ],
+)
+def test_a_server_that_a_metric_names_is_declared(address: str, default: str, server: str | None) -> None:
+    """The controller asks no other; which one an argument without a default names is not known."""
+    argument = {"name": "port", **({"value": default} if default else {})}
+    metric = {"name": "m", "provider": {"prometheus": {"query": "up", "address": address}}}
+
+    outcome = converted([of(ARGO_TEMPLATE, "m", spec={"args": [argument], "metrics": [metric]})])
+
+    assert [each["spec"] for each in of_kind(outcome, "MetricProvider")] == ([{"url": server}] if server else [])
+    assert outcome.complete is bool(server)
 
 
 def test_a_document_that_is_no_object_is_a_line(typed: CommandLine) -> None:

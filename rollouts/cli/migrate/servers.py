@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from rollouts.cli.kubernetes.parts import entries_at, is_a
+from rollouts.cli.kubernetes.parts import entries, entries_at, is_a
 from rollouts.cli.migrate.outcome import Migration, Told, below
+from rollouts.core.placeholders import filled
 from rollouts.objects import (
     ANALYSIS_RUN,
     ANALYSIS_TEMPLATE,
@@ -51,13 +52,17 @@ def _declare(url: str, declared: list[str], migration: Migration, source: Manife
 
 
 def _urls(manifest: Manifest) -> Iterator[tuple[str, str]]:
-    for path, metric in entries_at(mapping(manifest.get("spec")), "metrics", "spec"):
+    """The URLs of servers, each with its path; arguments that have a default are filled in."""
+    spec = mapping(manifest.get("spec"))
+    arguments = [argument for _, argument in entries(spec.get("args")) if isinstance(argument.get("value"), str | int)]
+    defaults = {f"args.{argument.get('name')}": str(argument["value"]) for argument in arguments}
+    for path, metric in entries_at(spec, "metrics", "spec"):
         for steps in _SOURCES:
             at, value = f"{path}.provider", metric.get("provider")
             for step in steps:
                 at, value = below(at, step), mapping(value).get(step)
             if isinstance(value, str) and value:
-                yield at, value
+                yield at, filled(value, defaults.get)
 
 
 def _server_of(url: str) -> str | None:

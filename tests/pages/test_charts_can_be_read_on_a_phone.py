@@ -48,7 +48,7 @@ def case(lost: int) -> Case:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["cutover", "bench"])
+@pytest.mark.parametrize("name", ["beside-argo", "cutover", "bench"])
 def test_the_charts_of_the_pages_are_readable(name: str) -> None:
     """The first picture that a visitor sees had text of three pixels."""
     picture = (IMAGES / f"{name}.svg").read_text()

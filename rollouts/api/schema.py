@@ -43,8 +43,8 @@ _AGE = ("Age", "date", ".metadata.creationTimestamp", "", 0)
 _ROLLOUT_COLUMNS = (
     ("Phase", "string", ".status.phase", "", 0),
     ("Step", "string", ".status.step", "How many steps are done, and how many there are", 0),
-    ("Weight", "number", ".status.weight", "Share of the traffic for the new revision, in percent", 0),
-    ("Ready", "integer", ".status.readyReplicas", "Number of ready pods", 0),
+    ("Weight", "number", ".status.weight", "Share of the traffic that the current revision shall have, in percent", 0),
+    ("Ready", "integer", ".status.readyReplicas", "Number of ready pods of all revisions", 0),
     ("Desired", "integer", ".spec.replicas", "Number of desired pods", 0),
     _AGE,
     ("Revision", "string", ".status.currentRevision", "", 1),

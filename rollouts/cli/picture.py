@@ -35,6 +35,8 @@ def example() -> RolloutView:
         namespace="shop",
         name="cart",
         phase="Paused",
+        revision="f7w2k9xq4c",
+        stable="b8n5t6zr2d",
         message=_WAITS,
         strategy="Canary",
         weight_percent=25,
@@ -108,6 +110,7 @@ def _runs() -> tuple[RunLine, ...]:
     rates = ((0.9991, good), (0.9987, good), (0.9994, good), (0.9862, bad), (0.9979, good), (0.9982, good))
     latencies = ((0.4127, good), (0.6304, bad), (0.7188, bad), (0.7341, bad))
     background = RunLine(
+        decides=True,
         namespace="shop",
         name="cart-f7w2k9xq4c-background-5tq8zk2m4c",
         gate=AnalysisGate(AnalysisKind.BACKGROUND),
@@ -124,12 +127,14 @@ def _runs() -> tuple[RunLine, ...]:
         ),
     )
     step = RunLine(
+        decides=True,
         namespace="shop",
         name=_STEP_RUN,
         gate=AnalysisGate(AnalysisKind.STEP, 1),
         phase=bad,
         started_at_s=NOW_S - 235,
         completed_at_s=NOW_S - 55,
+        message=f'Metric "latency-p95" assessed Failed due to {_WHY}',
         metrics=(
             MetricLine(
                 name="latency-p95",
@@ -141,7 +146,7 @@ def _runs() -> tuple[RunLine, ...]:
             ),
         ),
     )
-    return (background, step)
+    return (step, background)
 
 
 def _measurements(numbers: tuple[tuple[float, AnalysisPhase], ...]) -> tuple[MeasurementLine, ...]:

@@ -6,7 +6,7 @@ import asyncio
 import copy
 import io
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -25,11 +25,13 @@ from rollouts.cli.plan.config import SourceReader
 from rollouts.cli.plan.draw import draw_plan
 from rollouts.cli.plan.live import read_facts
 from rollouts.cli.plan.report import PlanReport
+from rollouts.cli.terminal.fitting import fitting
 from rollouts.cli.terminal.listing import print_drawn
 from rollouts.cli.terminal.table import ActRow, HistoryRow, act_table, history_table, rollout_table
-from rollouts.cli.terminal.tree import draw, fitting, lines_of
+from rollouts.cli.terminal.tree import draw, lines_of
 from rollouts.cli.view.objects import RolloutObjects, status_of, wait_line
-from rollouts.cli.view.tree import RolloutView
+from rollouts.cli.view.tree import ConditionLine, EventLine, PodLine, RolloutView
+from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.core.model.autoscaling import AutoscalerRecord, AutoscalingRecord, UseRecord
 from rollouts.core.model.drain import ProxyMode
 from rollouts.core.model.frozen import replace
@@ -47,6 +49,7 @@ UNDER_WAY = RolloutStatus(current_revision="f7w2k9xq4c", stable_revision="b8n5t6
 PULL = (
     "waiting for 1 pod of revision f7w2k9xq4c to be available; 0 are; pod checkout-f7w2k9xq4c-8zxkd: ImagePullBackOff"
 )
+UNSCHEDULABLE = "Unschedulable: 0/12 nodes are available: 12 Insufficient cpu. preemption: 0/12 nodes are available"
 
 
 def waits(view: RolloutView, reason: Reason, message: str, *, since_s: float, left_s: float | None) -> RolloutView:
@@ -62,11 +65,11 @@ def views() -> tuple[RolloutView, ...]:
     moving = replace(cart, name="recommendations-for-returning-customers-europe-west", phase="Progressing", step_index=2,
                      weight_percent=50, live_percent=25)  # fmt: skip
     stuck = replace(cart, name="checkout", phase="Degraded", step_index=0, weight_percent=25, live_percent=0, ready=3)
-    first = replace(cart, name="search", phase="Progressing", weight_percent=None, live_percent=None, step_index=4,
-                    steps_skipped=True, ready=0, available=0)  # fmt: skip
-    done = replace(cart, name="web", phase="Healthy", message="", waiting=None, weight_percent=None, step_index=4,
-                   at_rest=True, desired=12, ready=12, available=12)  # fmt: skip
-    wrong = replace(cart, name="mail", phase="Degraded", waiting=None, weight_percent=None, problems=(
+    first = replace(cart, name="search", phase="Progressing", weight_percent=100, live_percent=None, step_index=4,
+                    stable="", steps_skipped=True, ready=0, available=0)  # fmt: skip
+    done = replace(cart, name="web", phase="Healthy", message="", waiting=None, weight_percent=100, live_percent=0,
+                   stable=cart.revision, step_index=4, at_rest=True, desired=12, ready=12, available=12)  # fmt: skip
+    wrong = replace(cart, name="mail", phase="Degraded", waiting=None, problems=(
         "spec.strategy.canary.steps[2].setWeight: must be 0 to 100",))  # fmt: skip
     small = replace(
         cart, name="api", phase="Progressing", weight_percent=Fraction("0.5"), live_percent=None, step_index=0
@@ -102,10 +105,72 @@ def scaled() -> RolloutView:
     return replace(held, scaling=scaling)
 
 
+def failed() -> RolloutView:
+    """The analysis beside the steps has just ended an update; three good runs, all pods and Events are there as well."""
+    before = analysed()
+    canary, stable = before.revisions
+    step, background = canary.runs
+    why = "failed (3) > failureLimit (2): the success condition does not hold: result[0] >= 0.99"
+    (rate,), (latency,) = background.metrics, step.metrics
+    rate = replace(rate, phase=AnalysisPhase.FAILED, message=why, counts="3 successful, 3 failed")
+    latency = replace(latency, phase=AnalysisPhase.SUCCESSFUL, message="", counts="4 successful")
+    bad = replace(background, phase=AnalysisPhase.FAILED, completed_at_s=NOW_S - 3, metrics=(rate,),
+                  message=f'Metric "{rate.name}" assessed Failed due to {why}')  # fmt: skip
+    good = replace(step, phase=AnalysisPhase.SUCCESSFUL, message="", decides=False, metrics=(latency,))
+    older = tuple(replace(good, name=f"{good.name[:-10]}{end}") for end in ("2dpf6r8sck", "4nwz7b5xqt", "9kq8mv4lhd"))
+    ended = f"background analysis of revision f7w2k9xq4c: AnalysisRun {bad.name} ended Failed: {bad.message}"
+    said = f"{ended}; the stable revision takes its place"
+    message = f"{said}; to try revision f7w2k9xq4c again: rollouts retry cart -n shop"
+    pods = (*stable.pods, replace(stable.pods[0], name="cart-b8n5t6zr2d-x8f6p", created_at_s=NOW_S - 9))
+    view = replace(
+        before,
+        phase="Aborted",
+        message=message,
+        weight_percent=0,
+        live_percent=0,
+        traffic="confirmed (Config)",
+        step_index=0,
+        ready=5,
+        available=5,
+        revisions=(
+            replace(canary, runs=(bad, *older), leaves_at_s=NOW_S + 27),
+            replace(stable, ready=4, desired=4, pods=pods, runs=older),
+        ),
+        conditions=(ConditionLine("Ready, Stalled, Aborted, Progressing", Reason.ANALYSIS_FAILED, message, NOW_S - 3),),
+        events=(
+            *example().events,
+            EventLine(NOW_S - 3, "AnalysisFailed", ended, warning=True),
+            EventLine(NOW_S - 3, "RolloutAborted", said, warning=True),
+        ),
+    )
+    return waits(view, Reason.RETRY_NEEDED, message, since_s=3, left_s=None)
+
+
+def crowded() -> RolloutView:
+    """A failing update of a large Rollout: many steps, revisions, pods without a node, sources of configuration."""
+    before = failed()
+    canary, stable = before.revisions
+    unwell = PodLine(name="cart-f7w2k9xq4c-0", created_at_s=NOW_S - 90, ready=False, problem=UNSCHEDULABLE)
+    pods = (*canary.pods, *(replace(unwell, name=f"cart-f7w2k9xq4c-{n}") for n in range(20)))
+    older = [
+        replace(stable, revision=f"{n}9xq4cf7w2", number=n, roles=(), ready=2, desired=2, pods=stable.pods[:2])
+        for n in (5, 4, 3)
+    ]
+    rate = replace(canary.runs[0].metrics[0], phase=AnalysisPhase.RUNNING, message="", counts="3 successful")
+    running = replace(canary.runs[0], name="cart-f7w2k9xq4c-step-4-8mz4rt2xkd", phase=AnalysisPhase.RUNNING, message="",
+                      completed_at_s=None, metrics=(rate,))  # fmt: skip
+    return replace(
+        before,
+        steps=tuple(f"{word} {n}" for n in range(1, 15) for word in ("setWeight", "pause")),
+        step_index=9,
+        revisions=(replace(canary, ready=1, desired=21, pods=pods, runs=(*canary.runs, running)), stable, *older),
+    )
+
+
 def listing(*, wide: bool = False, all_namespaces: bool = False) -> RenderableType:
     """`list`; with every namespace also one with a long name."""
     shown = [each for each in views() if all_namespaces or len(each.name) < 20]
-    rows = [replace(each, created_at_s=NOW_S - 270_000, revision="f7w2k9xq4c", stable="b8n5t6zr2d") for each in shown]
+    rows = [replace(each, created_at_s=NOW_S - 270_000) for each in shown]
     return rollout_table(rows, now_s=NOW_S, wide=wide, all_namespaces=all_namespaces)
 
 
@@ -171,11 +236,22 @@ def demo(console: Console) -> RenderableType:
     """The demo while its canary moves."""
     said = ("promote: rollouts.dev/promote=f7w2k9xq4c@1",
             "measured: success-rate [0.990014], condition result[0] >= 0.99: Successful")  # fmt: skip
+    return _with_clients(analysed(), said, console)
+
+
+def demo_failed(console: Console) -> RenderableType:
+    """The demo when an analysis has just failed."""
+    said = ("measured: success-rate [0.977006], condition result[0] >= 0.99: Failed",
+            "its analysis has aborted it: 7 of 92 requests to 6.9.2 failed")  # fmt: skip
+    return _with_clients(failed(), said, console)
+
+
+def _with_clients(view: RolloutView, said: Sequence[str], console: Console) -> RenderableType:
     shares = {"f7w2k9xq4c": 0.24, "b8n5t6zr2d": 0.76}
     clients = clients_line("cart", shares, Sent(sent=2998, lost=0, failed=5))
-    head = draw_head("5 % errors", took_s=31.0, said=said, clients=clients)
+    head = draw_head("5 % errors", took_s=31.0, said=said, clients=clients, width=console.width)
     left = console.height - len(console.render_lines(head, pad=False))
-    return Group(head, fitting(analysed(), console, lines=left, now_s=NOW_S))
+    return Group(head, fitting(view, console, lines=left, now_s=NOW_S))
 
 
 def acts(console: Console) -> RenderableType:
@@ -215,16 +291,21 @@ DRAWN: dict[str, Screen] = {
     "get-scaled": Screen(lambda _: draw(scaled(), now_s=NOW_S)),
     "get-watch-moving": Screen(lambda console: followed(views()[1], console), live=True),
     "get-watch-held": Screen(lambda console: followed(analysed(), console), live=True),
+    "get-failed": Screen(lambda _: draw(failed(), now_s=NOW_S)),
+    "get-watch-failed": Screen(lambda console: followed(failed(), console), live=True),
+    "get-watch-crowded": Screen(lambda console: followed(crowded(), console), live=True),
     "plan-routed": Screen(lambda console: planned("routed", console), piped_width=PIPED_WIDTH),
     "plan-blue-green": Screen(lambda console: planned("blue-green", console), piped_width=PIPED_WIDTH),
     "plan-unsafe": Screen(lambda console: planned("unsafe", console), piped_width=PIPED_WIDTH),
     "plan-wide": Screen(lambda console: planned("routed", console, wide=True), piped_width=PIPED_WIDTH),
     "demo-live": Screen(demo, live=True),
+    "demo-failed": Screen(demo_failed, live=True),
     "demo-acts": Screen(acts),
     "history": Screen(lambda _: history()),
 }
 
 
+@cache
 def screen(name: str, width: int, *, colour: bool = False) -> str:
     """What a command prints on a terminal of that width and of LINES lines; PIPE for none."""
     out = io.StringIO()
@@ -249,7 +330,10 @@ def screens() -> Iterator[tuple[Path, str, int]]:
     """The file, the name and the width of each screen."""
     for name in DRAWN:
         for width in (PIPE, *WIDTHS):
-            if width or name != "demo-live":  # a pipe gets lines, see test_the_demo_keeps_its_promises
+            if width or name not in (
+                "demo-live",
+                "demo-failed",
+            ):  # a pipe gets lines, see test_the_demo_keeps_its_promises
                 yield FOLDER / f"{name}-{width or 'pipe'}.txt", name, width
 
 

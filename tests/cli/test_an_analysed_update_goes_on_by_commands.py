@@ -75,7 +75,7 @@ async def test_an_analysis_is_seen_ended_and_passed_by_commands(
     assert "the controller has recorded the command" in promoted.out
     assert f"{step.name} (analysis of step 2) Successful: Run Terminated" in ended.out
     assert "background analysis: Successful" in followed.out
-    assert "cart Healthy, 2 of 2 pods available, 2 updated" in followed.out
+    assert "cart Healthy, pods 2 desired, 2 ready, 2 available, 2 updated" in followed.out
 
 
 async def shows_both(there: Shop, step: RunLine, background: RunLine) -> None:

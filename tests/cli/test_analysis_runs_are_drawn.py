@@ -24,7 +24,7 @@ WITH_A_DRY_RUN = run(status=replace(GOOD, results=(*GOOD.results, DRY)), metrics
 
 def lines(*runs: Manifest, ascii_only: bool = False, passed: bool = False, unjudged: bool = False) -> list[str]:
     """The part of the tree that is about runs."""
-    found = tuple(run_line(each, passed=passed, unjudged=unjudged) for each in runs)
+    found = tuple(replace(run_line(each), passed=passed, unjudged=unjudged) for each in runs)
     revision = replace(example().revisions[0], runs=found, pods=())
     text = drawn(draw(replace(example(), revisions=(revision,)), now_s=NOW_S, ascii_only=ascii_only), width=200)
     tree = text.partition("1.5.0\n")[2].partition("  Events")[0]
@@ -265,6 +265,27 @@ def test_runs_stand_under_the_revision_that_they_are_about() -> None:
         ("newrev", ["b", "a"]),
         ("oldrev", ["old"]),
     ]
+
+
+@pytest.mark.parametrize(
+    ("record", "names"),
+    [
+        ({"phase": "Failed"}, ["a", "b", "c"]),
+        ({"phase": "Failed", "passed": True}, ["b", "a", "c"]),
+        ({"phase": "Running"}, ["a", "b", "c"]),
+    ],
+)
+def test_the_run_whose_verdict_counts_stands_first(record: Manifest, names: list[str]) -> None:
+    """It holds the update, or has ended it, so it is never among those that are left out; one by hand holds nothing."""
+    runs = (run("c", status=replace(BAD, completed_at_s=NOW_S)), run("b", status=RUNNING), run("a", status=BAD))
+    objects = _view(*runs)
+    of_step = {"kind": "step", "step": 1, "number": 1, "run": "a", "at": "2026-11-21T10:00:00Z", **record}
+    status = {**objects.rollout["status"], "analyses": [of_step]}
+
+    newest = view_of(replace(objects, rollout={**objects.rollout, "status": status})).revisions[0]
+
+    assert [each.name for each in newest.runs] == names
+    assert [each.name for each in newest.runs if each.failing] == (["a"] if names[0] == "a" else [])
 
 
 def test_a_run_by_hand_is_shown_and_another_owners_is_not() -> None:

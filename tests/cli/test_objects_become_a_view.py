@@ -17,6 +17,7 @@ from rollouts.cli.view.objects import (
     traffic_words,
     view_of,
 )
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.status import Traffic
 from rollouts.core.model.traffic import VerifiedBy
 from rollouts.objects import Manifest
@@ -248,11 +249,15 @@ BETA = Traffic(desired_percent=5, desired_routes=("beta",), observed_percent=1)
     ("traffic", "words"),
     [
         (None, ""),
-        (Traffic(desired_percent=5), "5 % desired, nothing confirmed yet"),
-        (Traffic(desired_percent=5, observed_percent=5, verified_by=VerifiedBy.CONFIG), "5 % confirmed (Config)"),
-        (BETA, "5 % and route beta desired, 1 % confirmed"),
+        (Traffic(desired_percent=5), ""),
+        (Traffic(desired_percent=5, observed_percent=1), ""),
+        (Traffic(desired_percent=5, observed_percent=5, verified_by=VerifiedBy.CONFIG), "confirmed (Config)"),
+        (BETA, "route beta desired, no route confirmed"),
+        (replace(BETA, observed_routes=("beta",)), ""),
+        (replace(BETA, observed_routes=("beta",), observed_percent=5), "route beta confirmed"),
+        (replace(BETA, desired_routes=(), observed_routes=("beta",)), "no route desired, route beta confirmed"),
     ],
 )
-def test_what_the_routes_are_to_do_and_what_was_confirmed_is_one_sentence(traffic: Traffic | None, words: str) -> None:
-    """A weight that was written is not yet a weight that holds."""
+def test_beside_the_weights_stands_what_they_do_not_say(traffic: Traffic | None, words: str) -> None:
+    """That a weight is on its way is said by the weight itself: `now 1 % canary, wanted 5 %`."""
     assert traffic_words(traffic) == words

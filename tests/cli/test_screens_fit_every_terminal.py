@@ -12,13 +12,14 @@ from rich.text import Text
 
 from rollouts.cli.picture import NOW_S
 from rollouts.cli.terminal.parts import Parts
-from rollouts.cli.terminal.tree import weight_bar
+from rollouts.cli.terminal.table import rollout_table
+from rollouts.cli.terminal.tree import lines_of, weight_bar
 from rollouts.cli.view.objects import view_of, wait_line
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.status import RolloutStatus, WaitingFor
 from rollouts.objects import Manifest
-from tests.cli.drawn_screens import DRAWN, PIPE, UNDER_WAY, WIDTHS, screen, screens, views
-from tests.cli.test_objects_become_a_view import seen
+from tests.cli.drawn_screens import DRAWN, LINES, PIPE, UNDER_WAY, WIDTHS, screen, screens, views
+from tests.cli.test_objects_become_a_view import replica_set, seen
 
 STYLES = re.compile(r"\x1b\[[0-9;]*m")
 T0, T1 = "2026-11-21T10:00:00Z", "2026-11-21T10:05:00Z"
@@ -53,8 +54,62 @@ def test_a_live_picture_shows_the_wait_and_what_ends_it(name: str, width: int) -
     """What is below the last of 24 lines is not there. So pods, analyses and Events go first, and the wait stays."""
     said = screen(name, width)
 
-    assert ("WAITING FOR" if name.startswith("list") else "→ kubectl rollouts abort") in said
+    way = f"→ kubectl rollouts {'retry' if 'Aborted' in said else 'abort'}"
+    assert ("WAITING FOR" if name.startswith("list") else way) in said
     assert name.startswith("list") or "#7 f7w2k9xq4c" in said
+
+
+@pytest.mark.parametrize("width", [PIPE, *WIDTHS])
+@pytest.mark.parametrize(("name", "metric", "value"), [
+    ("get-held", "latency-p95", "0.7341"), ("get-watch-held", "latency-p95", "0.7341"), ("demo-live", "latency-p95", "0.7341"),
+    ("get-failed", "success-rate", "0.9982"), ("get-watch-failed", "success-rate", "0.9982"),
+    ("get-watch-crowded", "success-rate", "0.9982"), ("demo-failed", "success-rate", "0.9982"),
+])  # fmt: skip
+def test_a_failing_analysis_is_on_every_screen_with_its_value_and_why(
+    name: str, metric: str, value: str, width: int
+) -> None:
+    """It is what people look for at that moment: good runs, healthy pods and Events go first, and it never goes."""
+    said = " ".join(screen(name, width).replace("│", " ").split())
+
+    assert f"{metric} [{value}]" in said or f"{metric} {value}" in said or width == PIPE
+    assert "failed (3) > failureLimit (2): the success condition does not hold: result[0]" in said
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", [name for name in DRAWN if name.startswith(("get", "demo"))])
+def test_no_sentence_stands_twice_on_a_screen(name: str, width: int) -> None:
+    """The wait, the conditions, the Events and the analyses often have one cause. It is said once."""
+    said = " ".join(re.sub("[│├└─]", " ", screen(name, width)).split())
+    sentences = (
+        "the success condition does not hold",
+        "ended Failed",
+        "takes its place",
+        "waiting for",
+        "nodes are available: 12",
+    )
+
+    assert [sentence for sentence in sentences if said.count(sentence) > 1] == []
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", [name for name, each in DRAWN.items() if each.live and name.startswith("get")])
+def test_what_is_left_out_leaves_no_empty_lines(name: str, width: int) -> None:
+    """Something that would fit is shown: of pods and Events one more, of analyses one more with its metric."""
+    shown = len(screen(name, width).splitlines())
+    whole = (
+        len(screen(name.replace("-watch", ""), width).splitlines()) if name.replace("-watch", "") in DRAWN else LINES
+    )
+
+    assert shown >= min(whole, LINES - 1 - 4)
+
+
+def test_more_pods_are_counted_only_below_some() -> None:
+    """`1 more pod` below none makes people look for the first one; where none is shown, all are ready, as the count says."""
+    for path, name, width in screens():
+        before = ""
+        for text in screen(name, width).splitlines():
+            assert "more pod" not in text or " cart-" in before or before.endswith("s"), (path, text)
+            before = text
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -123,15 +178,27 @@ def status(**changes: object) -> Manifest:
     [
         ({"weight": 50, "updatedAvailableReplicas": 1}, 50, 25),
         ({"weight": 50, "updatedAvailableReplicas": 0, "availableReplicas": 0}, 50, None),
-        ({"weight": 100, "stableRevision": ""}, None, None),
-        ({"weight": 100, "stableRevision": "new"}, None, None),
     ],
 )
 def test_without_routes_the_weight_is_measured_by_pods(changes: Manifest, wanted: int | None, live: int | None) -> None:
-    """Without a router the share is the share of available pods; the first revision has no share of anything."""
-    view = view_of(seen(status(**changes)))
+    """Without a router the share is the share of available pods, by the counts that `kubectl get` shows as well."""
+    view = view_of(seen(status(**changes), replica_set("new", 2, ready=3), replica_set("old", 1, ready=0)))
 
-    assert (view.weight_percent, view.live_percent) == (wanted, live)
+    assert (view.split_percent, view.live_percent) == (wanted, live)
+
+
+@pytest.mark.parametrize("stable", ["", "new"])
+def test_a_revision_that_is_alone_has_all_of_the_traffic(stable: str) -> None:
+    """`list` shows what `kubectl get` shows, 4/4 and 100 %, and `get` draws no bar: the first revision, or the one at rest."""
+    view = view_of(seen(status(weight=100, stableRevision=stable, currentStepIndex=2, updatedAvailableReplicas=1)))
+    table = [
+        line.plain.split() for line in rollout_table([view], now_s=NOW_S, wide=False, all_namespaces=False).lines()
+    ]
+
+    assert dict(zip(*table, strict=False))["STEP"] == "2/2"
+    assert dict(zip(*table, strict=False))["WEIGHT"] == "100%"
+    assert view.split_percent is None
+    assert "weight" not in lines_of(view, NOW_S)[0]
 
 
 def test_steps_that_never_ran_are_not_ticked() -> None:

@@ -22,7 +22,7 @@ from rollouts.cli.demo.manifests import CANARY_APP, canary_app
 from rollouts.cli.demo.stage import GATEWAY, DemoStage, NotAsPromised, simulated_stage
 from rollouts.cli.exits import Exit
 from rollouts.cli.picture import NOW_S, example
-from rollouts.cli.terminal.tree import fitting
+from rollouts.cli.terminal.fitting import fitting
 from rollouts.cli.view.objects import RolloutObjects, status_of
 from rollouts.cli.view.session import Options
 from rollouts.core.model.status import Phase

@@ -71,8 +71,8 @@ WORSE = ConditionLine("Available", "UnavailableReplicas", "fewer than 3 pods are
         ({"problems": ("spec.replicas: must be 0 or more",), "waiting": None, "phase": "Degraded"},
          ["Spec    ✘ spec.replicas: must be 0 or more"]),
         ({"conditions": (WORSE,)}, ["✘ Available  fewer than 3 pods are available (UnavailableReplicas, since 1m)"]),
-        ({"weight_percent": Fraction(1, 2), "live_percent": 0, "traffic": "0.5 % desired, 0 % confirmed"},
-         ["\n  Weight   ▒░░░░░░░░░░░░░░░░░░░  now 0 % canary, wanted 0.5 %\n", "\n  Traffic  0.5 % desired, 0 % confirmed\n"]),
+        ({"weight_percent": Fraction(1, 2), "live_percent": 0, "traffic": "route beta confirmed"},
+         ["\n  Weight   ▒░░░░░░░░░░░░░░░░░░░  now 0 % canary, wanted 0.5 %  route beta confirmed\n"]),
     ],
     ids=["a deadline", "on the deadline", "past the deadline", "a broken pod, in the kubelet's words",
          "a spec waits for its author alone", "what `kubectl wait` would stumble over", "traffic that is not there yet"],
@@ -131,7 +131,8 @@ def test_the_weight_bar_is_never_full_or_empty_by_rounding(percent: int, filled:
 def test_one_line_says_the_same_for_logs_and_scripts() -> None:
     """Where there is no terminal, `-w` prints this."""
     assert line(example(), now_s=NOW_S) == (
-        "shop/cart Paused, step 2 of 4 (pause until promoted), weight 25 %, 4 of 4 pods available, 1 updated: "
+        "shop/cart Paused, step 2 of 4 (pause until promoted), weight 25 %, pods 4 desired, 4 ready, 4 available, "
+        "1 updated: "
         "step 2: waiting for promotion of revision f7w2k9xq4c: rollouts promote cart -n shop (PromotionNeeded), for 1m35s"
     )
     assert "weight 0.5 %" in line(replace(example(), weight_percent=Fraction(1, 2)), now_s=NOW_S)

@@ -15,6 +15,7 @@ from rich.live import Live
 
 from rollouts.api.times import format_time
 from rollouts.cli.exits import Exit
+from rollouts.cli.terminal.fitting import fitting
 from rollouts.cli.terminal.listing import can_redraw, print_drawn, print_line
 from rollouts.cli.terminal.options import (
     DataOption,
@@ -29,7 +30,7 @@ from rollouts.cli.terminal.options import (
 )
 from rollouts.cli.terminal.table import HistoryRow, history_document, history_table, rollout_table
 from rollouts.cli.terminal.text import marks_for
-from rollouts.cli.terminal.tree import draw, fitting, line, lines_of
+from rollouts.cli.terminal.tree import draw, line, lines_of
 from rollouts.cli.view.config import changes_text, uses_of
 from rollouts.cli.view.follow import Collection, Followed, following, list_all, named
 from rollouts.cli.view.missing import no_rollout, the_rollout

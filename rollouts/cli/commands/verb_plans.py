@@ -208,7 +208,7 @@ def plan_abort(seen: RolloutObjects) -> CommandWrite | Nothing:
         are = "is" if stable.ready == 1 else "are"
         instead += f", of which {stable.ready} of {count_of(stable.desired, 'pod')} {are} ready"
     done = f"{min(view.step_index, len(view.steps))} of {count_of(len(view.steps), 'step')}, " if view.steps else ""
-    share = f"{percent_text(view.weight_percent)} of the traffic, " if view.weight_percent is not None else ""
+    share = f"{percent_text(view.split_percent)} of the traffic, " if view.split_percent is not None else ""
     pods = f"{count_of(status.updated_replicas, 'pod')} of revision {revision}"
     lost = f"lost: {done}{share}{pods}; a retry begins again at its first step"
     return CommandWrite(patches.abort(revision), Verb.ABORT, f"aborts revision {revision}; {instead}", loses=lost)

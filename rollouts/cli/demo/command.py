@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
+from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
@@ -16,10 +17,11 @@ from rich.text import Text
 from rollouts.cli.demo.acts import ACTS, LAST_REQUESTS_S, Act
 from rollouts.cli.demo.stage import REQUESTS_PER_S, DemoStage, NotAsPromised, Sent, real_stage, simulated_stage
 from rollouts.cli.exits import Exit
+from rollouts.cli.terminal.fitting import fitting
 from rollouts.cli.terminal.listing import can_redraw, print_drawn, print_line
 from rollouts.cli.terminal.table import ActRow, act_table
 from rollouts.cli.terminal.text import plain
-from rollouts.cli.terminal.tree import fitting, line, weight_bar
+from rollouts.cli.terminal.tree import line, weight_bar
 from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.follow import unwrapped
 from rollouts.cli.view.objects import view_of
@@ -154,13 +156,18 @@ def _loop_s() -> float:
 
 
 def draw_head(
-    act: str, *, took_s: float, said: Sequence[str], clients: RenderableType, ascii_only: bool = False
+    act: str, *, took_s: float, said: Sequence[str], clients: RenderableType, width: int, ascii_only: bool = False
 ) -> RenderableType:
-    """The lines above the tree: the act's title, the time since the demo began, the last announcements, and the clients' line."""
+    """The lines above the tree: the act's title, the time since the demo began, the last announcements, and the clients' line.
+
+    Of the last two announcements only the last one, if the terminal is too narrow for a line each: the tree needs the room.
+    """
     grid = Table.grid(padding=(0, 1))
     bar = weight_bar(min(99, int(100 * took_s / EXPECTED_S)), ascii_only=ascii_only)
     grid.add_row(Text("rollouts demo", "bold"), bar, Text(f"{took_s:.0f} s  {act}"))
-    shown = Text("\n".join(plain(text) for text in said[-_SAID_SHOWN:]), "italic", overflow="fold")
+    last = [plain(text) for text in said[-_SAID_SHOWN:]]
+    fits = all(cell_len(text) <= width for text in last)
+    shown = Text("\n".join(last if fits else last[-1:]), "italic", overflow="fold")
     return Group(grid, shown, clients, Text(""))
 
 
@@ -220,7 +227,10 @@ class _Screen:
             if stage.sim is not None:
                 clients = clients_line(stage.watched, stage.shares(stage.watched), stage.sent)
             ascii_only, took_s = self._console.options.ascii_only, _loop_s() - self._began_s
-            head = draw_head(self.act, took_s=took_s, said=self._said, clients=clients, ascii_only=ascii_only)
+            width = self._console.width
+            head = draw_head(
+                self.act, took_s=took_s, said=self._said, clients=clients, width=width, ascii_only=ascii_only
+            )
             left = self._console.height - len(self._console.render_lines(head, pad=False))
             tree = fitting(view, self._console, lines=left, now_s=now_s, ascii_only=ascii_only)
             self._live.update(Group(head, tree), refresh=True)

@@ -36,8 +36,8 @@ def add_runs(branch: Tree, runs: tuple[RunLine, ...], *, now_s: float, marks: Te
         twig = branch.add(Parts(run_head(run, now_s=now_s, marks=marks)))
         for metric in run.metrics:
             twig.add(Parts(_metric(metric, marks=marks)))
-        if run.message and run.phase.bad and not any(metric.phase.bad for metric in run.metrics if not metric.dry_run):
-            twig.add(Text(plain(run.message), PHASE_STYLE[run.phase]))
+        if run.phase.bad and run.why:
+            twig.add(Text(plain(run.why), PHASE_STYLE[run.phase]))
     if (hidden := len(runs) - RUNS_SHOWN) > 0:
         branch.add(Text(f"{marks.more} and {count_of(hidden, 'more analysis run')}", "dim"))
 
@@ -58,7 +58,7 @@ def run_head(run: RunLine, *, now_s: float, marks: TerminalMarks) -> Text:
         lasts = f"for {short(now_s - run.started_at_s)}"
     else:
         lasts = f"took {short(run.completed_at_s - run.started_at_s)}, {short(now_s - run.completed_at_s)} ago"
-    text.append(f"  {lasts}  {plain(run.name)}", "dim")
+    text.append(f"  {lasts}  {plain(run.name)}".rstrip(), "dim")
     return text
 
 

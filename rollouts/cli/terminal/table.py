@@ -104,16 +104,16 @@ def rollout_table(
         }
         line = {column.header: Text(plain(cells.get(column.header) or "-")) for column in columns}
         line["PHASE"].stylize(PHASE_STYLE.get(view.phase, ""))
-        waits = "" if view.phase == "Healthy" else (waits_for if wide else waits_briefly)(view, now_s=now_s)
+        healthy = view.phase == "Healthy" and not view.problems and not view.stale
+        waits = "" if healthy else (waits_for if wide else waits_briefly)(view, now_s=now_s)
         line["WAITING FOR"] = Text(plain(waits))
         lines.append([*line.values()])
     return Listing(columns, lines)
 
 
 def _step(view: RolloutView) -> str:
-    if not view.steps or view.steps_skipped:
-        return "-"
-    return f"{min(view.step_index, len(view.steps))}/{len(view.steps)}"
+    """How many steps are done, as `kubectl get` shows it."""
+    return f"{min(view.step_index, len(view.steps))}/{len(view.steps)}" if view.steps else "-"
 
 
 def _weight(view: RolloutView, *, arrow: str) -> str:
@@ -122,7 +122,7 @@ def _weight(view: RolloutView, *, arrow: str) -> str:
         return "-"
     wanted = percent_text(view.weight_percent).replace(" ", "")
     live = "?" if view.live_percent is None else percent_text(view.live_percent).replace(" ", "")
-    return wanted if view.live_percent == view.weight_percent else f"{live}{arrow}{wanted}"
+    return wanted if view.split_percent in (None, view.live_percent) else f"{live}{arrow}{wanted}"
 
 
 def history_table(rows: Iterable[HistoryRow], *, now_s: float) -> Listing:

@@ -6,11 +6,9 @@ Everything that users wrote passes through `plain`, so that a pod's message cann
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -24,7 +22,6 @@ from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.durations import short
 from rollouts.cli.view.runs import about, run_text
 from rollouts.cli.view.tree import (
-    EventLine,
     PodLine,
     RevisionLine,
     RolloutView,
@@ -38,6 +35,7 @@ from rollouts.core.model.analysis import AnalysisRecord
 from rollouts.core.model.autoscaling import AutoscalingRecord
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.numbering import revision_title, step_number
+from rollouts.core.model.reasons import Reason
 from rollouts.core.model.steps import WeightPercent
 
 PODS_SHOWN = 12  # of one revision: a screen has about 50 lines
@@ -68,55 +66,23 @@ def draw(view: RolloutView, *, now_s: float, ascii_only: bool = False) -> Render
         facts.add_row(f"  {label}", value)
     parts: list[RenderableType] = [Parts(head), facts, _revisions(view, now_s=now_s, marks=marks)]
     if view.conditions:
-        conditions = Table.grid(padding=(0, 2))
-        conditions.add_row(Text("  Conditions", "bold"), "")
+        parts.append(Text("  Conditions", "bold"))
         for condition in view.conditions:
             since = f", since {short(now_s - condition.since_s)}" if condition.since_s is not None else ""
-            name = Text(f"  {marks.bad} {plain(condition.type)}", "red")
-            conditions.add_row(name, Text(f"{plain(condition.message)} ({plain(condition.reason)}{since})"))
-        parts.append(conditions)
+            said = _unsaid(condition.message, view, above=[_above(view)])
+            text = Text(f"{marks.bad} {plain(condition.type)}", "red")
+            text.append(f"  {plain(said)}{' ' if said else ''}({plain(condition.reason)}{since})", "default")
+            parts.append(Padding(Parts(text), (0, 0, 0, 2)))
     if view.events:
-        parts.append(_events(view.events, now_s=now_s))
+        events = Table.grid(padding=(0, 2))
+        events.add_row(Text("  Events", "bold"), "", "")
+        above = [_above(view), *(_unsaid(condition.message, view) for condition in view.conditions)]
+        for event in view.events:
+            age, style = f"  {short(now_s - event.at_s)} ago", "yellow" if event.warning else "dim"
+            said = _unsaid(event.message, view, above=above)
+            events.add_row(Text(age, "dim"), Text(plain(event.reason), style), Text(plain(said)))
+        parts.append(events)
     return Group(*parts)
-
-
-def fitting(
-    view: RolloutView, console: Console, *, lines: int, now_s: float, ascii_only: bool = False
-) -> RenderableType:
-    """The picture with as many Events, pods, sources of configuration and analyses as fit into the free lines of the screen.
-
-    What the Rollout waits for is never left out.
-    """
-
-    def height(picture: RenderableType) -> int:
-        return len(console.render_lines(picture, pad=False))
-
-    def first_that_fits(pictures: Sequence[Callable[[], RenderableType]], room: int) -> RenderableType:
-        """The last one if none does. Each is as high as the one before or lower, and to draw one takes milliseconds."""
-        at = bisect_left(range(len(pictures) - 1), True, key=lambda number: height(pictures[number]()) <= room)
-        return pictures[at]()
-
-    bare = replace(view, events=())
-    without_events = draw(bare, now_s=now_s, ascii_only=ascii_only)
-    left = lines - height(without_events)
-    if left >= 0:
-        newest = [partial(_events, view.events[first:], now_s=now_s) for first in range(len(view.events))]
-        return Group(without_events, first_that_fits([*newest, Group], left))
-    fewer_pods = [
-        tuple(
-            replace(revision, pods=tuple(_shown(revision.pods, count)), hidden=max(0, len(revision.pods) - count))
-            for revision in bare.revisions
-        )
-        for count in (3, 1, 0)
-    ]
-    no_config = tuple(replace(revision, config=()) for revision in fewer_pods[-1])
-    no_runs = tuple(replace(revision, runs=()) for revision in no_config)
-    heads = tuple(replace(revision, hidden=0) for revision in no_runs)
-    pictures = [
-        partial(draw, replace(bare, revisions=revisions), now_s=now_s, ascii_only=ascii_only)
-        for revisions in (*fewer_pods, no_config, no_runs, heads)
-    ]
-    return first_that_fits(pictures, lines)
 
 
 def line(view: RolloutView, *, now_s: float) -> str:
@@ -124,9 +90,9 @@ def line(view: RolloutView, *, now_s: float) -> str:
     parts = [f"{view.namespace}/{view.name} {view.phase or 'Unknown'}"]
     if view.steps and view.step_index < len(view.steps):
         parts.append(f"step {step_number(view.step_index)} of {len(view.steps)} ({view.steps[view.step_index]})")
-    if view.weight_percent is not None:
-        parts.append(f"weight {percent_text(view.weight_percent)}")
-    parts.append(f"{view.available} of {count_of(view.desired, 'pod')} available, {view.updated} updated")
+    if view.split_percent is not None:
+        parts.append(f"weight {percent_text(view.split_percent)}")
+    parts.append(f"pods {view.counts}")
     text = ", ".join(parts)
     if why := waits_for(view, now_s=now_s):
         text += f": {why}"
@@ -160,8 +126,12 @@ def waits_for(view: RolloutView, *, now_s: float) -> str:
 
 
 def waits_briefly(view: RolloutView, *, now_s: float) -> str:
-    """The reason of the wait and its time; without a wait what `waits_for` says."""
-    if view.problems or view.stale or view.waiting is None:
+    """The reason of the wait and its time; without a wait that of the first bad condition, or what `waits_for` says."""
+    if view.problems:
+        return Reason.INVALID_SPEC
+    if view.waiting is None and not view.stale and view.conditions:
+        return view.conditions[0].reason
+    if view.stale or view.waiting is None:
         return waits_for(view, now_s=now_s)
     return f"{view.waiting.reason}{_how_long(view.waiting, now_s=now_s)}"
 
@@ -198,27 +168,25 @@ def _facts(view: RolloutView, *, now_s: float, marks: TerminalMarks) -> Iterator
         yield "Spec", Text("\n".join(f"{marks.bad} {plain(problem)}" for problem in view.problems), "red")
     elif view.waiting is not None and not view.stale:
         wait = view.waiting
-        gist = Text(plain(f"{wait.gist or wait.message} ({wait.reason}){_how_long(wait, now_s=now_s)}"))
+        said = _unsaid(wait.gist or wait.message, view)
+        gist = Text(plain(f"{said} ({wait.reason}){_how_long(wait, now_s=now_s)}"))
         yield "Waiting", Group(gist, *(Parts(_way(way, marks=marks)) for way in wait.ways))
     elif why := waits_for(view, now_s=now_s):
-        yield ("Waiting" if view.stale else "Message"), Text(plain(why))
-    if view.weight_percent is not None:
-        wanted, live = view.weight_percent, view.live_percent
+        yield ("Waiting" if view.stale else "Message"), Text(plain(_unsaid(why, view)))
+    if (wanted := view.split_percent) is not None:
+        live = view.live_percent
         bar = weight_bar(wanted, live=0 if live is None else live, ascii_only=marks is ASCII_MARKS)
         if live == wanted:
             shares = f"{percent_text(wanted)} canary, {percent_text(100 - wanted)} stable"
         else:
             now = "not known yet" if live is None else f"{percent_text(live)} canary"
             shares = f"now {now}, wanted {percent_text(wanted)}"
-        yield "Weight", Parts(bar + Text(f"  {shares}"))
-    if view.traffic:
-        yield "Traffic", Text(plain(view.traffic))
+        yield "Weight", Parts(bar + Text(f"  {shares}  {plain(view.traffic)}".rstrip()))
     if view.steps:
         yield "Steps", Parts(_steps(view, marks=marks))
     if view.scaling is not None and view.scaling.autoscalers:
         yield "Scaling", Text("\n".join(map(plain, scaling_texts(view.scaling, now_s=now_s))))
-    counts = f"{view.desired} desired, {view.ready} ready, {view.available} available, {view.updated} updated"
-    yield "Pods", Text(counts)
+    yield "Pods", Text(view.counts)
 
 
 def _way(way: WayOut, *, marks: TerminalMarks) -> Text:
@@ -247,11 +215,15 @@ def _revisions(view: RolloutView, *, now_s: float, marks: TerminalMarks) -> Rend
     tree = Tree(Text("Revisions", "bold") if view.revisions else Text("No revisions yet", "dim"), guide_style="dim")
     for revision in view.revisions:
         branch = tree.add(Parts(_revision(revision, view.scaling, now_s=now_s, marks=marks)))
-        for pod in _shown(revision.pods, PODS_SHOWN):
-            branch.add(Parts(_pod(pod, now_s=now_s, marks=marks)))
-        if hidden := max(0, len(revision.pods) - PODS_SHOWN) + revision.hidden:
-            branch.add(Text(f"{marks.more} and {count_of(hidden, 'more pod')}", "dim"))
         add_runs(branch, revision.runs, now_s=now_s, marks=marks)
+        told: set[str] = set()
+        for pod in _shown(revision.pods):
+            problem = pod.problem.partition(": ")[0] if pod.problem in told else pod.problem
+            told.add(pod.problem)
+            branch.add(Parts(_pod(replace(pod, problem=problem), now_s=now_s, marks=marks)))
+        # Where none is shown, all are well, and how many there are stands above.
+        if revision.pods and (hidden := max(0, len(revision.pods) - PODS_SHOWN) + revision.hidden):
+            branch.add(Text(f"{marks.more} and {count_of(hidden, 'more pod')}", "dim"))
         for use in revision.config[:CONFIG_SHOWN]:
             branch.add(Text(plain(use_text(use, arrow=marks.arrow)), "dim"))
         if (hidden := len(revision.config) - CONFIG_SHOWN) > 0:
@@ -272,17 +244,17 @@ def _revision(revision: RevisionLine, scaling: AutoscalingRecord | None, *, now_
             if use.revision == revision.revision:
                 style = "" if use.utilization_percent is not None else "yellow"
                 text.append(f"  {plain(container_use_text(scaling, use, now_s=now_s))}", style)
-    text.append(f"  {plain(', '.join(revision.images))}", "dim")
-    if revision.leaves_at_s is not None and revision.desired:
+    text.append(f"  {plain(', '.join(revision.images))}".rstrip(), "dim")
+    if revision.leaves_at_s is not None and revision.leaves_at_s > now_s and revision.desired:
         text.append(f"  {marks.dot} scales down in {short(revision.leaves_at_s - now_s)}", "dim")
     return text
 
 
-def _shown(pods: tuple[PodLine, ...], most: int) -> Iterable[PodLine]:
-    """All pods, or `most` of them: first those that are not ready, have a problem, or terminate."""
-    if len(pods) <= most:
+def _shown(pods: tuple[PodLine, ...]) -> Iterable[PodLine]:
+    """All pods, or as many as are shown of one revision: first those that are not well."""
+    if len(pods) <= PODS_SHOWN:
         return pods
-    return sorted(pods, key=lambda pod: (pod.ready and not pod.problem and not pod.deleting, pod.name))[:most]
+    return sorted(pods, key=lambda pod: (pod.well, pod.name))[:PODS_SHOWN]
 
 
 def _pod(pod: PodLine, *, now_s: float, marks: TerminalMarks) -> Text:
@@ -298,11 +270,18 @@ def _pod(pod: PodLine, *, now_s: float, marks: TerminalMarks) -> Text:
     return Text.assemble((f"{mark} ", style), plain(pod.name), (f"  {plain(word)}", style), (f"  {age}", "dim"))
 
 
-def _events(events: tuple[EventLine, ...], *, now_s: float) -> RenderableType:
-    grid = Table.grid(padding=(0, 2))
-    grid.add_row(Text("  Events", "bold"), "", "")
-    for event in events:
-        style = "yellow" if event.warning else "dim"
-        age = Text(f"  {short(now_s - event.at_s)} ago", "dim")
-        grid.add_row(age, Text(plain(event.reason), style), Text(plain(event.message)))
-    return grid
+def _unsaid(text: str, view: RolloutView, *, above: Iterable[str] = ()) -> str:
+    """The text without what the lines of pods and of AnalysisRuns say; "" for one that stands above already."""
+    for revision in view.revisions:
+        for run in revision.runs[:RUNS_SHOWN]:
+            text = text.replace(f": {run.message}", "") if run.phase.bad and run.message else text
+        for pod in _shown(revision.pods):
+            text = text.replace(f"; pod {pod.name}: {pod.problem}", "") if pod.problem else text
+    return "" if any(text in each for each in above) else text
+
+
+def _above(view: RolloutView) -> str:
+    """What the facts say of the wait, or of what is wrong."""
+    if view.problems:
+        return "; ".join(view.problems)
+    return _unsaid(view.waiting.message if view.waiting is not None and not view.stale else view.message, view)

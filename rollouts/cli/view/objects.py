@@ -26,7 +26,6 @@ from rollouts.cli.view.tree import (
     RolloutView,
     WaitLine,
     WayOut,
-    percent_text,
 )
 from rollouts.cluster.structs import PodObject
 from rollouts.controller.observe.pods import pod_of
@@ -80,7 +79,6 @@ def view_of(seen: RolloutObjects) -> RolloutView:
     canary = mapping(strategy.get("canary"))
     kind = "Canary" if "canary" in strategy else "BlueGreen" if "blueGreen" in strategy else ""
     unfinished = status.current_revision != status.stable_revision
-    weighted = kind == "Canary" and unfinished and bool(status.stable_revision)  # the first revision is nobody's canary
     wait = status.waiting_for
     invalid = next((c for c in status.conditions if c.type == "InvalidSpec" and c.status), None)
     return RolloutView(
@@ -92,9 +90,9 @@ def view_of(seen: RolloutObjects) -> RolloutView:
         stable=status.stable_revision,
         message=status.message,
         strategy=kind,
-        weight_percent=status.weight_percent if weighted else None,
-        live_percent=_live_percent(seen, status) if weighted else None,
-        traffic=traffic_words(status.traffic) if weighted else "",
+        weight_percent=status.weight_percent if kind == "Canary" else None,
+        live_percent=_live_percent(status),
+        traffic=traffic_words(status.traffic),
         steps=tuple(step_words(step) for step in canary.get("steps") or ()),
         step_index=status.step_index,
         at_rest=not unfinished,
@@ -129,19 +127,18 @@ def wait_line(wait: WaitingFor, status: RolloutStatus, *, namespace: str, name: 
 
 
 def traffic_words(traffic: Traffic | None) -> str:
-    """The desired split and the confirmed one: `5 % confirmed (Config)`, `5 % desired, 1 % confirmed (Config)`."""
+    """What the weights do not say: `confirmed (Config)`, `route beta confirmed`, `route beta desired, no route confirmed`."""
     if traffic is None:
         return ""
-
-    def split(percent: WeightPercent, routes: tuple[str, ...]) -> str:
-        return f"{percent_text(percent)} and route {', '.join(routes)}" if routes else percent_text(percent)
-
-    wanted = split(traffic.desired_percent, traffic.desired_routes)
-    if traffic.observed_percent is None:
-        return f"{wanted} desired, nothing confirmed yet"
-    observed = split(traffic.observed_percent, traffic.observed_routes)
+    wanted, observed = (
+        f"route {', '.join(routes)}" if routes else "" for routes in (traffic.desired_routes, traffic.observed_routes)
+    )
+    if wanted != observed:
+        return f"{wanted or 'no route'} desired, {observed or 'no route'} confirmed"
+    if traffic.observed_percent != traffic.desired_percent:
+        return ""
     by = f" ({traffic.verified_by})" if traffic.verified_by is not None else ""
-    return f"{observed} confirmed{by}" if observed == wanted else f"{wanted} desired, {observed} confirmed{by}"
+    return f"{wanted} confirmed{by}".lstrip()
 
 
 def status_of(rollout: Manifest) -> RolloutStatus:
@@ -233,10 +230,9 @@ def _revisions(seen: RolloutObjects, status: RolloutStatus) -> tuple[RevisionLin
     for pod in seen.pods:
         pods.setdefault(revision_of(pod), []).append(pod)
     leaves = {entry.revision: entry.at_s for entry in status.scale_downs}
-    passed = {record.run: record.phase.over for record in status.analyses if record.passed}
-    judged = [(run, passed.get(run["metadata"]["name"])) for run in seen.runs]
-    runs = [run_line(run, passed=over is True, unjudged=over is False) for run, over in judged]
-    runs.sort(key=lambda run: (run.phase.over, -run.created_at_s, run.name))
+    records = {record.run: record for record in status.analyses}
+    runs = [run_line(run, records.get(run["metadata"]["name"])) for run in seen.runs]
+    runs.sort(key=lambda run: (not run.failing, run.phase.over, not run.decides, -run.created_at_s, run.name))
     lines = []
     for replica_set in seen.replica_sets:
         revision = revision_of(replica_set)
@@ -300,19 +296,15 @@ def _bad_conditions(status: RolloutStatus) -> tuple[ConditionLine, ...]:
     return tuple(lines.values())
 
 
-def _live_percent(seen: RolloutObjects, status: RolloutStatus) -> WeightPercent | None:
+def _live_percent(status: RolloutStatus) -> WeightPercent | None:
     """The canary's share: as it was last found live, or without routers of the available pods; None where that is not known.
 
-    ReplicaSets are asked where they were read: status repeats their counts a little later.
+    Counts are those of status, which every command and `kubectl get` show. ReplicaSets are a moment ahead of it.
     """
     if status.traffic is not None:
         return status.traffic.observed_percent
-    pods, updated = status.available_replicas, status.updated_available_replicas
-    if seen.replica_sets:
-        statuses = {revision_of(replica_set): mapping(replica_set.get("status")) for replica_set in seen.replica_sets}
-        counts = {revision: found.get("availableReplicas", 0) for revision, found in statuses.items()}
-        pods, updated = sum(counts.values()), counts.get(status.current_revision, 0)
-    return round(100 * min(updated, pods) / pods) if pods else None
+    pods = status.available_replicas
+    return round(100 * min(status.updated_available_replicas, pods) / pods) if pods else None
 
 
 def _created(thing: Manifest) -> str:

@@ -17,8 +17,9 @@ from rollouts.api.status.analysis_run import read_run_status
 from rollouts.api.times import time_or_0
 from rollouts.cli.view.counts import count_of
 from rollouts.core.analysis.measurement import Measurement, MetricResult
+from rollouts.core.analysis.run import assessed
 from rollouts.core.analysis.source import ALPHA, READY_PERCENT_MIN, RESTARTS_MAX
-from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, AnalysisPhase
+from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, AnalysisPhase, AnalysisRecord
 from rollouts.core.model.numbering import step_number
 from rollouts.core.placeholders import filled
 from rollouts.manifests.analysis_run import gate_of
@@ -78,6 +79,7 @@ class RunLine(Struct, frozen=True, kw_only=True):
 
     Args:
         gate: where in an update it decides; None for nowhere.
+        decides: the update goes by its verdict: its Rollout has it on record as the latest at its place.
         passed, unjudged: somebody promoted the revision past its verdict, or while it measured, without one.
     """
 
@@ -92,6 +94,7 @@ class RunLine(Struct, frozen=True, kw_only=True):
     started_at_s: float | None = None
     completed_at_s: float | None = None
     ending: bool = False
+    decides: bool = False
     passed: bool = False
     unjudged: bool = False
     metrics: tuple[MetricLine, ...] = ()
@@ -100,6 +103,17 @@ class RunLine(Struct, frozen=True, kw_only=True):
     def about(self) -> str:
         """`analysis of step 2`, `background analysis`, `analysis by hand`."""
         return about(self.gate)
+
+    @property
+    def failing(self) -> bool:
+        """Whether it holds the update or has ended it: its verdict is no success, and nobody promoted the revision past it."""
+        return self.decides and self.phase.bad and not self.passed
+
+    @property
+    def why(self) -> str:
+        """Its message, where its metrics do not say it; else ""."""
+        told = (assessed(metric.name, metric.phase, metric.message) for metric in self.metrics if metric.phase.bad)
+        return "" if self.message in told else self.message
 
     @property
     def successful(self) -> int:
@@ -112,8 +126,8 @@ class RunLine(Struct, frozen=True, kw_only=True):
         return sum(not metric.dry_run for metric in self.metrics)
 
 
-def run_line(run: Manifest, *, passed: bool = False, unjudged: bool = False) -> RunLine:
-    """The values of one AnalysisRun; `passed` and `unjudged` are in the status of its Rollout."""
+def run_line(run: Manifest, record: AnalysisRecord | None = None) -> RunLine:
+    """The values of one AnalysisRun, with what the status of its Rollout has on record about it."""
     metadata, spec, labels = run["metadata"], mapping(run.get("spec")), _labels(run)
     status, _ = read_run_status(mapping(run.get("status")))
     results = {result.name: result for result in status.results}
@@ -129,8 +143,9 @@ def run_line(run: Manifest, *, passed: bool = False, unjudged: bool = False) -> 
         started_at_s=status.started_at_s,
         completed_at_s=status.completed_at_s,
         ending=bool(spec.get("terminate")) and not status.phase.over,
-        passed=passed,
-        unjudged=unjudged,
+        decides=record is not None,
+        passed=record is not None and record.passed and record.phase.over,
+        unjudged=record is not None and record.passed and not record.phase.over,
         metrics=tuple(_metric_line(metric, results, spec) for metric in _mappings(spec.get("metrics"))),
     )
 

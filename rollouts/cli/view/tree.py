@@ -22,6 +22,11 @@ class PodLine(Struct, frozen=True, kw_only=True):
     deleting: bool = False
     problem: str = ""
 
+    @property
+    def well(self) -> bool:
+        """Whether there is nothing to say of it: it is ready, has no problem and stays."""
+        return self.ready and not self.problem and not self.deleting
+
 
 class RevisionLine(Struct, frozen=True, kw_only=True):
     """One revision and its pods.
@@ -30,7 +35,7 @@ class RevisionLine(Struct, frozen=True, kw_only=True):
         number: counts up; 0 when it is not known.
         roles: `stable`, `canary`, `active`, `preview`; none for an old revision.
         leaves_at_s: when it is scaled down; None when that is not planned.
-        runs: AnalysisRuns about it: those that are not over, then the others, the newest first.
+        runs: AnalysisRuns about it: those whose verdict holds or ended the update, those that are not over, then the others.
         hidden: pods that are not in `pods`.
     """
 
@@ -94,10 +99,10 @@ class RolloutView(Struct, frozen=True, kw_only=True):
     Args:
         revision, stable: the current revision and the stable one; "" for none.
         strategy: `Canary`, `BlueGreen`, or "" when the spec cannot be read.
-        weight_percent: the share that the canary shall have; None where there is no weight.
+        weight_percent: the share of the traffic that the current revision shall have; None without weights (blue-green).
         live_percent: the share that it has: last found live, without routers its share of the available pods; None where
             nothing has been found yet.
-        traffic: the desired split and the confirmed one, in words; "" without routers.
+        traffic: what the two do not say of the traffic: how it was confirmed, and routes by header; "" without routers.
         steps: in the words of the manifest, `setWeight 25`.
         step_index: the current step; `len(steps)` when all are done.
         steps_skipped: the steps of this revision were not carried out: it is the first one, or was stable before.
@@ -136,6 +141,16 @@ class RolloutView(Struct, frozen=True, kw_only=True):
     stale: bool = False
     verdicts: tuple[AnalysisRecord, ...] = ()
     scaling: AutoscalingRecord | None = None
+
+    @property
+    def split_percent(self) -> WeightPercent | None:
+        """`weight_percent` while two revisions share the traffic; None where one has all: the first, or at rest."""
+        return self.weight_percent if self.stable not in ("", self.revision) else None
+
+    @property
+    def counts(self) -> str:
+        """The pods of all revisions: `4 desired, 5 ready, 5 available, 1 updated`."""
+        return f"{self.desired} desired, {self.ready} ready, {self.available} available, {self.updated} updated"
 
 
 def percent_text(percent: WeightPercent) -> str:

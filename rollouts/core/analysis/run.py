@@ -254,8 +254,13 @@ def _run_verdict(results: tuple[MetricResult, ...], terminate: str) -> _Verdict:
     phase = AnalysisPhase.SUCCESSFUL if worst is None else worst.phase
     said = [terminate] if terminate else []
     if worst is not None and phase.bad:
-        said.append(f'Metric "{worst.name}" assessed {phase} due to {worst.message}')
+        said.append(assessed(worst.name, phase, worst.message))
     return phase, "; ".join(said)
+
+
+def assessed(metric: str, phase: AnalysisPhase, why: str) -> str:
+    """How a run says which of its metrics made its verdict, and why."""
+    return f'Metric "{metric}" assessed {phase} due to {why}'
 
 
 def _next(

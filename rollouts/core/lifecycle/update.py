@@ -55,7 +55,7 @@ def promoted(ctx: PassContext, plan: Contribution, *, after: tuple[StatusChange,
     outcome = Outcome.ROLLED_BACK if again else Outcome.PROMOTED
     ended = _entry(status, now_s=ctx.now_s, outcome=outcome)
     promotion = promote(spec.strategy.step_count, ctx.now_s, ended, spec.history_limit)
-    message = f"revision {status.revision_number} ({status.current_revision}) is stable"
+    message = f"revision {revision_title(status.revision_number, status.current_revision)} is stable"
     notice = Notice(Reason.ROLLOUT_COMPLETED, message)
     return Contribution(changes=(*plan.changes, promotion, *after), notices=(notice,))
 

@@ -352,7 +352,9 @@ class RolloutStatus(Struct, frozen=True, kw_only=True):
     abort: Annotated[Abort | None, "The aborted revision, and why it was aborted."] = None
     progressed_at_s: Annotated[Time | None, "When the update last made progress."] = None
     weight_percent: Annotated[
-        WeightPercent | None, "The canary's share of the traffic, in percent.", Json("weight")
+        WeightPercent | None,
+        "The share of the traffic that the current revision shall have, in percent; 100 at the end of its steps.",
+        Json("weight"),
     ] = None
     traffic: Annotated[
         Traffic | None, "The desired and the confirmed split of the traffic; absent without routers."

@@ -79,7 +79,7 @@ def test_a_verdict_says_why() -> None:
         # one that fails must not look like the reason of an abort
         (lines(WITH_A_DRY_RUN), 2, "▶ errors (dry run)  [9]"),
         # else nobody understands why an update goes on after a failure
-        (lines(run(status=RUNNING, terminate=True)), 0, "Running  told to end  for 1m12s"),
+        (lines(run(status=RUNNING, terminate=True)), 0, "Running  ending  for 1m12s"),
         (lines(run(status=BAD), passed=True), 0, "Failed  promoted past it  took"),
         (lines(run(status=BAD), unjudged=True), 0, "Failed  passed without a verdict  took"),
         (lines(run(status=RUNNING), ascii_only=True), 0, "> analysis of step 2"),

@@ -77,9 +77,9 @@ async def test_a_run_is_ended_once(there: Served) -> None:
     await install(there, run(status=RUNNING))
 
     told = await there.run("analysis", "terminate", NAME)
-    assert "is told to end: nothing new is measured" in told.out
+    assert "is ending: nothing new is measured" in told.out
     assert (await there.object(ANALYSIS_RUN, NAME))["spec"]["terminate"] is True
-    assert "is told to end already" in (await there.run("analysis", "terminate", NAME)).out
+    assert "is ending already" in (await there.run("analysis", "terminate", NAME)).out
 
     await there.put_status(ANALYSIS_RUN, NAME, run_status_to_wire(BAD))
     assert "is over already: Failed" in (await there.run("analysis", "terminate", NAME, code=1)).err
@@ -89,7 +89,7 @@ async def test_an_end_can_be_waited_for(there: Served) -> None:
     """The measurement in flight comes first, so the end takes a moment."""
     await install(there, run(status=RUNNING))
     ending = there.begin("analysis", "terminate", NAME, "-w")
-    await there.prints("told to end: success-rate [0.999]")
+    await there.prints("ending: success-rate [0.999]")
     ended = replace(GOOD, message="Run Terminated")
     await there.put_status(ANALYSIS_RUN, NAME, run_status_to_wire(ended))
 

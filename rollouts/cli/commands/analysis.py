@@ -235,13 +235,13 @@ async def terminate(
             fail(f"{name} is over already: {line.phase}")
             return Exit.BAD
         if line.ending:
-            print_line(console, f"{name} is told to end already")
+            print_line(console, f"{name} is ending already")
         else:
             patch: Manifest = {"metadata": {"uid": run["metadata"]["uid"]}, "spec": {"terminate": True}}
             await session.client.patch(
                 ANALYSIS_RUN, session.namespace, name, patch, MERGE_PATCH, field_manager=FIELD_MANAGER
             )
-            print_line(console, f"{name} is told to end: nothing new is measured, and what was measured is judged")
+            print_line(console, f"{name} is ending: nothing new is measured, and what was measured is judged")
         return await follow_run(session, name, console=console) if watch else Exit.OK
 
 

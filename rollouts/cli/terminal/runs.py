@@ -47,7 +47,7 @@ def run_head(run: RunLine, *, now_s: float, marks: TerminalMarks) -> Text:
     style = PHASE_STYLE[run.phase]
     text = Text.assemble((f"{_mark(run.phase, marks)} ", style), plain(run.about), (f"  {run.phase}", style))
     if run.ending:
-        text.append("  told to end", "yellow")
+        text.append("  ending", "yellow")
     if run.passed:
         text.append("  promoted past it", "yellow")
     if run.unjudged:

@@ -245,7 +245,7 @@ def _revision(revision: RevisionLine, scaling: AutoscalingRecord | None, *, now_
                 style = "" if use.utilization_percent is not None else "yellow"
                 text.append(f"  {plain(container_use_text(scaling, use, now_s=now_s))}", style)
     text.append(f"  {plain(', '.join(revision.images))}".rstrip(), "dim")
-    if revision.leaves_at_s is not None and revision.leaves_at_s > now_s and revision.desired:
+    if revision.leaves_at_s is not None and revision.leaves_at_s >= now_s + 1 and revision.desired:
         text.append(f"  {marks.dot} scales down in {short(revision.leaves_at_s - now_s)}", "dim")
     return text
 

@@ -166,7 +166,7 @@ def run_text(run: RunLine) -> str:
     """One run in one line, for output that is not a terminal; its measurements are told by their counts."""
     counted = (metric for metric in run.metrics if metric.counts)
     metrics = (f"{metric.name} {metric.value or 'not measured'} ({metric.counts})" for metric in counted)
-    text = f"{run.namespace}/{run.name} ({run.about}) {run.phase}{', told to end' if run.ending else ''}"
+    text = f"{run.namespace}/{run.name} ({run.about}) {run.phase}{', ending' if run.ending else ''}"
     more = run.message if run.phase.over else "; ".join(metrics)
     return f"{text}: {more}" if more else text
 

@@ -35,6 +35,7 @@ FOREIGN = {
     "--set": "Helm",
     "--strict": "mypy",
     "--sync-rate-limit": "ingress-nginx",
+    "--api-versions": "Helm",
     "--take-ownership": "Helm",
     "--validate": "kubectl",
     "--wait": "Helm",

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.figures import Results
+from benchmarks.figures import Figure, Results
 from tests import charts
 
 PICTURED = (
@@ -35,7 +35,7 @@ def show(results: Results, console: Console) -> None:
     for each in results.figures:
         limit = "" if each.limit is None else f"{each.limit:g} {each.unit}"
         verdict = "" if each.limit is None else ("[green]kept[/]" if each.kept else "[bold red]missed[/]")
-        shown.add_row(each.name, f"{_number(each.value)} {each.unit}", limit, _argo(results, each.name), verdict)
+        shown.add_row(each.name, f"{_number(each.value)} {each.unit}", limit, _argo(results, each), verdict)
     console.print(shown)
 
 
@@ -44,7 +44,7 @@ def table(results: Results) -> list[str]:
     rows = [
         f"| {each.name} | {'' if each.limit is None else f'{each.limit:g} {each.unit}'.strip()} "
         f"| {_number(each.value)} {each.unit}".rstrip()
-        + f" | {_argo(results, each.name)} |"
+        + f" | {_argo(results, each)} |"
         for each in results.figures
     ]
     return ["| figure | limit | Rollouts | Argo Rollouts |", "|---|---:|---:|---:|", *rows]
@@ -87,8 +87,8 @@ def _draw_bars(axes: Any, title: str, values: dict[str, float], unit: str) -> No
     axes.invert_yaxis()
 
 
-def _argo(results: Results, name: str) -> str:
-    return _number(results.argo[name]) if name in results.argo else ""
+def _argo(results: Results, figure: Figure) -> str:
+    return f"{_number(results.argo[figure.name])} {figure.unit}".rstrip() if figure.name in results.argo else ""
 
 
 def _number(value: float) -> str:

@@ -24,12 +24,6 @@ class Started:
     health_url: str
 
 
-def version() -> str:
-    """As its module is locked, e.g. v1.10.0."""
-    go_mod = (Path(__file__).parent / ARGO_ROLLOUTS.module / "go.mod").read_text()
-    return go_mod.partition("github.com/argoproj/argo-rollouts v")[2].split()[0]
-
-
 def prepare() -> None:
     """Builds it, and keeps its CRDs, where that was not done before. Raises: LabUnavailable."""
     binaries.build_missing(programs=(ARGO_ROLLOUTS,))

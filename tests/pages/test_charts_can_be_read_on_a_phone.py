@@ -10,6 +10,7 @@ import pytest
 
 from benchmarks.figures import Results
 from benchmarks.report import draw as draw_benchmark
+from benchmarks.report import table
 from tests.node.cutover_report import Case, draw
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
@@ -80,3 +81,4 @@ def test_a_benchmark_names_each_curve_and_bar_beside_it(tmp_path: Path) -> None:
 
     assert {"Deployments, 3 s", "Rollouts, 4 s"} <= set(alone)
     assert set(both) - set(alone) == {"Controller memory, peak", "Rollouts: 95 MiB", "Argo Rollouts: 198 MiB"}
+    assert table(results)[-1] == "| peak RSS | 130 MiB | 95 MiB | 198 MiB |"

@@ -129,7 +129,12 @@ REFUSED: dict[str, Refused] = {
     "adopted for another Rollout": ([ADOPT], [ok(9, uid="another")], ApiConflict, ""),
     "adopted for one that is going": ([ADOPT], [ok(9, uid=CART_UID, deletionTimestamp=GOING)], ApiConflict, ""),
     "adopted for one that is gone": ([ADOPT], [NOT_FOUND], ApiConflict, ""),
-    "a CRD that drops verdicts": ([VERDICTS], [kept(phase="x")], ApiInvalid, r"rollouts crds \| kubectl apply -f -"),
+    "a CRD that drops verdicts": (
+        [VERDICTS],
+        [kept(phase="x")],
+        ApiInvalid,
+        r"rollouts crds \| kubectl apply --server-side",
+    ),
 }
 
 

@@ -267,7 +267,7 @@ def test_what_a_template_lacks_is_told_or_injected_and_said() -> None:
     assert injected.status.injection is not None
     assert (injected.status.injection.containers, injected.status.injection.pre_stop_s) == (("app",), 6)
     (notice,) = (each for each in injected.notices if each.reason is Reason.ROLLOUT_UPDATED)
-    assert notice.message.endswith("(a); preStop sleep of 6 s in app, terminationGracePeriodSeconds 31")
+    assert notice.message.endswith(" a; preStop sleep of 6 s in app, terminationGracePeriodSeconds 31")
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -5,6 +5,11 @@ the record, carries them out. Only an abort differs: the pass that records it ma
 `true` the record of that command is enough to carry it out. So a crash between any two writes leaves a world that the next pass
 understands.
 
+Three statuses are in play. `published` is what people see, and what a `true` is bound to. `ctx.recorded` is that with an abort
+that only a note on a ReplicaSet records yet. `ctx.status` has the changes of this pass. A Decision is made in one of four ways:
+of new commands (`_recorded_first`), of a one-way decision (`_recorded_alone`), of everything else (`_ordinary`), or, while a
+question must be answered first, of that question.
+
 A pass goes through stages. Each is a `PassContext`, named by what it adds to the record: `begun` (the target is taken up, and
 commands are read), `settled` (delays and cutovers are up to date), `released` (routes that the spec no longer names), `planned`
 (the step of the strategy).

@@ -3,6 +3,10 @@
 A write of a route, or of a new ReplicaSet, that is refused stops nothing else. The pass that meets the refusal writes what comes
 before it and no status. The next one sees it in the Snapshot (`RouteRefused`, `CreationRefused`), does not try the same write
 again for a while, and decides on everything else: counts, commands, an abort, the sizes that are safe.
+
+What a pass may meet: `RouteWriteRefused` and `CreationWriteRefused` become such values. `RouteCannotExpress` is about an intent
+that the route's codec has no words for; the pass writes what comes before it. Any other `TerminalError` becomes the status of the
+Rollout (`stopped_status`), and the pass is tried again after `DELAYS`, or when an event comes.
 """
 
 from __future__ import annotations

@@ -7,6 +7,10 @@ sends requests to every pod: its clock starts again, and that is recorded before
 seen, its clock does not end. `scaleDownDelaySeconds` runs at the same time. core/context/drain_numbers.py says how long to wait;
 with `mode: Off` nothing is recorded.
 
+A cutover is *unconfirmed* while its Service shows the old revision (`_shows`), then *confirmed*, and *open* until `until_s` has
+passed (`_is_open`). `until_s` is a plan that each pass makes again of the present spec, until it is over; then it is the end. A
+Service is *out of sight* when the strategy names it and it is not seen as ours: it may reach pods that are left, so nothing ends.
+
 Probes (`spec.drain.probes`) may end the wait early: when the proxies' lag is over and nothing was in flight on three polls in a
 row. A failed poll never counts as nothing in flight. Status has the count too; a gap between polls starts it again.
 

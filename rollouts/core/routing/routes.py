@@ -4,6 +4,24 @@ A route says what is wanted, and its status is no proof; only the data plane kno
 status said "accepted" up to 2 s before the old weights were gone, another never said it although the route served). So a split
 is live only when the data plane was asked, or, where nobody can be asked, when the settle time has passed. Until then either
 split may be in effect, and every decision must be safe for both.
+
+A split has four names on its way to the routes (`route_traffic`):
+
+- `asked`: what the step asks for
+- `wanted`: that, or all to stable, as after an abort and at the end
+- `ready`: no more than the record while the canary's pods or its Service are not there yet
+- `split`: what the routes should say now, which returns no more to the stable Service than its pods can take
+
+A route *says* `route.split`. `status.traffic` records what was to be said (`desired`) and what was last live (`observed`);
+`ctx.effective_weight` is the range that may be in effect.
+
+A route that says something else gets no write in this pass while
+
+- it is not read, is missing, or belongs to another Rollout (`not_there_yet`);
+- the features of its gateway are unknown, or one is lacking (`_lacking`);
+- it is in another namespace, and status does not say yet that this Rollout manages it;
+- the same write was refused a moment ago (`still_refused`);
+- some of its rules are idle, and the data plane must have them so first (`_reconcile_seen`).
 """
 
 from __future__ import annotations
@@ -79,11 +97,11 @@ def route_traffic(
     """Brings every route to the split that is safe now, and finds out whether the data plane follows."""
     if not ctx.routed:
         return Routing(changes=() if ctx.status.traffic is None else (record_traffic(None),), arrived=True)
-    want = _wanted(ctx, strategy, asked, stable=stable)
-    ready = _once_ready(ctx, want, canary=canary)
+    wanted = _wanted(ctx, strategy, asked, stable=stable)
+    ready = _once_ready(ctx, wanted, canary=canary)
     split = _within_capacity(ctx, strategy, ready)
     at_end = ctx.status.step_index >= len(strategy.steps)
-    complete = split == want == ready and (not at_end or exchanges_roles(ctx) or want == ALL_TO_STABLE)
+    complete = split == wanted == ready and (not at_end or exchanges_roles(ctx) or wanted == ALL_TO_STABLE)
     outcomes = [_reconcile_route(ctx, route, split) for route in ctx.seen.routes.values() if route.named]
     whole, said, recorded = joined(outcomes), bool(outcomes), True
     for outcome in outcomes:
@@ -171,24 +189,24 @@ def _wanted(ctx: PassContext, strategy: Canary, asked: Split, *, stable: Service
     return asked if cookie is None else sticking(asked, replace(cookie, seed=ctx.new.revision))
 
 
-def _once_ready(ctx: PassContext, want: Split, *, canary: ServiceSwitch) -> Split:
-    """`want` when the canary Service's slices show enough pods; until then no more than the recorded split.
+def _once_ready(ctx: PassContext, wanted: Split, *, canary: ServiceSwitch) -> Split:
+    """`wanted` when the canary Service's slices show enough pods; until then no more than the recorded split.
 
     A pause, or a revision that is not on record yet, raises nothing either. The canary gets nothing while none of its pods is
     available (one dead pod of several is no reason), or while its Service still selects another revision, one that was given up.
     """
-    if not want.reaches_canary or ctx.new is None:
-        return want
+    if not wanted.reaches_canary or ctx.new is None:
+        return wanted
     if canary.selects != ctx.new.revision or ctx.none_available:
         return ALL_TO_STABLE
     if canary.confirmed and ctx.durable and not ctx.paused:
-        return want
+        return wanted
     traffic = ctx.status.traffic
     share = Fraction(traffic.desired_percent) / 100 if traffic is not None else Fraction(0)
     names = traffic.desired_routes if traffic is not None else ()
-    matches = tuple(each for each in want.matches if each.name in names)
-    mirrors = tuple(each for each in want.mirrors if each.name in names)
-    return sticking(Split(min(want.share, share), matches, mirrors), want.sticky)
+    matches = tuple(each for each in wanted.matches if each.name in names)
+    mirrors = tuple(each for each in wanted.mirrors if each.name in names)
+    return sticking(Split(min(wanted.share, share), matches, mirrors), wanted.sticky)
 
 
 def _within_capacity(ctx: PassContext, strategy: Canary, split: Split) -> Split:

@@ -202,7 +202,7 @@ def at_desired(*, desired: int, spec: int, available: int, threshold: ProgressTh
 def _drained(
     draining: Size, other: Size, *, grown: tuple[int, int], target: int, floor: int, ceiling: int
 ) -> tuple[int, int]:
-    """(draining side, other side) after this pass.
+    """(draining side, other side) after this pass: the draining one shrinks towards `target`, the other one may have grown.
 
     The draining side counts by its spec, not by its available pods: its unavailable pods go first, and this frees the room that
     the other side needs to grow.

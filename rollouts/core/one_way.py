@@ -111,7 +111,7 @@ def _stepped_back(ctx: PassContext, record: AnalysisRecord, said: str) -> Contri
     assert isinstance(strategy, Canary)  # noqa: S101 - a blue-green update has no weights: its spec is refused
     lower = one_weight_back(strategy, ctx.status)
     judged = record_analysis(replace(record, back_to_percent=lower.weight_percent))
-    said = f"{said}; the weight goes back to {float(lower.weight_percent):g} %"
+    said = f"{said}; the weight returns to {float(lower.weight_percent):g} %"
     notice = Notice(Reason.ANALYSIS_FAILED, said, warning=True)
     return Contribution(changes=(judged, begin_step(lower.step_index, ctx.now_s)), notices=(notice,))
 

@@ -226,7 +226,7 @@ WRONG: dict[str, tuple[ClusterSeen, Level, str, str]] = {
     "a newer CRD": (healthy(crds=crd_with({"later": {"type": "string"}})), WARNING, "it has spec.later", ""),
     # too short a drain loses requests; one of two minutes only costs time
     "a proxy mode that is contradicted": (
-        proxied(ProxyMode.NFTABLES, controller("--proxy-mode=ipvs")), FAULT, "is told ipvs, and it is so", "proxyMode=nftables"),
+        proxied(ProxyMode.NFTABLES, controller("--proxy-mode=ipvs")), FAULT, "with ipvs, and it is so", "proxyMode=nftables"),
     "an unknown proxy mode": (proxied(ProxyMode.UNKNOWN, controller()), WARNING, "drained for two minutes", "iptables, nftables"),
     "a controller that may not ask for it": (
         proxied(ProxyMode.NFTABLES, controller("--namespace=shop")), WARNING, "may not ask", "proxyMode=nftables"),

@@ -134,7 +134,7 @@ def test_what_is_not_there_is_neither_passed_nor_skipped(status: Manifest, optio
 
 SKIPS = (
     "pass its analysis of step 2 without a verdict; it stops next at step 3 (pause until promoted); "
-    "the background analysis goes on"
+    "the background analysis continues"
 )
 
 

@@ -61,7 +61,7 @@ def administrator(modules_plane: ControlPlane) -> Iterator[Administrator]:
     yield administrator
     administrator.helm("uninstall", "--ignore-not-found")
     crds = modules_plane.kubectl("get", "crds", "-o", "name").stdout.split()
-    modules_plane.kubectl("delete", *(crd for crd in crds if crd.endswith(".rollouts.dev")), "--timeout=30s")
+    modules_plane.kubectl("delete", *(crd for crd in crds if crd.endswith(".rollouts.dev")), "--timeout=120s")
 
 
 def changed_chart(folder: Path, *, description: str) -> Path:

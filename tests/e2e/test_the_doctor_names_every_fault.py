@@ -34,7 +34,7 @@ FAULTS = {
     "a second controller": ("controller", "manage the same Rollouts", "kubectl delete deployment second --namespace second"),
     "a leader that does not renew": ("leader", "and nobody has taken over", "kubectl logs"),
     "a missing right": ("rights", f"{MINE} may not get rollouts", "rbac.create=true"),
-    "a wrong proxy mode": ("proxy mode", f"{MINE} is told ipvs, and", "proxyMode=nftables"),
+    "a wrong proxy mode": ("proxy mode", f"{MINE} is configured with ipvs, and", "proxyMode=nftables"),
     "a router that is not installed": ("routers", "1 Rollout needs istio, and the API server does not have", "install the CRDs"),
     "a router without rights": ("routers", f"{MINE} may not change its routes", "routers=gatewayAPI,istio"),
     "a Prometheus that is not there": ("Prometheus", "there is no such Service", "prometheusUrl"),

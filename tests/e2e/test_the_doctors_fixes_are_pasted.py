@@ -39,7 +39,7 @@ TOLD = (
     f"{MINE} is 0.0.9, this program is",
     f"{MINE} may not get rollouts.rollouts.dev",
     f"{MINE} may not get secrets/rollouts-config-key in default",
-    f"{MINE} is told ipvs",
+    f"{MINE} is configured with ipvs",
     "2 Rollouts need istio, traefik",
     f"{PROMETHEUS}: there is no such Service",
 )
@@ -83,7 +83,7 @@ def bare(modules_plane: ControlPlane) -> Iterator[ControlPlane]:
     plane.helm("uninstall", RELEASE, "--namespace", RELEASE_NAMESPACE, "--ignore-not-found")
     crds = plane.kubectl("get", "crds", "-o", "name").stdout.split()
     if ours := [crd for crd in crds if crd.endswith(".rollouts.dev")]:
-        plane.kubectl("delete", *ours, "--timeout=30s")
+        plane.kubectl("delete", *ours, "--timeout=120s")
 
 
 def test_a_bare_cluster_is_installed_by_one_command(bare: ControlPlane, tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def break_it(plane: ControlPlane) -> None:
     plane.kubectl("scale", "deployment", RELEASE, *of, "--replicas=0")
     plane.kubectl("label", "deployment", RELEASE, *of, "app.kubernetes.io/version=0.0.9", "--overwrite")
     plane.kubectl("delete", "clusterrolebinding", RELEASE)
-    plane.kubectl("delete", "crd", "metricproviders.rollouts.dev", "--timeout=30s")
+    plane.kubectl("delete", "crd", "metricproviders.rollouts.dev", "--timeout=120s")
     plane.kubectl("annotate", "crd", "trafficproviders.rollouts.dev", "meta.helm.sh/release-name-")
     field = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/paused"
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/rollouts.rollouts.dev"

@@ -37,7 +37,7 @@ def streams_of(app: App, *, last_s: int) -> pytest.MarkDecorator:
 
 @streams_of("graceful", last_s=15)
 def test_streams_are_ended_in_order_by_an_app_that_knows_how(seen: Seen) -> None:
-    """The app ends them when it is told to, a websocket by its close frame, and none is cut."""
+    """The app ends them on SIGTERM, a websocket by its close frame, and none is cut."""
     assert seen.outcome.failed == {}, seen.outcome.failures
 
 

@@ -99,9 +99,10 @@ Field = tuple[str, str, Kind, str]
 
 
 def published(plane: ControlPlane) -> Definitions:
-    """The definitions of Kubernetes' own kinds."""
+    """The definitions of Kubernetes' own kinds, whatever CRDs the cluster has: `io.k8s.networking.gateway…` is one of these."""
     found: Definitions = plane.api.get("/openapi/v2").raise_for_status().json()["definitions"]
-    return {name: schema for name, schema in found.items() if name.startswith("io.k8s.")}
+    own = tuple(f"io.k8s.{of}." for of in ("api", "apimachinery", "apiextensions-apiserver", "kube-aggregator"))
+    return {name: schema for name, schema in found.items() if name.startswith(own)}
 
 
 def fields(kubernetes: Definitions) -> Iterator[Field]:

@@ -257,7 +257,7 @@ def outcome_text(result: Analysed) -> str:
     if not rehearsal.ends and any(isinstance(metric.source, Comparison) for metric in result.spec.metrics):
         return "this was one look: a comparison is decided by all looks of a run together"
     if not rehearsal.ends:
-        return "with measurements like these a run goes on until something else ends it"
+        return "with measurements like these a run continues until something else ends it"
     count = count_of(rehearsal.measurements, "measurement")
     within = f" in {short(rehearsal.took_s)}" if rehearsal.took_s else ""
     why = f": {rehearsal.status.message}" if rehearsal.status.message else ""

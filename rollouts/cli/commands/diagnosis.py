@@ -309,10 +309,10 @@ def _proxy(seen: ClusterSeen) -> Iterator[Diagnosis]:
             hint = "set the chart's proxyMode to what the nodes use: iptables, nftables, ipvs or other"
             yield Diagnosis("proxy mode", Level.WARNING, says, hint=hint)
         elif declared != "auto" and mode not in (ProxyMode.UNKNOWN, declared):
-            says = f"{controller.where} is told {declared}, and {seen.proxy.known_by}"
+            says = f"{controller.where} is configured with {declared}, and {seen.proxy.known_by}"
             yield _by_values(controller, "proxy mode", Level.FAULT, says, {"proxyMode": str(mode)})
         else:
-            says = seen.proxy.known_by if declared == "auto" else f"{declared}, as it is told"
+            says = seen.proxy.known_by if declared == "auto" else f"{declared}, as configured"
             yield Diagnosis("proxy mode", Level.OK, says)
 
 

@@ -224,7 +224,7 @@ def print_reports(reports: Sequence[LintReport], console: Console, errors: Conso
     skipped = Counter(kind for report in reports for kind in report.skipped)
     if skipped:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(skipped.items()))
-        text = f"skipped, because they are no objects of ours (Services and autoscalers count with a Rollout): {kinds}"
+        text = f"skipped, because lint has no rules for them (Services and autoscalers count with a Rollout): {kinds}"
         print_line(errors, text, style="dim")
     console.print(summary(reports), highlight=False, soft_wrap=True)
 

@@ -166,7 +166,7 @@ def _without_verdict(
     patch = patches.promote(status.current_revision, step=gate.step, analysis=_without_step(gate), unjudged=True)
     steps = view_of(seen).steps
     stop = f"; {_next_stop(steps, after=gate.step)}" if gate.step is not None else ""
-    goes_on = "; the background analysis goes on" if beside else ""
+    goes_on = "; the background analysis continues" if beside else ""
     meaning = f"lets revision {status.current_revision} pass its {about(gate)} without a verdict{stop}{goes_on}"
     lost = f"lost: what AnalysisRun {measures.run} has measured; it is ended, and nothing that it says counts"
     return CommandWrite(patch, Verb.PROMOTE, f"{meaning}{paused_words(seen)}", loses=lost)
@@ -260,7 +260,7 @@ def plan_rollback(seen: RolloutObjects, *, to: str | None) -> CommandWrite | Not
         if not previous:
             why = "it is the first one, or older ones are beyond spec.revisionHistoryLimit"
             return Nothing(f"no revision before {template} is kept: {why}", Exit.BAD)
-        meaning = f"goes back from revision {template} to revision {previous}{paused_words(seen)}"
+        meaning = f"rolls back from revision {template} to revision {previous}{paused_words(seen)}"
         return CommandWrite(patches.rollback_to_previous(template), Verb.ROLLBACK, meaning, target=previous)
     revision = next((one for one, number in kept.items() if names_revision(to, one, number=number)), "")
     if not revision:
@@ -272,7 +272,7 @@ def plan_rollback(seen: RolloutObjects, *, to: str | None) -> CommandWrite | Not
         serves = revision == status.stable_revision
         why = "is stable already" if serves else "is the template's, and is being rolled out"
         return Nothing(f"revision {revision} {why}", Exit.OK)
-    meaning = f"goes back from revision {template} to revision {revision}"
+    meaning = f"rolls back from revision {template} to revision {revision}"
     if revision == template:
         meaning = f"goes forward to revision {revision}, the template's"
     return CommandWrite(patches.rollback(revision), Verb.ROLLBACK, f"{meaning}{paused_words(seen)}", target=revision)

@@ -265,7 +265,7 @@ def _cluster_findings(seen: Snapshot, rehearsal: Rehearsal) -> Iterator[Finding]
         fix = "use maxSurge: 1 with maxUnavailable: 0, or more replicas"
         yield Finding(Rule.NO_CAPACITY, Severity.UNSAFE, "spec.strategy", what, fix)
     if rehearsal.stuck is not None:
-        what = f"the update does not go on by itself: {rehearsal.stuck.message}"
+        what = f"the update does not continue by itself: {rehearsal.stuck.message}"
         fix = _REMEDIES.get(rehearsal.stuck.reason, rehearsal.stuck.reason.meaning)
         yield Finding(Rule.STUCK, Severity.UNSAFE, "spec", what, fix)
 

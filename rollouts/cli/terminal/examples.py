@@ -82,7 +82,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("retry rollout cart", "the same"),
     ),
     "pause": (
-        ("pause cart", "no further step; scaling goes on"),
+        ("pause cart", "no further step; scaling continues"),
         ("pause cart --no-wait", "without waiting for the controller's answer"),
     ),
     "resume": (

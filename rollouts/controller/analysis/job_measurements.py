@@ -123,7 +123,7 @@ class JobMeasurements:
         except (ApiNotFound, ApiConflict):
             return "the Job was gone when it was stopped"
         except ApiForbidden:
-            return f"the controller may not delete the Job {name}: it goes on, and goes with the AnalysisRun"
+            return f"the controller may not delete the Job {name}: it keeps running until the AnalysisRun is deleted"
         return "the Job was stopped before its end"
 
     async def _forget(self, job: MeasuringJob, name: str) -> None:

@@ -218,7 +218,7 @@ def _pre_stop(
                 Rule.PRE_STOP_MISSING,
                 Severity.UNSAFE,
                 path,
-                f"the app is told to end while proxies still send it connections; {need_s} s are needed: {why}",
+                f"the app gets SIGTERM while proxies still send it connections; {need_s} s are needed: {why}",
                 f"add lifecycle.preStop.sleep.seconds: {need_s}, or set spec.drain.preStop to Inject",
             )
         return

@@ -104,7 +104,7 @@ def _not_believed(ctx: PassContext, gate: AnalysisGate, record: AnalysisRecord, 
 def _waiting(ctx: PassContext, gate: AnalysisGate, run: RunSeen) -> Guard:
     lasts = ""  # the same text as long as it goes on, so that no status is written for it
     if run.shortest_s == math.inf:
-        lasts = ", which has no count of measurements and goes on until somebody ends it"
+        lasts = ", which has no count of measurements and runs until somebody ends it"
     elif run.shortest_s is not None and run.shortest_s >= TOLD_S:
         lasts = f", which takes {round(run.shortest_s)} s at least"
     message = f": {run.message}" if run.message else ""
@@ -116,7 +116,7 @@ def _waiting(ctx: PassContext, gate: AnalysisGate, run: RunSeen) -> Guard:
         f"{unjudged}to go back: {ctx.command('abort')}"
     )
     if run.errors_in_a_row > ERRORS_TOLD:
-        limit = "it goes on until consecutiveErrorLimit"
+        limit = "it continues until consecutiveErrorLimit"
         ways = f"; more than {ERRORS_TOLD} errors in a row, and {limit}: mend what it asks{ways}"
     elif run.shortest_s != math.inf:  # how long it goes on is the template's choice
         ways = ""
@@ -247,7 +247,7 @@ def _held_wait(ctx: PassContext, record: AnalysisRecord) -> Wait:
     if record.back_to_percent is not None:
         traffic = ctx.recorded.traffic
         live = ctx.recorded.weight_percent if traffic is None else traffic.observed_percent
-        moves = "is back at" if live == record.back_to_percent else "goes back to"
+        moves = "is back at" if live == record.back_to_percent else "returns to"
         back = f"the weight {moves} {float(record.back_to_percent):g} %"
         again = f"to do step {step_number(ctx.status.step_index)} and what follows again: {ctx.command('promote')}"
         return Wait(Reason.ANALYSIS_INCONCLUSIVE, f"{ended}; {back}; {again}; to give up: {ctx.command('abort')}")

@@ -28,7 +28,7 @@ def preview_fact(ctx: PassContext, status: RolloutStatus) -> tuple[str, bool, Re
     message = f"{name} leads to no other revision than {revision}, whose pods are not all ready"
     if ctx.aborted:
         reason = Reason.ROLLOUT_ABORTED
-        message = f"revision {revision} is aborted: {name} goes back to the stable revision"
+        message = f"revision {revision} is aborted: {name} returns to the stable revision"
     elif ready - {revision}:
         message = f"{name} still leads to other pods than those of revision {revision}"
     elif begun and preview.revision == revision and ready:

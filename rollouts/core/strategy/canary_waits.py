@@ -89,7 +89,7 @@ def pause_wait(ctx: PassContext, pause: AnyPause | None) -> Wait | None:
 
 
 def _no_canary_pod(ctx: PassContext, step: StepGoal, moves: Moves) -> Wait | None:
-    """With routers: the wait when no canary pod is available, and all traffic goes back to the stable revision, or is there."""
+    """With routers: the wait when no canary pod is available, and all traffic returns to the stable revision, or is there."""
     if not ctx.routed or not ctx.none_available:
         return None
     unreached = not step.at_end and not moves.reached
@@ -97,7 +97,7 @@ def _no_canary_pod(ctx: PassContext, step: StepGoal, moves: Moves) -> Wait | Non
         return None
     pods = pods_text(ctx.new.spec_replicas if ctx.new else 0)
     none = f"revision {ctx.status.current_revision} has {pods} and none is available"
-    where = "goes back to" if ctx.effective_weight.reaches_canary else "is at"
+    where = "returns to" if ctx.effective_weight.reaches_canary else "is at"
     return Wait(Reason.PODS_NOT_AVAILABLE, f"{none}: its traffic {where} the stable revision{ctx.lacking_stable}")
 
 

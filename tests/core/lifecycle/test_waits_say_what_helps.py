@@ -95,7 +95,7 @@ def test_a_canary_without_pods_says_where_its_traffic_is() -> None:
     gone = settled(going, seconds=1)
     both = settled(pods_fail(gone, "a"), seconds=1)
 
-    assert "its traffic goes back to the stable revision" in going.status.message
+    assert "its traffic returns to the stable revision" in going.status.message
     assert "its traffic is at the stable revision" in gone.status.message
     assert "its traffic is at the stable revision, and no pod of it is available" in both.status.message
 
@@ -108,7 +108,7 @@ def test_a_weight_that_goes_back_is_there_only_when_the_proxies_have_it() -> Non
     going = reconciled(reconciled(runs_measured(there, AnalysisPhase.FAILED)))
     there = settled(going)
 
-    assert "the weight goes back to 25 %" in going.status.message
+    assert "the weight returns to 25 %" in going.status.message
     assert "the weight is back at 25 %" in there.status.message
 
 
@@ -135,7 +135,7 @@ def test_a_run_that_gets_no_answers_says_what_helps(*, errors: int, told: bool) 
         (None, "", False),
         (5.0, "", False),
         (300.0, ", which takes 300 s at least", False),
-        (math.inf, ", which has no count of measurements and goes on until somebody ends it", True),
+        (math.inf, ", which has no count of measurements and runs until somebody ends it", True),
     ],
 )
 def test_a_wait_for_a_run_says_how_long_it_takes(shortest_s: float | None, words: str, *, ends: bool) -> None:

@@ -154,8 +154,8 @@ def _none_is_kept(right: Any) -> Any:
     return (*right, surplus)
 
 
-def _asks_for_ever(decision: Decision, ctx: Any, *_: Any) -> Decision:
-    says_nothing = not decision.intents and decision.status == ctx.published
+def _asks_for_ever(decision: Decision, begun: Any, *_: Any) -> Decision:
+    says_nothing = not decision.intents and decision.status == begun.ctx.recorded
     return replace(decision, intents=(AskPods(),)) if says_nothing else decision
 
 

@@ -75,7 +75,7 @@ def test_a_failure_goes_back_and_stands_still(strategy: Canary) -> None:
     assert "the weight is back at 25 %" in there.status.message
     assert "to do step 3 and what follows again: rollouts promote cart -n shop" in there.status.message
     told = [each.message for each in there.notices if each.reason is Reason.ANALYSIS_FAILED]
-    assert [each.endswith("; the weight goes back to 25 %") for each in told] == [True]
+    assert [each.endswith("; the weight returns to 25 %") for each in told] == [True]
 
 
 def test_without_a_lower_weight_the_revision_gets_no_requests() -> None:

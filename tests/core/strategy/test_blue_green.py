@@ -171,7 +171,7 @@ def test_the_gate_says_that_a_revision_is_previewed_only_when_the_preview_leads_
 
 
 def test_after_an_abort_the_preview_is_not_that_of_the_revision() -> None:
-    """The Service goes back to the stable revision: a test that still waits must not pass with that one."""
+    """The Service returns to the stable revision: a test that still waits must not pass with that one."""
     there = settled(annotated(updating(MANUAL), "abort", "true"))
 
     assert there.status.phase is Phase.ABORTED

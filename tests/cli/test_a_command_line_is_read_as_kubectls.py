@@ -213,6 +213,7 @@ async def test_colours_can_be_turned_off(healthy: Shop, monkeypatch: pytest.Monk
     """By a flag, as Argo's plugin has it, or by the variable; the flag leaves nothing behind."""
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
     green = "\x1b[1;32m"
 
     assert green in (await healthy.run("get", "cart")).out

@@ -107,6 +107,9 @@ def program_name(executable: str) -> str:
     return "kubectl rollouts" if Path(executable).stem == KUBECTL_PLUGIN else "rollouts"
 
 
+_REVISION_HELP = "A revision or its number (see history); default: the previous one."
+
+
 def _command(name: str, group: str, about: str) -> _Decorator:
     return app.command(name, cls=CliCommand, rich_help_panel=group, short_help=about)
 
@@ -134,9 +137,7 @@ def rollback(
     name: NameArgument,
     to: Annotated[
         str | None,
-        typer.Option(
-            "--to", metavar="REVISION", help="A revision or its number (see history); default: the previous one."
-        ),
+        typer.Option("--to", metavar="REVISION", help=_REVISION_HELP),
     ] = None,
     wait: verbs.WaitOption = True,
 ) -> CommandRun:
@@ -151,7 +152,7 @@ def undo(
     name: NameArgument,
     to_revision: Annotated[
         str | None,
-        typer.Option(metavar="REVISION", help="A revision or its number (see history); default: the previous one."),
+        typer.Option(metavar="REVISION", help=_REVISION_HELP),
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="Pass every step and every analysis on the way back.")] = False,
     wait: verbs.WaitOption = True,

@@ -11,7 +11,6 @@ question in a row, and none for a while after a refusal.
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -34,6 +33,7 @@ from rollouts.probes.alb import (
     judged_targets,
 )
 from rollouts.probes.verdict import Judgement
+from rollouts.recent import Recent
 
 EACH_CALL_S = 0.25
 """How long each call delays the next question."""
@@ -73,9 +73,9 @@ class LoadBalancers:
         self._free_at_s = 0.0
         self._quiet_s = 0.0
         self._quiet_until_s = 0.0
-        self._asked: OrderedDict[RouteName, float] = OrderedDict()
-        self._tags: OrderedDict[str, str] = OrderedDict()
-        self._rules: OrderedDict[str, tuple[float, tuple[Listener, ...]]] = OrderedDict()
+        self._asked: Recent[RouteName, float] = Recent(_KEPT)
+        self._tags: Recent[str, str] = Recent(_KEPT)
+        self._rules: Recent[str, tuple[float, tuple[Listener, ...]]] = Recent(_RULES_KEPT)
 
     async def live(self, question: LiveQuestion, *, deadline_s: float) -> Judgement:
         """Whether the load balancer of the route, an Ingress, follows it.
@@ -88,7 +88,7 @@ class LoadBalancers:
                 await asyncio.sleep(max(0.0, self._asked.get(question.route, 0.0) + BETWEEN_ROUNDS_S - asked_s))
                 async with self._turn:
                     await asyncio.sleep(max(0.0, self._free_at_s - self._clock.monotonic_s()))
-                    _keep(self._asked, question.route, self._clock.monotonic_s())
+                    self._asked[question.route] = self._clock.monotonic_s()
                     found = await self._judged(question, asked_s)
         except TimeoutError:
             return Judgement(False, f"aws {self._region}: no answer within {deadline_s:g} s", evidence=False)
@@ -134,7 +134,7 @@ class LoadBalancers:
             for told in (await self._call("describe_tags", ResourceArns=arns)).get("TagDescriptions", ()):
                 tags = {tag["Key"]: tag.get("Value", "") for tag in told.get("Tags", ())}
                 if RESOURCE_TAG in tags:
-                    _keep(self._tags, told["ResourceArn"], tags[RESOURCE_TAG])
+                    self._tags[told["ResourceArn"]] = tags[RESOURCE_TAG]
         return tuple(group for group in groups if is_of(group, self._tags.get(group.arn, ""), question))
 
     async def _listeners(self, groups: Sequence[TargetGroup], asked_s: float) -> tuple[Listener, ...]:
@@ -156,7 +156,7 @@ class LoadBalancers:
                         for listener in described
                     ]
                 )
-                _keep(self._rules, balancer, (began_s, listeners), most=_RULES_KEPT)
+                self._rules[balancer] = began_s, listeners
             found += listeners
         return tuple(found)
 
@@ -230,10 +230,3 @@ class LoadBalancers:
             session.set_default_client_config(config)  # also for the calls that fetch credentials
             self._client = session.create_client("elbv2", region_name=self._region)
         return getattr(self._client, operation)(**parameters)
-
-
-def _keep(memory: OrderedDict[Any, Any], key: Any, value: Any, *, most: int = _KEPT) -> None:
-    memory[key] = value
-    memory.move_to_end(key)
-    if len(memory) > most:
-        memory.popitem(last=False)

@@ -71,7 +71,7 @@ def _missing_apis(seen: ClusterSeen) -> dict[str, Diagnosis]:
         told = harm[api]
         more = f"; and {len(told) - 3} more" if len(told) > 3 else ""
         says = f"{api} is not available. {'; '.join(told[:3])}{more}"
-        level = Level.FAULT if asked and told[0] == asked[0] else Level.WARNING
+        level = Level.FAULT if asked and api == "metrics.k8s.io" else Level.WARNING
         found[api] = Diagnosis("metrics APIs", level, says, hint=_INSTALL_METRICS.get(api, _INSTALL_ADAPTER))
     return found
 

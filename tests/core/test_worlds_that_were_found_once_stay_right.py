@@ -97,3 +97,10 @@ def test_an_abort_at_0_replicas_asks_for_no_stable_pod() -> None:
 def test_a_clock_that_is_set_back_while_an_autoscaler_is_waited_for() -> None:
     """What was measured after it seems older than the step; the judge of S21 took it for that."""
     assert_comes_to_rest(played(gated(0, 1, 0), [("crash", 2, 0), ("the clock jumps", 0, 0)]))
+
+
+def test_other_steps_for_a_revision_that_is_stable_already_need_no_new_verdict() -> None:
+    """Its verdicts stay on record; the judge of S7 wanted them gone."""
+    tape = [("promote without a verdict", 1, 0), ("scaled to 0 and back", 5, 0), ("another strategy", 0, 0)]
+
+    assert_comes_to_rest(played(measuring(22, 1), tape))

@@ -75,10 +75,19 @@ def verdicts_are_what_runs_say(seen: Snapshot, after: RolloutStatus) -> list[Vio
             found += _unproven(seen, each)
         if each.passed and (before is None or not before.passed):
             found += _passed_by_nobody(after, each)
-    if (after.attempt, _update_of(after)) != (seen.status.attempt, _update_of(seen.status)):
+    if _begins_anew(seen.status, after):
         kept = [each.run for each in after.analyses if each.run in known]
         found += [Violation("S7", f"{run} was measured before this attempt") for run in kept]
     return found
+
+
+def _begins_anew(before: RolloutStatus, after: RolloutStatus) -> bool:
+    """Whether verdicts are needed again. Other steps for a revision that is stable already ask for none."""
+    if (after.attempt, after.current_revision, after.started_at_s) != (
+        *(before.attempt, before.current_revision, before.started_at_s),
+    ):
+        return True
+    return after.strategy_hash != before.strategy_hash and before.stable_revision != before.current_revision
 
 
 def what_was_passed_without_a_verdict_stays_so(seen: Snapshot, after: RolloutStatus) -> list[Violation]:

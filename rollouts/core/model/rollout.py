@@ -16,6 +16,7 @@ from rollouts.core.model.pod_exit import PodExit
 from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.steps import Analyze, Step
 from rollouts.core.model.traffic import Sticky
+from rollouts.core.model.workload_ref import WorkloadRef
 from rollouts.objects import Manifest
 
 
@@ -250,6 +251,7 @@ class RolloutSpec(Struct, frozen=True, kw_only=True):
         history_limit: finished updates that status keeps, at least 3.
         config_refs: the sources that the template names and that may be versioned.
         autoscaling: what the autoscaler must show before a step completes.
+        workload_ref: the workload that the template is taken from; None for a template in the spec.
     """
 
     replicas: int
@@ -276,6 +278,7 @@ class RolloutSpec(Struct, frozen=True, kw_only=True):
     config_refs: tuple[ConfigRef, ...] = ()
     autoscaling: AutoscalingGate | None = None
     template_labels: Mapping[str, str] = field(default_factory=dict)
+    workload_ref: WorkloadRef | None = None
 
 
 class Rollout(Struct, frozen=True, kw_only=True):

@@ -18,6 +18,7 @@ from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.service_traits import PLAIN, ServiceTraits
 from rollouts.core.model.status import AbortNote, RolloutStatus
 from rollouts.core.model.traffic import Route, RouteName
+from rollouts.core.model.workload import Workload
 
 
 class ReplicaSet(Struct, frozen=True, kw_only=True):
@@ -244,6 +245,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
         autoscaling: the last answer, to the gate that the spec has now.
         native_sleep: the server supports `preStop.sleep` (Kubernetes 1.34 and later).
         shares_pods_with: the Rollouts whose selector finds its pods, or whose pods its selector finds; as `Rollout cart`.
+        workload: the one that `spec.workloadRef` names; None without such a reference.
     """
 
     now_s: float
@@ -268,3 +270,4 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     proxy: ProxyFacts = ProxyFacts()
     native_sleep: bool = True
     shares_pods_with: tuple[str, ...] = ()
+    workload: Workload | None = None

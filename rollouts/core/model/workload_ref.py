@@ -1,0 +1,59 @@
+"""What `spec.workloadRef` says: which workload, what is taken of it, and how it is held between updates.
+
+`mode: Template` takes the pod template alone, as in Argo Rollouts: the pods are the Rollout's own. `mode: InPlace` leaves the
+pods to the workload and steps its own controller.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+
+class WorkloadKind(StrEnum):
+    """The kinds that a Rollout may name."""
+
+    DEPLOYMENT = "Deployment"
+    REPLICA_SET = "ReplicaSet"
+    POD_TEMPLATE = "PodTemplate"
+
+
+class WorkloadMode(StrEnum):
+    """What is taken of the workload: its template, or its pods where they are."""
+
+    TEMPLATE = "Template"
+    IN_PLACE = "InPlace"
+
+
+class Hold(StrEnum):
+    """What keeps a new template from its pods until the update begins.
+
+    A policy of the API server pauses the workload in the write that changes the template; or else the workload is paused between
+    updates. `Auto` takes the policy where a dry run shows that it works.
+    """
+
+    AUTO = "Auto"
+    POLICY = "Policy"
+    AT_REST = "AtRest"
+
+
+class ScaleDownWorkload(StrEnum):
+    """When a Deployment that gives its template alone loses its own pods."""
+
+    NEVER = "never"
+    ON_SUCCESS = "onsuccess"
+    PROGRESSIVELY = "progressively"
+
+
+class WorkloadRef(Struct, frozen=True, kw_only=True):
+    """`spec.workloadRef`. `hold` is for `InPlace`, `scale_down` for a Deployment by `Template`."""
+
+    kind: WorkloadKind
+    name: str
+    mode: WorkloadMode = WorkloadMode.TEMPLATE
+    hold: Hold = Hold.AUTO
+    scale_down: ScaleDownWorkload = ScaleDownWorkload.NEVER
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"

@@ -16,7 +16,7 @@ from rollouts.core.model.pod_exit import PodExit
 from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.steps import Analyze, Step
 from rollouts.core.model.traffic import Sticky
-from rollouts.core.model.workload_ref import WorkloadRef
+from rollouts.core.model.workload_ref import NamedWorkload
 from rollouts.objects import Manifest
 
 
@@ -278,7 +278,7 @@ class RolloutSpec(Struct, frozen=True, kw_only=True):
     config_refs: tuple[ConfigRef, ...] = ()
     autoscaling: AutoscalingGate | None = None
     template_labels: Mapping[str, str] = field(default_factory=dict)
-    workload_ref: WorkloadRef | None = None
+    workload_ref: NamedWorkload | None = None
 
 
 class Rollout(Struct, frozen=True, kw_only=True):

@@ -46,7 +46,7 @@ class ScaleDownWorkload(StrEnum):
     PROGRESSIVELY = "progressively"
 
 
-class WorkloadRef(Struct, frozen=True, kw_only=True):
+class NamedWorkload(Struct, frozen=True, kw_only=True):
     """`spec.workloadRef`. `hold` is for `InPlace`, `scale_down` for a Deployment by `Template`."""
 
     kind: WorkloadKind

@@ -18,7 +18,7 @@ from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.service_traits import PLAIN, ServiceTraits
 from rollouts.core.model.status import AbortNote, RolloutStatus
 from rollouts.core.model.traffic import Route, RouteName
-from rollouts.core.model.workload import Workload
+from rollouts.core.model.workload import ReferencedWorkload
 
 
 class ReplicaSet(Struct, frozen=True, kw_only=True):
@@ -270,4 +270,4 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     proxy: ProxyFacts = ProxyFacts()
     native_sleep: bool = True
     shares_pods_with: tuple[str, ...] = ()
-    workload: Workload | None = None
+    workload: ReferencedWorkload | None = None

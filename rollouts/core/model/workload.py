@@ -86,4 +86,4 @@ class WorkloadUnasked(Struct, frozen=True):
     """The workload is not watched and was not read yet, or the answer is too old."""
 
 
-Workload: TypeAlias = WorkloadSeen | WorkloadAbsent | WorkloadUnasked
+ReferencedWorkload: TypeAlias = WorkloadSeen | WorkloadAbsent | WorkloadUnasked

@@ -151,6 +151,7 @@ CLUSTER_ANALYSIS_TEMPLATE = Kind(
     "rollouts.dev", "v1alpha1", "ClusterAnalysisTemplate", "clusteranalysistemplates", namespaced=False
 )
 ANALYSIS_RUN = Kind("rollouts.dev", "v1alpha1", "AnalysisRun", "analysisruns")
+DEPLOYMENT = Kind("apps", "v1", "Deployment", "deployments")
 REPLICA_SET = Kind("apps", "v1", "ReplicaSet", "replicasets")
 SERVICE = Kind("", "v1", "Service", "services")
 ENDPOINT_SLICE = Kind("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices")

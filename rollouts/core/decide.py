@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from rollouts.core.carrier.deployment import as_own, carried
 from rollouts.core.config.target import as_its_sources_say
 from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext, context_of
@@ -82,6 +83,11 @@ class _Begun(Struct, frozen=True, kw_only=True):
 
 def decide(seen: Snapshot) -> Decision:
     """Decides what should happen now. Pure: the same Snapshot gives the same Decision, and a settled world gives an empty one."""
+    return carried(seen, _decided(seen))
+
+
+def _decided(seen: Snapshot) -> Decision:
+    """The Decision in sizes of ReplicaSets, whoever controls them."""
     if seen.rollout.deleting:
         return Decision(status=seen.status)
     if seen.orphans and (adopted := adoptions(seen)):
@@ -166,7 +172,7 @@ def _prepared(seen: Snapshot) -> tuple[Snapshot, str, Reading]:
 
     Services are in their roles, ReplicaSets without surge, and the revision is that of its sources.
     """
-    seen = as_its_sources_say(with_noted_abort(without_restart_surge(in_their_roles(seen))))
+    seen = as_its_sources_say(with_noted_abort(without_restart_surge(as_own(in_their_roles(seen)))))
     target = target_of(seen, seen.status)
     return seen, target, read_shown(seen, target=target, gates_of=gates_of)
 

@@ -3,6 +3,10 @@
 * ReplicaSet (ours): everything at its creation (POST); later `spec.replicas`, `spec.minReadySeconds`, the role metadata of its
   template and our annotations (merge patch with its uid). One that nobody controls: an owner reference (JSON Patch with its uid
   and resourceVersion).
+* Deployment (the user's, updated in place): `spec.paused`, `spec.minReadySeconds`, `spec.progressDeadlineSeconds`,
+  `spec.strategy.rollingUpdate` and the annotation `rollouts.dev/held` (merge patch with its uid and resourceVersion). Its
+  ReplicaSet of a new template (ours to make, its controller's to keep): everything at its creation (POST). The controller of one
+  that leaves it or returns, and label `rollouts.dev/name` (merge patch with its uid and resourceVersion).
 * Service (the user's): `spec.selector[rollouts.dev/revision]`, label `rollouts.dev/managed`, annotation `rollouts.dev/managed-by`
   (merge patch with its uid and resourceVersion).
 * Route (the user's): label `rollouts.dev/managed`, annotations `rollouts.dev/managed-by`, `rollouts.dev/router`,
@@ -48,6 +52,8 @@ PREFIX = "rollouts.dev/"
 NAME = f"{PREFIX}name"
 REVISION = REVISION_LABEL
 MANAGED = f"{PREFIX}managed"
+HOLD = f"{PREFIX}hold"
+HELD = f"{PREFIX}held"
 MANAGED_VALUE = "true"
 HASH_SCHEME_LABEL = f"{PREFIX}hash-scheme"
 

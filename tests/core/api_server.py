@@ -26,13 +26,16 @@ from rollouts.core.model.intents import (
     AskService,
     CreateAnalysisRun,
     CreateConfigCopy,
+    CreateInDeployment,
     CreateReplicaSet,
     DeleteAnalysisRun,
     DeleteConfigCopy,
     DeleteReplicaSet,
+    DeploymentIntent,
     EvictPod,
     Intent,
     MakeRoute,
+    MoveReplicaSet,
     PatchPod,
     PatchReplicaSet,
     ReleaseConfigCopy,
@@ -40,9 +43,11 @@ from rollouts.core.model.intents import (
     ReleaseService,
     RemoveAnnotation,
     SetTraffic,
+    StepDeployment,
     SwitchService,
     TerminateAnalysisRun,
 )
+from rollouts.core.model.rollout import Percent
 from rollouts.core.model.snapshot import EvictionRefused, Pod, PodsSeen, ReplicaSet
 from rollouts.core.model.traffic import ALL_TO_STABLE, LiveSeen, RouteName, RouteSeen, Split, VerifiedBy
 from tests.core.config_worlds import copy_read
@@ -59,6 +64,8 @@ def applied(there: World, intent: Intent) -> World:
     match intent:
         case CreateReplicaSet() | AdoptReplicaSet() | PatchReplicaSet() | DeleteReplicaSet():
             return _with_replica_sets(there, intent)
+        case CreateInDeployment() | MoveReplicaSet() | StepDeployment():
+            return _with_deployment(there, intent)
         case SwitchService() | ReleaseService():
             return _with_service(there, intent)
         case PatchPod() | EvictPod():
@@ -81,6 +88,48 @@ def applied(there: World, intent: Intent) -> World:
             return _answered(there, intent)
         case never:
             assert_never(never)
+
+
+def _with_deployment(there: World, intent: DeploymentIntent) -> World:
+    """A write to a Deployment or a ReplicaSet that has changed since is refused."""
+    workload = there.workload
+    if workload is None or workload.deployment is None:
+        raise RefusedError("no Deployment")
+    there = wrote(there, type(intent).__name__)
+    version = str(there.version)
+    match intent:
+        case CreateInDeployment(revision=revision):
+            name = f"{workload.name}-{revision}"
+            if any(each.name == name for each in there.replica_sets):
+                return there
+            made = ReplicaSet(
+                name=name,
+                uid=f"rs-{version}",
+                resource_version=version,
+                revision=revision,
+                number=0,
+                created_at_s=there.now_s,
+                spec_replicas=0,
+                observed=False,
+                inside=True,
+            )
+            return replace(there, replica_sets=(*there.replica_sets, made))
+        case MoveReplicaSet(uid=uid, resource_version=seen, into=into):
+            found = next((each for each in there.replica_sets if each.uid == uid), None)
+            if found is None or found.resource_version != seen:
+                raise RefusedError(f"ReplicaSet {intent.name} has changed")
+            moved_one = replace(found, inside=into, resource_version=version)
+            return replace(
+                there, replica_sets=tuple(moved_one if each is found else each for each in there.replica_sets)
+            )
+        case StepDeployment(resource_version=seen, paused=paused, fields=fields, held=held):
+            if workload.resource_version != seen:
+                raise RefusedError("the Deployment has changed")
+            both_0 = fields.max_surge in (0, Percent(0)) and fields.max_unavailable in (0, Percent(0))
+            assert not both_0, "the API server refuses maxSurge 0 with maxUnavailable 0"
+            deployment = replace(workload.deployment, paused=paused, fields=fields, held=held)
+            now = replace(workload, deployment=deployment, observed=False, resource_version=version)
+            return replace(there, workload=now)
 
 
 def _with_configuration_read(there: World, intent: AskConfig | AskSecretCopy) -> Configs:

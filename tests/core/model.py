@@ -55,6 +55,7 @@ from rollouts.core.model.traffic import (
     RouteUnasked,
     Split,
 )
+from rollouts.core.model.workload import WorkloadSeen
 from rollouts.core.one_way import target_of
 from rollouts.core.routing.ping_pong import seen_from_the_other_side
 from tests.core.autoscalers import Load
@@ -96,6 +97,8 @@ class World(Struct, frozen=True, kw_only=True):
         configs: ConfigMaps: sources of users, and copies of ours.
         load: what autoscalers want and containers use.
         load_seen: the gate that asked about it last, and what it was told.
+        workload: the Deployment that is updated in place; its controller is in `deployments.py`.
+        spread: by ReplicaSet: the replicas, and the most pods, of the Deployment when its controller last sized it.
         writes: calls of ours that wrote, by name.
     """
 
@@ -131,6 +134,8 @@ class World(Struct, frozen=True, kw_only=True):
     configs: Configs = Configs()
     load: Load = Load()
     load_seen: tuple[AutoscalingGate, AutoscalingSeen] | None = None
+    workload: WorkloadSeen | None = None
+    spread: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     writes: tuple[str, ...] = ()
     notices: tuple[Notice, ...] = ()
 
@@ -243,6 +248,7 @@ def snapshot(there: World) -> Snapshot:
         copies=there.configs.copies,
         copy_looks=there.configs.copy_looks,
         autoscaling=_load_seen(there),
+        workload=there.workload,
     )
     if not (gates := analyses(there.rollout.spec.strategy)):
         return seen

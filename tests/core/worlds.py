@@ -30,6 +30,7 @@ from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.traffic import ALL_TO_STABLE, Acceptance, Answer, RouteName, Split
 from tests.core.api_server import RefusedError, applied
 from tests.core.config_worlds import copies_moved, with_meaning
+from tests.core.deployments import deployment_synced
 from tests.core.measured_runs import runs_ended, runs_measured
 from tests.core.model import (
     World,
@@ -45,6 +46,8 @@ from tests.core.model import (
 )
 from tests.core.sources import answered
 from tests.invariants.every import broken_by
+
+YEAR_S = 31_536_000
 
 
 def running(strategy: Strategy, *, replicas: int = 4, **changes: Any) -> World:
@@ -386,6 +389,7 @@ def quiet(there: World) -> World:
     there = garbage_collected(there)
     there = replace(there, configs=answered(there.configs)) if there.configs.coming else there
     there = there if there.unmeasured else runs_ended(runs_measured(there))
+    there = there if there.workload is None else deployment_synced(there)
     return gateways_caught_up(slices_caught_up(replica_sets_caught_up(pods_ready(replica_sets_caught_up(there)))))
 
 
@@ -459,7 +463,12 @@ def _late(there: World) -> bool:
 def _next_available_s(there: World) -> float | None:
     """When the ReplicaSet controller counts the next ready pod as available."""
     wait_s = {each.revision: each.min_ready_s for each in there.replica_sets}
-    times = [there.ready_since[pod.uid] + wait_s.get(pod.revision, 0) for pod in there.pods if pod.ready]
+    never = {each.revision for each in there.replica_sets if each.min_ready_s > YEAR_S}
+    times = [
+        there.ready_since[pod.uid] + wait_s.get(pod.revision, 0)
+        for pod in there.pods
+        if pod.ready and pod.revision not in never
+    ]
     return earliest(each for each in times if each > there.now_s)
 
 

@@ -18,6 +18,7 @@ from rollouts.core.model.intents import (
     AskService,
     CreateAnalysisRun,
     CreateConfigCopy,
+    CreateInDeployment,
     CreateReplicaSet,
     Decision,
     DeleteAnalysisRun,
@@ -26,6 +27,7 @@ from rollouts.core.model.intents import (
     EvictPod,
     Intent,
     MakeRoute,
+    MoveReplicaSet,
     PatchPod,
     PatchReplicaSet,
     ReleaseConfigCopy,
@@ -33,12 +35,14 @@ from rollouts.core.model.intents import (
     ReleaseService,
     RemoveAnnotation,
     SetTraffic,
+    StepDeployment,
     SwitchService,
     TerminateAnalysisRun,
 )
 from rollouts.core.model.snapshot import ServiceSeen, Snapshot
 from rollouts.core.model.status import Outcome, RolloutStatus, Verb
 from rollouts.core.model.traffic import RouteAbsent, RouteSeen
+from rollouts.core.model.workload import WorkloadSeen
 from tests.invariants.violation import Violation
 
 _OfReplicaSet: TypeAlias = AdoptReplicaSet | PatchReplicaSet | DeleteReplicaSet
@@ -134,6 +138,15 @@ def _is_ours_as_seen(before: Snapshot, intent: Intent) -> bool:
         case DeleteConfigCopy() | AdoptConfigCopy() | ReleaseConfigCopy():
             seen = {(each.uid, each.resource_version) for each in before.copies if not each.problem}
             return (intent.uid, intent.resource_version) in seen
+        case MoveReplicaSet():
+            return any(
+                (each.uid, each.resource_version) == (intent.uid, intent.resource_version)
+                for each in before.replica_sets
+            )
+        case StepDeployment() | CreateInDeployment():
+            workload = before.workload
+            ours = isinstance(workload, WorkloadSeen) and workload.managed_by == before.rollout.name
+            return ours and before.rollout.spec.workload_ref is not None
         case CreateReplicaSet() | RemoveAnnotation() | CreateConfigCopy():
             return True
         case (

@@ -22,6 +22,7 @@ from rollouts.errors import ApiForbidden, ApiNotFound
 from rollouts.objects import (
     ANALYSIS_TEMPLATE,
     AUTOSCALER,
+    DEPLOYMENT,
     ENDPOINT_SLICE,
     LEASE,
     METRIC_PROVIDER,
@@ -37,7 +38,6 @@ from rollouts.traffic.gateway_api.codec import KINDS
 from rollouts.traffic.registry import registry
 
 CRD = Kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
-DEPLOYMENT = Kind("apps", "v1", "Deployment", "deployments")
 API_SERVICE = Kind("apiregistration.k8s.io", "v1", "APIService", "apiservices", namespaced=False)
 GATEWAY_CLASS = Kind("gateway.networking.k8s.io", "v1", "GatewayClass", "gatewayclasses", namespaced=False)
 REVIEW = Kind("authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False)

@@ -36,11 +36,14 @@ from rollouts.core.model.intents import (
     ConfigCopyIntent,
     CreateAnalysisRun,
     CreateConfigCopy,
+    CreateInDeployment,
     CreateReplicaSet,
     Deletion,
+    DeploymentIntent,
     EvictPod,
     Intent,
     MakeRoute,
+    MoveReplicaSet,
     ObjectIntent,
     PatchPod,
     PatchReplicaSet,
@@ -50,6 +53,7 @@ from rollouts.core.model.intents import (
     RemoveAnnotation,
     ReplicaSetIntent,
     SetTraffic,
+    StepDeployment,
     SwitchService,
     TerminateAnalysisRun,
 )
@@ -58,12 +62,14 @@ from rollouts.core.model.service_ref import ServiceRef, SubsetName
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.traffic import RouteName
+from rollouts.core.model.workload import WorkloadSeen
 from rollouts.manifests.adoption import adoption_patch, release_patch
 from rollouts.manifests.analysis_run import analysis_run, termination_patch
+from rollouts.manifests.in_place import controller_patch, deployment_patch, replica_set_in
 from rollouts.manifests.ownership import PREFIX
 from rollouts.manifests.service import release_service, switch_service
 from rollouts.manifests.workload import pod_patch, replica_set, replica_set_patch
-from rollouts.objects import ANALYSIS_RUN, CONFIG_MAP, POD, REPLICA_SET, SERVICE, Kind, Manifest
+from rollouts.objects import ANALYSIS_RUN, CONFIG_MAP, DEPLOYMENT, POD, REPLICA_SET, SERVICE, Kind, Manifest
 from rollouts.ports import JSON_PATCH, MERGE_PATCH
 
 
@@ -79,6 +85,8 @@ def render(
             return render_routing(snapshot, intent, routes)
         case SwitchService(name=SubsetName()) | AskService(name=SubsetName()):
             return render_subset(snapshot.rollout, intent, routes)
+        case CreateInDeployment() | MoveReplicaSet() | StepDeployment():
+            return (_in_place(snapshot, intent),)
         case AskService() | AskPods() | AskAutoscaling() | AskConfig() | AskSecretCopy():
             return (intent,)
         case _:
@@ -123,6 +131,20 @@ def _write(rollout: Rollout, intent: ReplicaSetIntent | AnalysisRunIntent | Conf
             return RemoveRolloutAnnotation(annotation=f"{PREFIX}{verb}", value=value, note=noted)
         case _:
             assert_never(intent)
+
+
+def _in_place(snapshot: Snapshot, intent: DeploymentIntent) -> Write:
+    workload, rollout = snapshot.workload, snapshot.rollout
+    assert isinstance(workload, WorkloadSeen)  # noqa: S101 - `decide` emits these intents only for a workload that was seen
+    match intent:
+        case CreateInDeployment(revision=revision):
+            made = replica_set_in(workload, rollout, intent)
+            name = made["metadata"]["name"]
+            return Create(kind=REPLICA_SET, name=name, manifest=made, owner_uid=workload.uid, revision=revision)
+        case MoveReplicaSet():
+            return _patch(REPLICA_SET, intent.name, intent.uid, controller_patch(workload, rollout, intent))
+        case StepDeployment():
+            return _patch(DEPLOYMENT, intent.name, intent.uid, deployment_patch(intent))
 
 
 def _patch(

@@ -21,13 +21,16 @@ from rollouts.core.model.intents import (
     CopyOwner,
     CreateAnalysisRun,
     CreateConfigCopy,
+    CreateInDeployment,
     CreateReplicaSet,
     DeleteAnalysisRun,
     DeleteConfigCopy,
     DeleteReplicaSet,
+    DeploymentIntent,
     EvictPod,
     Intent,
     MakeRoute,
+    MoveReplicaSet,
     PatchPod,
     PatchReplicaSet,
     ReleaseConfigCopy,
@@ -36,6 +39,7 @@ from rollouts.core.model.intents import (
     RemoveAnnotation,
     RouteIntent,
     SetTraffic,
+    StepDeployment,
     SwitchService,
     TerminateAnalysisRun,
 )
@@ -45,8 +49,9 @@ from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.snapshot import Pod, ReplicaSet, ServiceSeen, Snapshot
 from rollouts.core.model.status import Verb
 from rollouts.core.model.traffic import Route, RouteName, RouteSeen
+from rollouts.core.model.workload import WorkloadSeen
 
-_Stored = TypeVar("_Stored", Rollout, ReplicaSet, ServiceSeen, RouteSeen)
+_Stored = TypeVar("_Stored", Rollout, ReplicaSet, ServiceSeen, RouteSeen, WorkloadSeen)
 
 
 def after(seen: Snapshot, intent: Intent) -> Snapshot:
@@ -61,6 +66,8 @@ def after(seen: Snapshot, intent: Intent) -> Snapshot:
             return replace(seen, replica_sets=tuple(sets))
         case DeleteReplicaSet(uid=uid):
             return replace(seen, replica_sets=tuple([each for each in seen.replica_sets if each.uid != uid]))
+        case CreateInDeployment() | MoveReplicaSet() | StepDeployment():
+            return _deployment_after(seen, intent)
         case SwitchService(name=name, revision=revision):
             return _with_service(seen, name, revision=revision, managed_by=seen.rollout.name)
         case ReleaseService(name=name):
@@ -119,6 +126,37 @@ def _patched(found: ReplicaSet, intent: PatchReplicaSet) -> ReplicaSet:
         getattr(patched, name) == getattr(found, name) for name in ("spec_replicas", "min_ready_s", "pod_metadata")
     )
     return _written(found, replace(patched, observed=found.observed and same_spec))
+
+
+def _deployment_after(seen: Snapshot, intent: DeploymentIntent) -> Snapshot:
+    """With a ReplicaSet more, or one that has changed hands, or other fields; its controller has not reacted yet."""
+    workload = seen.workload
+    if not isinstance(workload, WorkloadSeen) or workload.deployment is None:
+        return seen
+    match intent:
+        case CreateInDeployment(revision=revision):
+            name = f"{workload.name}-{revision}"
+            made = ReplicaSet(
+                name=name,
+                uid=f"new-{name}",
+                resource_version="1",
+                revision=revision,
+                number=0,
+                created_at_s=seen.now_s,
+                spec_replicas=0,
+                observed=False,
+                inside=True,
+            )
+            return replace(seen, replica_sets=(*seen.replica_sets, made))
+        case MoveReplicaSet(uid=uid, into=into):
+            sets = [
+                _written(each, replace(each, inside=into)) if each.uid == uid else each for each in seen.replica_sets
+            ]
+            return replace(seen, replica_sets=tuple(sets))
+        case StepDeployment(paused=paused, fields=fields, held=held):
+            deployment = replace(workload.deployment, paused=paused, fields=fields, held=held)
+            now = replace(workload, deployment=deployment, observed=False)
+            return replace(seen, workload=_written(workload, now))
 
 
 def _with_service(seen: Snapshot, name: ServiceRef, *, revision: str, managed_by: str) -> Snapshot:

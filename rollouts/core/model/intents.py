@@ -16,6 +16,7 @@ from rollouts.core.model.rollout import PodMetadata
 from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.status import AbortNote, RolloutStatus, Verb
 from rollouts.core.model.traffic import Pace, RouteName, Split
+from rollouts.core.model.workload import Held, UpdateFields
 from rollouts.objects import ANALYSIS_RUN, CONFIG_MAP, REPLICA_SET, Kind
 
 
@@ -93,6 +94,40 @@ class DeleteReplicaSet(Deletion, frozen=True, kw_only=True):
     """An old one without pods."""
 
     kind = REPLICA_SET
+
+
+class CreateInDeployment(Struct, frozen=True, kw_only=True):
+    """Creates the ReplicaSet of the Deployment's template inside the paused Deployment, without pods.
+
+    Its controller takes it for its own new one: it looks for the template, not for the name.
+    """
+
+    revision: str
+
+
+class MoveReplicaSet(Struct, frozen=True, kw_only=True):
+    """Changes the controller of a ReplicaSet, if it has not changed since: into the Deployment, or out of it to the Rollout."""
+
+    name: str
+    uid: str
+    resource_version: str
+    revision: str
+    into: bool
+
+
+class StepDeployment(Struct, frozen=True, kw_only=True):
+    """Gives a Deployment these fields, if it has not changed since.
+
+    Args:
+        held: the note of the update; None removes it.
+    """
+
+    name: str
+    uid: str
+    resource_version: str
+    paused: bool
+    fields: UpdateFields
+    held: Held | None
 
 
 class SwitchService(Struct, frozen=True, kw_only=True):
@@ -298,6 +333,7 @@ class AskSecretCopy(Ask, frozen=True):
 
 
 ReplicaSetIntent: TypeAlias = CreateReplicaSet | AdoptReplicaSet | PatchReplicaSet | DeleteReplicaSet
+DeploymentIntent: TypeAlias = CreateInDeployment | MoveReplicaSet | StepDeployment
 RouteIntent: TypeAlias = SetTraffic | MakeRoute | ReleaseRoute
 AnalysisRunIntent: TypeAlias = CreateAnalysisRun | TerminateAnalysisRun | DeleteAnalysisRun
 ConfigCopyIntent: TypeAlias = CreateConfigCopy | DeleteConfigCopy | AdoptConfigCopy | ReleaseConfigCopy
@@ -305,7 +341,9 @@ ObjectIntent: TypeAlias = SwitchService | ReleaseService | PatchPod | EvictPod |
 AskIntent: TypeAlias = (
     AskRoute | AskFeatures | AskLive | AskDrained | AskService | AskPods | AskAutoscaling | AskConfig | AskSecretCopy
 )
-Intent: TypeAlias = ReplicaSetIntent | RouteIntent | AnalysisRunIntent | ConfigCopyIntent | ObjectIntent | AskIntent
+Intent: TypeAlias = (
+    ReplicaSetIntent | DeploymentIntent | RouteIntent | AnalysisRunIntent | ConfigCopyIntent | ObjectIntent | AskIntent
+)
 
 
 class Notice(Struct, frozen=True):

@@ -43,6 +43,7 @@ class ReplicaSet(Struct, frozen=True, kw_only=True):
         failure: message of its ReplicaFailure condition (quota, admission).
         config: what its template names of the sources, as its annotation `rollouts.dev/config` notes; () without that
             annotation, None when it cannot be read.
+        inside: the Deployment that is updated in place controls it, not the Rollout.
     """
 
     name: str
@@ -69,6 +70,7 @@ class ReplicaSet(Struct, frozen=True, kw_only=True):
     counted: bool = True
     abort_note: AbortNote | None = None
     config: tuple[ConfigUse, ...] | None = ()
+    inside: bool = False
 
     @property
     def count_is_true(self) -> bool:
@@ -227,7 +229,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
 
     Args:
         now_s: wall clock, seconds since 1970, read once for the pass.
-        replica_sets: those that this Rollout's uid controls.
+        replica_sets: those that this Rollout's uid controls, or the Deployment that it updates in place.
         orphans: those with its name label that nobody controls; without those that are being deleted.
         services: by name: every Service that the spec names and every one whose `managed_by` is this Rollout. A subset of a
             DestinationRule counts as one.

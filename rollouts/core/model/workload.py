@@ -24,10 +24,12 @@ class Held(Struct, frozen=True, kw_only=True):
 
     Args:
         number: of our last write; each one raises it.
+        replicas: of the Deployment at that write: its controller spreads pods anew when they change.
         own: the user's fields, which stand again when the update is over.
     """
 
     number: int
+    replicas: int
     own: UpdateFields
 
 
@@ -57,6 +59,7 @@ class WorkloadSeen(Struct, frozen=True, kw_only=True):
         replicas: its `spec.replicas`; 0 for a PodTemplate.
         observed: its controller has seen its latest spec.
         deployment: None for other kinds.
+        hold_works: the API server pauses it in the write that changes its template; None while that is not known.
         problem: why it cannot be used, and what to do; "" when the other fields decide that.
         read_at_s: when it was read; None for one that the watch shows.
     """
@@ -72,6 +75,7 @@ class WorkloadSeen(Struct, frozen=True, kw_only=True):
     observed: bool = True
     deleting: bool = False
     deployment: DeploymentSeen | None = None
+    hold_works: bool | None = None
     problem: str = ""
     read_at_s: float | None = None
 

@@ -1,8 +1,7 @@
 """The course of an update, the same for every strategy: gate, Services, routes, sizes, waits, and its completion.
 
 A strategy answers the questions of `StrategyRules`; this module asks them in the only safe order. Each answer depends only on the
-record and on earlier answers. A strategy for workloads that are updated in place would answer `sizes` with the present sizes, and
-`complete` with its partition.
+record and on earlier answers. Sizes are those of ReplicaSets, whoever controls them; `core/carrier/` carries them out.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from rollouts.core.carrier.deployment import reachable
 from rollouts.core.context.contribution import Contribution, joined
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait, earliest
@@ -105,7 +105,7 @@ def plan_update(ctx: PassContext, rules: StrategyRules) -> Contribution:
     trusted = rules.trusted(switched, services)
     routing = rules.routing(switched, trusted)
     routed = switched.recording(routing.changes)
-    sizes = rules.sizes(routed, trusted, routing)
+    sizes = reachable(routed, rules.sizes(routed, trusted, routing))
     moves = Moves(services=trusted, routing=routing, sizes=sizes, reached=rules.reached(routed, sizes))
     if rules.held is None and (routed.status.analyses or guarding(routed)):
         moves = replace(moves, guards=rules.guards(routed, moves))

@@ -21,7 +21,6 @@ from rollouts.sim.storage.validation import immutable_problems, problems, with_d
 Defaults: TypeAlias = Callable[[Manifest], Manifest]
 Check: TypeAlias = Callable[[Manifest, Manifest | None], Iterator[Cause]]
 
-DEPLOYMENT = Kind("apps", "v1", "Deployment", "deployments")
 SERVICE_ACCOUNT = Kind("", "v1", "ServiceAccount", "serviceaccounts")
 NAMESPACE = Kind("", "v1", "Namespace", "namespaces", namespaced=False)
 NODE = Kind("", "v1", "Node", "nodes", namespaced=False)
@@ -93,7 +92,7 @@ BUILT_IN = (
     Resource(NODE, has_status=True, short_names=("no",)),
     *(Resource(kind, shapes.WORKLOAD, has_status=True, scale=ScalePaths(selector="spec.selector"), has_generation=True,
                defaults=rules.workload_defaults, check=rules.workload_problems, short_names=(short,), categories=_ALL)
-      for kind, short in ((objects.REPLICA_SET, "rs"), (DEPLOYMENT, "deploy"))),
+      for kind, short in ((objects.REPLICA_SET, "rs"), (objects.DEPLOYMENT, "deploy"))),
     Resource(JOB, shapes.JOB, has_status=True, has_generation=True, defaults=job_rules.with_defaults,
              check=job_rules.problems, selectable=_NAMES | {"status.successful"}, categories=_ALL),
     Resource(objects.ENDPOINT_SLICE, has_generation=True),

@@ -1,0 +1,132 @@
+"""The writes of an update in place: fields of the user's Deployment, and the ReplicaSets that it controls."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from rollouts.core.model.intents import CreateInDeployment, MoveReplicaSet, StepDeployment
+from rollouts.core.model.rollout import IntOrPercent, Percent, Rollout
+from rollouts.core.model.workload import Held, UpdateFields, WorkloadSeen
+from rollouts.manifests.ownership import HELD, NAME, name_label, owner_reference
+from rollouts.objects import DEPLOYMENT, REPLICA_SET, Manifest, mapping
+
+POD_TEMPLATE_HASH = "pod-template-hash"
+"""The label by which a Deployment's controller tells the pods of its ReplicaSets apart."""
+
+
+def deployment_patch(intent: StepDeployment) -> Manifest:
+    """The merge patch for the intent; a field of None is removed, and the API server fills in its default."""
+    fields = intent.fields
+    return {
+        "metadata": {
+            "uid": intent.uid,
+            "resourceVersion": intent.resource_version,
+            "annotations": {HELD: None if intent.held is None else held_text(intent.held)},
+        },
+        "spec": {
+            "paused": True if intent.paused else None,
+            "minReadySeconds": fields.min_ready_s,
+            "progressDeadlineSeconds": fields.progress_deadline_s,
+            "strategy": {
+                "rollingUpdate": {
+                    "maxSurge": _limit(fields.max_surge),
+                    "maxUnavailable": _limit(fields.max_unavailable),
+                }
+            },
+        },
+    }
+
+
+def replica_set_in(workload: WorkloadSeen, rollout: Rollout, intent: CreateInDeployment) -> Manifest:
+    """The ReplicaSet that the Deployment's controller takes for its own new one: of its template, without pods."""
+    template: Manifest = json.loads(rollout.spec.template_json)
+    metadata = template.setdefault("metadata", {})
+    metadata["labels"] = {**mapping(metadata.get("labels")), POD_TEMPLATE_HASH: intent.revision}
+    selector: Manifest = json.loads(rollout.spec.selector_json)
+    selector["matchLabels"] = {**mapping(selector.get("matchLabels")), POD_TEMPLATE_HASH: intent.revision}
+    return {
+        **REPLICA_SET.head,
+        "metadata": {
+            "name": f"{workload.name}-{intent.revision}",
+            "namespace": rollout.namespace,
+            "labels": {**metadata["labels"], NAME: name_label(rollout.name)},
+            "ownerReferences": [_controller(workload)],
+        },
+        "spec": {"replicas": 0, "selector": selector, "template": template},
+    }
+
+
+def controller_patch(workload: WorkloadSeen, rollout: Rollout, intent: MoveReplicaSet) -> Manifest:
+    """The merge patch that makes the Deployment, or the Rollout, the controller of a ReplicaSet."""
+    owner = _controller(workload) if intent.into else owner_reference(rollout)
+    return {
+        "metadata": {
+            "uid": intent.uid,
+            "resourceVersion": intent.resource_version,
+            "labels": {NAME: name_label(rollout.name)},
+            "ownerReferences": [owner],
+        }
+    }
+
+
+def held_text(held: Held) -> str:
+    """Value of `rollouts.dev/held`."""
+    own = held.own
+    noted = {
+        "maxSurge": _limit(own.max_surge),
+        "maxUnavailable": _limit(own.max_unavailable),
+        "minReadySeconds": own.min_ready_s,
+        "progressDeadlineSeconds": own.progress_deadline_s,
+    }
+    own_fields = {name: value for name, value in noted.items() if value is not None}
+    return json.dumps({"number": held.number, "own": own_fields, "replicas": held.replicas}, separators=(",", ":"))
+
+
+def held_of(annotations: Mapping[str, str]) -> Held | None:
+    """The note of an update under way; None without one.
+
+    Raises: ValueError for a note that cannot be read: the user's own fields are not known then.
+    """
+    if (text := annotations.get(HELD)) is None:
+        return None
+    try:
+        noted = json.loads(text)
+        own = noted["own"]
+        fields = UpdateFields(
+            max_surge=limit_of(own.get("maxSurge")),
+            max_unavailable=limit_of(own.get("maxUnavailable")),
+            min_ready_s=_count(own.get("minReadySeconds")),
+            progress_deadline_s=_count(own.get("progressDeadlineSeconds")),
+        )
+        return Held(number=_count(noted["number"]) or 0, replicas=_count(noted["replicas"]) or 0, own=fields)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as exc:
+        raise ValueError(f"annotation {HELD} cannot be read: {exc}") from exc
+
+
+def limit_of(value: object) -> IntOrPercent | None:
+    """`maxSurge` or `maxUnavailable` of a Deployment. Raises: ValueError when it is neither a number nor a percentage."""
+    match value:
+        case None:
+            return None
+        case int(pods) if not isinstance(value, bool):
+            return pods
+        case str(text) if text.endswith("%") and text[:-1].isdecimal():
+            return Percent(int(text[:-1]))
+    raise ValueError(f"{value!r} is neither a number nor a percentage")
+
+
+def _count(value: object) -> int | None:
+    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
+        return value
+    raise ValueError(f"{value!r} is no number")
+
+
+def _limit(limit: IntOrPercent | None) -> int | str | None:
+    return f"{limit.value}%" if isinstance(limit, Percent) else limit
+
+
+def _controller(workload: WorkloadSeen) -> dict[str, Any]:
+    name, uid = workload.name, workload.uid
+    return {**DEPLOYMENT.head, "name": name, "uid": uid, "controller": True, "blockOwnerDeletion": True}

@@ -1,0 +1,141 @@
+"""Promise: an update in place keeps the pods that the Deployment promises, in any order of events, and gives the fields back.
+
+The Deployment's own controller acts at any time, as it does in a cluster (`deployments.py`). Judged by pods: no pass and no
+controller takes a ready pod away that is needed. `ROLLOUTS_DEEP=1` looks at many more.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollouts.core.decide import decide
+from rollouts.core.model.analysis import AnalysisPhase
+from rollouts.core.model.frozen import replace
+from rollouts.core.model.rollout import Canary
+from rollouts.core.model.snapshot import Snapshot
+from rollouts.core.model.status import Phase
+from rollouts.core.model.steps import Pause, PauseUntilPromoted, SetWeight
+from tests.core.deployments import USERS, deployed, deployment_synced, limits, scaled, template_changed
+from tests.core.measured_runs import runs_measured
+from tests.core.model import World, annotated, snapshot
+from tests.core.test_any_world_is_safe_and_comes_to_rest import ENVIRONMENT, GOING_BACK, MORE, REVISIONS, STEPS, Move
+from tests.core.worlds import edited, reconciled, settled, sizes, steps_of
+
+STRATEGIES = (
+    Canary(steps=STEPS),
+    Canary(steps=STEPS, max_surge=1, max_unavailable=0),
+    Canary(steps=STEPS, max_surge=0, max_unavailable=1),
+    Canary(steps=(SetWeight(50), PauseUntilPromoted(), SetWeight(20), Pause(5), SetWeight(100), PauseUntilPromoted())),
+    GOING_BACK[0],
+)
+ACTS = "the deployment's controller acts"
+HARMLESS: dict[str, Move] = {
+    ACTS: lambda there, _i, _j: deployment_synced(there),
+    **{
+        name: ENVIRONMENT[name]
+        for name in (
+            *("replica sets catch up", "replica sets are looked at", "pods are heard of"),
+            *("some pods are ready", "all pods are ready", "time passes"),
+        )
+    },
+}
+"""What happens by itself. None of it may take a pod away that is needed."""
+OTHERS: dict[str, Move] = {
+    "pods fail": ENVIRONMENT["pods fail"],
+    "a revision goes bad": ENVIRONMENT["a revision goes bad"],
+    "a run fails": lambda there, _i, _j: runs_measured(there, AnalysisPhase.FAILED, limit=1),
+    "a new template": lambda there, i, _j: template_changed(there, REVISIONS[i % 4]),
+    "scaled": lambda there, i, j: scaled(there, (i * 3 + j) % 13),
+    "paused": lambda there, i, _j: edited(there, paused=i % 2 == 0),
+    "promote": lambda there, i, _j: annotated(there, "promote", ("true", "b", "b@full", "c@full", None)[i % 5]),
+    "abort": lambda there, i, _j: annotated(there, "abort", ("true", "b", "c", None)[i % 4]),
+    "retry": lambda there, i, _j: annotated(there, "retry", ("true", "b@1", "c@1", "b@2", None)[i % 5]),
+}
+PASSES = ("pass", "all settles", "crash", "stale pass")
+TAPES = st.lists(
+    st.tuples(
+        st.one_of(
+            st.sampled_from(PASSES), st.sampled_from(sorted(HARMLESS)), st.sampled_from(sorted({**HARMLESS, **OTHERS}))
+        ),
+        st.integers(0, 7),
+        st.integers(0, 7),
+    ),
+    max_size=40,
+)
+
+
+@cache
+def _updated(number: int, replicas: int, *, begun: bool) -> World:
+    """A new template comes; or the update is at its first step that waits."""
+    there = template_changed(settled(deployed(STRATEGIES[number], replicas=replicas)), "b")
+    return settled(there, seconds=1) if begun else there
+
+
+def _needed(there: World) -> int:
+    """Ready pods that the Deployment promises: its replicas without `maxUnavailable`, as the strategy says it."""
+    strategy, replicas = there.rollout.spec.strategy, there.rollout.spec.replicas
+    own = replace(USERS, max_surge=strategy.max_surge, max_unavailable=strategy.max_unavailable)
+    return replicas - limits(own, replicas)[1]
+
+
+def _ready(there: World) -> int:
+    return sum(pod.ready for pod in there.pods)
+
+
+def _played(there: World, tape: list[tuple[str, int, int]]) -> World:
+    stale: Snapshot | None = None
+    for name, i, j in tape:
+        match name:
+            case "pass":
+                after, stale = [reconciled(there)], None
+            case "all settles":
+                after, stale = list(steps_of(there, until_s=there.now_s + i)), None
+            case "crash":
+                after, stale = [reconciled(there, writes=i % 4)], None
+            case "stale pass":
+                after, stale = [] if stale is None else [reconciled(there, seen=stale)], None
+            case _:
+                stale = stale or snapshot(there)
+                after = [{**HARMLESS, **OTHERS}[name](there, i, j)]
+        for each in after:
+            kept = name in OTHERS or _ready(each) >= min(_ready(there), _needed(each))
+            assert kept, f"{name} takes away a pod that is needed"
+            there = each
+    return there
+
+
+def _at_rest(there: World) -> World:
+    there = settled(there)
+    if there.status.phase is Phase.PAUSED:
+        there = settled(annotated(there, "promote", f"{there.status.current_revision}@full"))
+    return there
+
+
+def _healed(there: World) -> World:
+    for verb in ("pause", "promote"):
+        there = annotated(there, verb, None)
+    return edited(replace(there, bad=frozenset(), patient=False), paused=False)
+
+
+@MORE
+@given(number=st.sampled_from(range(len(STRATEGIES))), replicas=st.integers(1, 10), begun=st.booleans(), tape=TAPES)
+def test_any_update_in_place_is_safe_and_comes_to_rest(
+    number: int, replicas: int, begun: bool, tape: list[tuple[str, int, int]]
+) -> None:
+    there = _at_rest(_healed(_played(_updated(number, replicas, begun=begun), tape)))
+
+    assert decide(snapshot(there)).intents == ()
+    status, workload, wanted = there.status, there.workload, there.rollout.spec.replicas
+    assert workload is not None and workload.deployment is not None
+    if status.phase is Phase.HEALTHY:
+        assert sizes(there) == ({workload.template_hash: wanted} if wanted else {})
+        assert workload.deployment.held is None
+        assert (workload.deployment.fields, workload.deployment.paused) == (USERS, False)
+        assert all(each.inside for each in there.replica_sets)
+    else:
+        assert status.phase is Phase.ABORTED, (status.phase, status.message)
+        assert sizes(there) == ({status.stable_revision: wanted} if wanted else {})
+        assert workload.deployment.paused

@@ -54,7 +54,7 @@ OTHERS: dict[str, Move] = {
     "abort": lambda there, i, _j: annotated(there, "abort", ("true", "b", "c", None)[i % 4]),
     "retry": lambda there, i, _j: annotated(there, "retry", ("true", "b@1", "c@1", "b@2", None)[i % 5]),
 }
-PASSES = ("pass", "all settles", "crash", "stale pass")
+PASSES = ("pass", "all settles", "crash", "stale pass", "the watch of ReplicaSets lags")
 TAPES = st.lists(
     st.tuples(
         st.one_of(
@@ -97,12 +97,18 @@ def _played(there: World, tape: list[tuple[str, int, int]]) -> World:
                 after, stale = [reconciled(there, writes=i % 4)], None
             case "stale pass":
                 after, stale = [] if stale is None else [reconciled(there, seen=stale)], None
+            case "the watch of ReplicaSets lags":
+                seen = snapshot(there)
+                late = seen if stale is None else replace(seen, replica_sets=stale.replica_sets)
+                after, stale = [reconciled(there, seen=late)], None
             case _:
                 stale = stale or snapshot(there)
                 after = [{**HARMLESS, **OTHERS}[name](there, i, j)]
         for each in after:
             kept = name in OTHERS or _ready(each) >= min(_ready(there), _needed(each))
             assert kept, f"{name} takes away a pod that is needed"
+            revisions = [replica_set.revision for replica_set in each.replica_sets]
+            assert len(revisions) == len(set(revisions)), f"{name} makes a second ReplicaSet of one template"
             there = each
     return there
 

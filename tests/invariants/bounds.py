@@ -15,7 +15,8 @@ def no_more_pods_than_asked_for(before: Snapshot, intent: Intent, status: Rollou
     """S29: no write makes pods beyond what `replicas`, the surge, a `setCanaryScale` or `previewReplicaCount` ask for.
 
     At 0 replicas none at all. A canary by the ratio of pods has its bound for all revisions together; else each live revision has
-    its own. A restart may add as many as the surge. An old revision never grows; one without a ReplicaSet is not old.
+    its own. A restart may add as many as the surge. An old revision never grows; one without a ReplicaSet is not old. A stable
+    revision without pods in a Deployment gets its first one before the others leave.
     """
     revision = _grown(before, intent)
     if revision is None:
@@ -38,6 +39,8 @@ def no_more_pods_than_asked_for(before: Snapshot, intent: Intent, status: Rollou
         return []  # only a restart adds pods, maybe while the others wait to leave
     if ordinary > (most := most_of_one(spec)):
         return [Violation("S29", f"{revision} gets {ordinary} pods, {most} at most are asked for")]
+    if size == 1 and revision == status.stable_revision and any(each.inside for each in before.replica_sets):
+        return []
     total = sum(each.spec_replicas - each.restart_surge for each in later.replica_sets if not each.deleting)
     if by_ratio(spec) and not _gives_back(before, status) and total > (most := spec.replicas + max_surge(spec)):
         return [Violation("S29", f"{revision} gets {size} pods, which makes {total}, {most} at most are asked for")]

@@ -88,6 +88,17 @@ def replica_set(name: str, namespace: str | None = None, *, replicas: int = 0, i
     return manifest(REPLICA_SET, name, namespace, metadata=metadata, spec={**usual, **spec})
 
 
+def deployment(name: str, namespace: str | None = None, *, replicas: int = 1, image: str = "app:1",
+               metadata: Mapping[str, Any] = NOTHING, **spec: Any) -> Manifest:  # fmt: skip
+    """A Deployment of pods labelled `app: NAME`."""
+    usual = {
+        "replicas": replicas,
+        "selector": {"matchLabels": {"app": name}},
+        "template": pod_template(name, image=image),
+    }
+    return manifest(DEPLOYMENT, name, namespace, metadata=metadata, spec={**usual, **spec})
+
+
 def config_map(
     name: str, namespace: str | None = None, *, metadata: Mapping[str, Any] = NOTHING, **fields: Any
 ) -> Manifest:

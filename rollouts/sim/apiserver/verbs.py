@@ -16,7 +16,7 @@ from typing import Any
 from msgspec import Struct
 
 from rollouts import ports
-from rollouts.objects import AUTOSCALER, JOB, POD, REPLICA_SET, SERVICE, Kind, Manifest
+from rollouts.objects import AUTOSCALER, DEPLOYMENT, JOB, POD, REPLICA_SET, SERVICE, Kind, Manifest
 from rollouts.sim.storage import apply as server_side
 from rollouts.sim.storage import autoscaler_rules
 from rollouts.sim.storage.builtin_rules import metadata_problems
@@ -44,6 +44,7 @@ NAME_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # k8s.io/apimachinery pkg/util/ran
 
 _FIRST_STATUS: dict[Kind, Manifest] = {
     AUTOSCALER: autoscaler_rules.FIRST_STATUS,
+    DEPLOYMENT: {},
     JOB: {},
     NAMESPACE: {"phase": "Active"},
     REPLICA_SET: {"replicas": 0},
@@ -196,7 +197,10 @@ class Verbs:
             owners = server_side.owners_after_update(old.owners, writer, old.manifest, new, resource.shape)
         apart = _BODY_FREE | ({"status"} if resource.has_status else set())
         names = (old.manifest.keys() | new.keys()) - apart
-        if resource.has_generation and any(old.manifest.get(name) != new.get(name) for name in names):
+        differs = resource.has_generation and any(old.manifest.get(name) != new.get(name) for name in names)
+        if resource.annotations_count and part != "status":
+            differs = differs or old.metadata.get("annotations") != new["metadata"].get("annotations")
+        if differs:
             generation = old.metadata.get("generation", 0) + 1
             new = {**new, "metadata": {**new["metadata"], "generation": generation}}
         if new == old.manifest and owners == old.owners:
@@ -353,8 +357,7 @@ class Verbs:
         """`new` with the old value of everything that this path may not write."""
         live = old.manifest
         if part == "status":
-            kept = {name: value for name, value in live.items() if name != "status"}
-            return kept | {"status": new["status"]} if "status" in new else kept
+            return self._with_status(resource, live, new)
         given = new.get("metadata") or {}
         if given is live["metadata"]:
             metadata = given
@@ -368,6 +371,14 @@ class Verbs:
             if "status" in live:
                 body["status"] = live["status"]
         return head | body
+
+    def _with_status(self, resource: Resource, live: Manifest, new: Manifest) -> Manifest:
+        kept = {name: value for name, value in live.items() if name != "status"}
+        annotations = (new.get("metadata") or {}).get("annotations")
+        if resource.annotations_count and annotations != live["metadata"].get("annotations"):
+            others = {name: value for name, value in live["metadata"].items() if name != "annotations"}
+            kept["metadata"] = others | ({"annotations": annotations} if annotations else {})
+        return kept | {"status": new["status"]} if "status" in new else kept
 
     def _checked(self, resource: Resource, manifest: Manifest, old: Manifest | None, options: WriteOptions) -> Manifest:
         name = manifest["metadata"]["name"]

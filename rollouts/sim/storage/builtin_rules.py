@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 
 from rollouts.objects import Manifest
-from rollouts.sim.storage.refusals import Cause, compact_json, value_invalid, value_required
+from rollouts.sim.storage.refusals import Cause, compact_json, value_invalid, value_not_supported, value_required
 from rollouts.sim.storage.selectors import selects
 
 _SUBDOMAIN = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
@@ -141,6 +141,9 @@ def workload_problems(new: Manifest, old: Manifest | None) -> Iterator[Cause]:
         yield labels_not_selected(labels)
     yield from label_problems(labels, "spec.template.metadata.labels")
     yield from pod_spec_problems(template.get("spec") or {}, "spec.template.spec")
+    restart = (template.get("spec") or {}).get("restartPolicy")
+    if restart != "Always":
+        yield value_not_supported("spec.template.spec.restartPolicy", restart, ("Always",))
     if old is not None and old["spec"].get("selector") != selector:
         yield value_invalid("spec.selector", compact_json(selector), "field is immutable")
 

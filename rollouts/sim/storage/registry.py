@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from rollouts import objects
 from rollouts.objects import AUTOSCALER, JOB, Kind, Manifest
-from rollouts.sim.storage import autoscaler_rules, config_rules, job_rules, shapes
+from rollouts.sim.storage import autoscaler_rules, config_rules, deployment_rules, job_rules, shapes
 from rollouts.sim.storage import builtin_rules as rules
 from rollouts.sim.storage.refusals import Cause, value_invalid
 from rollouts.sim.storage.selectors import value_at
@@ -43,6 +43,7 @@ class Resource(Struct, frozen=True):
     """One served type.
 
     Args:
+        annotations_count: whether a change of annotations raises the generation, and a write of the status may set them.
         schema: of a custom resource; None for built-in types.
         selectable: the field selectors that it supports.
         categories: in which kubectl lists it, such as `all`.
@@ -54,6 +55,7 @@ class Resource(Struct, frozen=True):
     has_status: bool = False
     scale: ScalePaths | None = None
     has_generation: bool = False
+    annotations_count: bool = False
     defaults: Defaults = lambda manifest: manifest
     check: Check = lambda _new, _old: iter(())
     schema: Manifest | None = None
@@ -90,9 +92,12 @@ BUILT_IN = (
     Resource(SERVICE_ACCOUNT, short_names=("sa",)),
     Resource(NAMESPACE, has_status=True, short_names=("ns",)),
     Resource(NODE, has_status=True, short_names=("no",)),
-    *(Resource(kind, shapes.WORKLOAD, has_status=True, scale=ScalePaths(selector="spec.selector"), has_generation=True,
-               defaults=rules.workload_defaults, check=rules.workload_problems, short_names=(short,), categories=_ALL)
-      for kind, short in ((objects.REPLICA_SET, "rs"), (objects.DEPLOYMENT, "deploy"))),
+    Resource(objects.REPLICA_SET, shapes.WORKLOAD, has_status=True, scale=ScalePaths(selector="spec.selector"),
+             has_generation=True, defaults=rules.workload_defaults, check=rules.workload_problems, short_names=("rs",),
+             categories=_ALL),
+    Resource(objects.DEPLOYMENT, shapes.WORKLOAD, has_status=True, scale=ScalePaths(selector="spec.selector"),
+             has_generation=True, annotations_count=True, defaults=deployment_rules.with_defaults,
+             check=deployment_rules.problems, short_names=("deploy",), categories=_ALL),
     Resource(JOB, shapes.JOB, has_status=True, has_generation=True, defaults=job_rules.with_defaults,
              check=job_rules.problems, selectable=_NAMES | {"status.successful"}, categories=_ALL),
     Resource(objects.ENDPOINT_SLICE, has_generation=True),

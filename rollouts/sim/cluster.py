@@ -14,6 +14,7 @@ from rollouts import ports
 from rollouts.objects import Kind, Manifest
 from rollouts.sim.actors.autoscaling.controller import HorizontalPodAutoscalerController
 from rollouts.sim.actors.autoscaling.spec import DEFAULT_FLAGS, AutoscalerFlags
+from rollouts.sim.actors.deployments.controller import DeploymentController
 from rollouts.sim.actors.endpointslices import EndpointSliceController
 from rollouts.sim.actors.garbage import GarbageCollector
 from rollouts.sim.actors.jobs import JobController
@@ -65,12 +66,14 @@ class SimulatedCluster:
         self.world = World(self.api, loop, random.Random(seed + 1))  # noqa: S311  # a simulation's seed
         self.kubelets = Kubelets(self.world, kubelet or KubeletSettings())
         self.replica_sets = ReplicaSetController(self.world)
+        self.deployments = DeploymentController(self.world)
         self.applications = Applications(self.world, self.kubelets, seed=seed + 2)
         self.consumptions = Consumptions(self.world, self.applications)
         self.metrics = SimMetricEndpoints()
         self._actors: tuple[Actor, ...] = (
             self.kubelets,
             self.replica_sets,
+            self.deployments,
             EndpointSliceController(self.world, lag_s=slice_lag_s),
             JobController(self.world),
             GarbageCollector(self.world),

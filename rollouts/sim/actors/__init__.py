@@ -1,1 +1,1 @@
-"""The controllers of a cluster: ReplicaSets, kubelet, EndpointSlices, garbage collector, autoscaler."""
+"""The controllers of a cluster: Deployments, ReplicaSets, kubelet, EndpointSlices, garbage collector, autoscaler."""

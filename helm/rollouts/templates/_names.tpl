@@ -41,6 +41,24 @@ annotations: {{- toYaml . | nindent 2 }}
 {{- if and .Values.admission.commandNotes (.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy") }}true{{ end }}
 {{- end }}
 
+{{/* The version in which the API server has MutatingAdmissionPolicies: v1 from Kubernetes 1.36, v1beta1 where an operator serves it. */}}
+{{- define "rollouts.mutatingPolicies" -}}
+{{- if .Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy" -}}
+admissionregistration.k8s.io/v1
+{{- else if .Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1beta1/MutatingAdmissionPolicy" -}}
+admissionregistration.k8s.io/v1beta1
+{{- end }}
+{{- end }}
+
+{{/* Of a policy: updates of workloads of one kind that a Rollout manages. No other object is looked at, whatever fails. */}}
+{{- define "rollouts.managedWorkloads" -}}
+objectSelector:
+  matchExpressions:
+    - {key: rollouts.dev/managed, operator: Exists}
+resourceRules:
+  - {apiGroups: [apps], apiVersions: [v1], resources: [{{ . }}], operations: [UPDATE]}
+{{- end }}
+
 {{/* Of a binding: only the namespaces that this controller manages. */}}
 {{- define "rollouts.watchedOnly" -}}
 {{- with .Values.watchNamespaces -}}

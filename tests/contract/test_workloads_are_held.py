@@ -1,0 +1,94 @@
+"""Promise: a new template of a workload that a Rollout updates in place waits for the Rollout, whatever brings it.
+
+And in an update no other write changes the fields by which it is stepped. Each row says what one write leads to. On the real API
+server the chart's policies do it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rollouts.cluster.connection import connect
+from rollouts.objects import DEPLOYMENT, Kind
+from tests.contract.conversation import Conversation
+from tests.contract.held_workloads import (
+    CASES,
+    DAEMON_SET,
+    MARKED,
+    MOST,
+    PREFIX,
+    PROMOTING,
+    STATEFUL_SET,
+    manifest,
+)
+from tests.lab.chart import render
+from tests.lab.control_plane import ControlPlane
+from tests.lab.loopback import wait_for
+
+KINDS = (DEPLOYMENT, STATEFUL_SET, DAEMON_SET)
+
+
+@pytest.fixture(scope="module")
+def held_namespace(control_plane: ControlPlane) -> Iterator[str]:
+    """A namespace on the real server with the chart's policies for it alone, once they are effective: that takes a second."""
+    with control_plane.fresh_namespace(stays=True) as namespace:
+        kinds = ",".join(kind.plural for kind in KINDS)
+        values = f"workloads={{{kinds}}},watchNamespaces={{{namespace}}},fullnameOverride={namespace}"
+        rendered = render(Path(control_plane.programs, "helm"), "--set", values)
+        control_plane.apply(*(one for one in rendered if ".hold-" in one["metadata"]["name"]))
+        for kind in KINDS:
+            wait_for(partial(_holds, control_plane, kind, namespace), f"the policy of {kind.plural}")
+        yield namespace
+
+
+def _holds(plane: ControlPlane, kind: Kind, namespace: str) -> bool:
+    probe = manifest(kind, "probe", marks=PROMOTING if kind == DEPLOYMENT else MARKED)
+    plane.apply(probe, namespace=namespace)
+    changed = {**probe, "spec": manifest(kind, "probe", image="app:2")["spec"]}
+    answer = plane.api.put(kind.path(namespace, "probe"), json=changed, params={"dryRun": "All"})
+    if kind == DEPLOYMENT:
+        return answer.status_code == 403
+    strategy: dict[str, Any] = answer.json()["spec"]["updateStrategy"]
+    return strategy["type"] == "OnDelete" or MOST in {**strategy["rollingUpdate"]}.values()
+
+
+@pytest.fixture(params=[pytest.param("real", marks=pytest.mark.controlplane)])
+async def held(request: pytest.FixtureRequest) -> AsyncIterator[Conversation]:
+    """A talk with each server about a namespace in which workloads are held."""
+    plane, namespace = request.getfixturevalue("control_plane"), request.getfixturevalue("held_namespace")
+    connection = await connect(kubeconfig=plane.kubeconfig_admin, context=None, user_agent="contract/1")
+    try:
+        yield Conversation(connection, namespace, is_simulated=False)
+    finally:
+        await connection.aclose()
+
+
+@pytest.mark.parametrize("name", CASES)
+async def test_a_write_leads_to(held: Conversation, name: str) -> None:
+    """Fields, marks and refusals, in a dry run: what is there stays."""
+    case, called = CASES[name], f"w-{list(CASES).index(name)}"
+    there = await held.made(case.kind, manifest(case.kind, called, marks=case.marks, **case.there))
+
+    answer = await case.write.sent(held, case.kind, called)
+
+    if case.refused:
+        assert answer.status == 403, answer.body
+        assert case.refused in answer.message
+        return
+    assert answer.status == 200, answer.body
+    assert {field: answer.body["spec"].get(field) or None for field in case.leaves} == case.leaves
+    keeps = case.marks if case.keeps is None else case.keeps
+    assert _marks(answer.metadata) == {part: keeps.get(part, {}) for part in ("labels", "annotations")}
+    assert (await held.get(case.kind, called)).body["spec"] == there["spec"]
+
+
+def _marks(metadata: dict[str, Any]) -> dict[str, dict[str, str]]:
+    return {
+        part: {k.removeprefix(PREFIX): v for k, v in metadata.get(part, {}).items() if k.startswith(PREFIX)}
+        for part in ("labels", "annotations")
+    }

@@ -1,7 +1,7 @@
 """The base for kustomize, written from the chart's defaults: `python -m tests.packaging.kustomize_base`. It needs Helm.
 
 CRDs come from crds/ (kustomization.yaml names them). Templates of analyses are not in it, as `kubectl apply` refuses objects of a
-kind that it has just brought. Policies that need Kubernetes 1.36 are a component of their own.
+kind that it has just brought. Policies that need Kubernetes 1.36 are components of their own.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from tests.lab.chart import RELEASE_NAMESPACE, render
 ROOT = Path(__file__).parents[2]
 BASE = ROOT / "kustomize" / "rollouts.yaml"
 NOTES = ROOT / "kustomize" / "command-notes" / "policies.yaml"
+HOLDS = ROOT / "kustomize" / "holds" / "policies.yaml"
 _HEAD = "# Written by `make kustomize` from the chart's defaults.\n"
 _HELMS = ("helm.sh/chart", "app.kubernetes.io/managed-by")
 
@@ -37,6 +38,12 @@ def command_notes(helm: Path) -> str:
     return _text(one for one in with_notes if one["metadata"]["name"].endswith(".command-notes"))
 
 
+def holds(helm: Path) -> str:
+    """The text of the component's file: the policies that hold workloads of all kinds."""
+    with_holds = render(helm, "--set", "crds.enabled=false,workloads={deployments,statefulsets,daemonsets}")
+    return _text(one for one in with_holds if ".hold-" in one["metadata"]["name"])
+
+
 def _text(documents: Iterable[dict[str, Any]]) -> str:
     texts = (yaml.safe_dump(_without_helm(one), sort_keys=False, width=130) for one in documents)
     return _HEAD + "---\n".join(texts)
@@ -51,3 +58,4 @@ def _without_helm(one: dict[str, Any]) -> dict[str, Any]:
 if __name__ == "__main__":
     BASE.write_text(base(binaries.folder() / "helm"), encoding="utf-8")
     NOTES.write_text(command_notes(binaries.folder() / "helm"), encoding="utf-8")
+    HOLDS.write_text(holds(binaries.folder() / "helm"), encoding="utf-8")

@@ -12,7 +12,7 @@ import pytest
 from tests.documents import documents
 from tests.lab.chart import RELEASE_NAMESPACE, render
 from tests.lab.control_plane import ControlPlane
-from tests.packaging.kustomize_base import BASE, NOTES, ROOT, base, command_notes
+from tests.packaging.kustomize_base import BASE, HOLDS, NOTES, ROOT, base, command_notes, holds
 
 pytestmark = pytest.mark.controlplane
 
@@ -25,6 +25,15 @@ def test_the_base_is_what_the_chart_gives(lab_programs: Path) -> None:
     """`make kustomize` writes it anew; a right that only the chart has would be missing here."""
     assert BASE.read_text() == base(lab_programs / "helm")
     assert NOTES.read_text() == command_notes(lab_programs / "helm")
+    assert HOLDS.read_text() == holds(lab_programs / "helm")
+
+
+def _built(plane: ControlPlane, folder: Path, *policies: Path) -> dict[tuple[str, str, str], dict[str, Any]]:
+    """The objects of an overlay with the components of these policies."""
+    root = os.path.relpath(ROOT, folder)
+    components = [f"{root}/{each.parent.relative_to(ROOT)}" for each in policies]
+    (folder / "kustomization.yaml").write_text(json.dumps({"resources": [root], "components": components}))
+    return _by_name(documents(plane.kubectl("kustomize", str(folder)).stdout))
 
 
 def test_kustomize_and_helm_install_the_same(control_plane: ControlPlane, lab_programs: Path, tmp_path: Path) -> None:
@@ -32,10 +41,7 @@ def test_kustomize_and_helm_install_the_same(control_plane: ControlPlane, lab_pr
 
     What needs a newer Kubernetes than the rest is a component, which is put in here.
     """
-    root = os.path.relpath(ROOT, tmp_path)
-    overlay = {"resources": [root], "components": [f"{root}/{NOTES.parent.relative_to(ROOT)}"]}
-    (tmp_path / "kustomization.yaml").write_text(json.dumps(overlay))
-    built = _by_name(documents(control_plane.kubectl("kustomize", str(tmp_path)).stdout))
+    built = _built(control_plane, tmp_path, NOTES)
     rendered = _by_name(render(lab_programs / "helm", "--set", "analysis.templates.enabled=false"))
 
     assert built.keys() - rendered.keys() == {("Namespace", "", RELEASE_NAMESPACE)}
@@ -44,3 +50,13 @@ def test_kustomize_and_helm_install_the_same(control_plane: ControlPlane, lab_pr
         for part in ("spec", "rules", "roleRef", "subjects"):
             assert built[name].get(part) == rendered[name].get(part), (name, part)
     assert "helm" not in json.dumps(list(built.values())).lower()
+
+
+def test_holds_are_a_component(control_plane: ControlPlane, lab_programs: Path, tmp_path: Path) -> None:
+    """For all kinds: they look only at workloads that a Rollout has marked."""
+    without, with_holds = _built(control_plane, tmp_path), _built(control_plane, tmp_path, HOLDS)
+    chosen = render(lab_programs / "helm", "--set", "workloads={deployments,statefulsets,daemonsets}")
+    wanted = {name: one["spec"] for name, one in _by_name(chosen).items() if ".hold-" in name[2]}
+
+    assert {name: one["spec"] for name, one in with_holds.items() if name not in without} == wanted
+    assert len(wanted) == 8

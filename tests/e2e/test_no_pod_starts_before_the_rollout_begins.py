@@ -7,6 +7,7 @@ API server has stored counts.
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,6 +19,7 @@ from tests import build
 from tests.lab.chart import render
 from tests.lab.control_plane import ControlPlane
 from tests.lab.loopback import wait_for
+from tests.pages.blocks import run_by
 
 pytestmark = pytest.mark.controlplane
 
@@ -38,7 +40,7 @@ class Workload:
         self._watched = (f"/apis/apps/v1/namespaces/{namespace}/replicasets", f"/api/v1/namespaces/{namespace}/pods")
         for image in ("app:0", "app:1"):
             self.kubectl("apply", "-f", "-", input=json.dumps(self.manifest(image)))
-            self.until(lambda one: one["status"].get("updatedReplicas") == 3 == one["status"].get("replicas"))
+            self.until(_is_complete)
         self.patch({"metadata": MARKS})
 
     def manifest(self, image: str) -> dict[str, Any]:
@@ -50,6 +52,12 @@ class Workload:
     def kubectl(self, *words: str, input: str | None = None) -> None:  # noqa: A002 - as in ControlPlane.kubectl
         """Runs kubectl in the namespace."""
         self.plane.kubectl(*words, "-n", self._namespace, input=input)
+
+    def typed(self, command: str) -> None:
+        """Runs a command that a page has for `cart` in namespace `shop`."""
+        program, *words = shlex.split(command.replace("cart -n shop", f"web -n {self._namespace}"))
+        assert program == "kubectl"
+        self.plane.kubectl(*words)
 
     def patch(self, change: Mapping[str, Any], *, dry_run: bool = False) -> dict[str, Any]:
         """The Deployment after a merge patch."""
@@ -192,13 +200,41 @@ def test_a_dry_run_tells_whether_the_hold_works(workload: Workload) -> None:
     assert "annotations" not in workload.until(lambda _: True)["spec"]["template"]["metadata"]
 
 
-def test_a_person_may_let_go(workload: Workload) -> None:
-    """`kubectl rollout resume` at rest: what is held goes on as without a Rollout."""
+def test_a_held_template_goes_on_when_somebody_resumes_it(workload: Workload) -> None:
+    """`kubectl rollout resume` before an update has begun. From here on pods follow, so the tests above come first."""
     workload.at_rest()
-    workload.kubectl("set", "image", "deployment/web", "app=app:9")
+    workload.kubectl("set", "image", "deployment/web", "app=app:8")
     held = workload.until(lambda _: True)
 
     workload.kubectl("rollout", "resume", "deployment/web")
 
     assert (held["spec"]["paused"], held["status"].get("updatedReplicas", 0)) == (True, 0)
-    workload.until(lambda one: one["status"].get("updatedReplicas") == 3 == one["status"].get("replicas"))
+    workload.until(_is_complete)
+
+
+def test_the_commands_of_the_page_take_it_out_of_an_update(workload: Workload) -> None:
+    """`kubectl rollout resume` alone is refused in an update, and the refusal says so."""
+    workload.patch({"metadata": MARKS})
+    workload.kubectl("set", "image", "deployment/web", "app=app:9")
+    step = {"strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}, "minReadySeconds": 2**31 - 2}
+    held = {
+        "metadata": {"annotations": {"rollouts.dev/held": "1"}},
+        "spec": {"progressDeadlineSeconds": 2**31 - 1, **step},
+    }
+    workload.patch(held)
+
+    with pytest.raises(AssertionError, match="has paused this Deployment: use kubectl rollouts"):
+        workload.kubectl("rollout", "resume", "deployment/web")
+    for block in run_by(__file__):
+        for each in block.exchanges:
+            workload.typed(each.command)
+
+    done = workload.until(_is_complete)
+    marks = [*done["metadata"].get("labels", ()), *done["metadata"]["annotations"]]
+    assert [each for each in marks if each.startswith("rollouts.dev/")] == []
+    assert (done["spec"].get("minReadySeconds", 0), done["spec"]["progressDeadlineSeconds"]) == (0, 600)
+    assert done["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": "25%", "maxUnavailable": "25%"}
+
+
+def _is_complete(one: dict[str, Any]) -> bool:
+    return bool(one["status"].get("updatedReplicas") == 3 == one["status"].get("replicas"))

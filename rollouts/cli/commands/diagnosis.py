@@ -9,7 +9,7 @@ from datetime import datetime
 from rollouts.api.schema import crd_manifests
 from rollouts.cli.commands import rollout_needs
 from rollouts.cli.commands.doctor_finding import Diagnosis, Level, conditions_of
-from rollouts.cli.commands.doctor_reads import ClusterSeen, Installed, routers_of
+from rollouts.cli.commands.doctor_reads import ClusterSeen, HoldPolicies, Installed, in_place, routers_of
 from rollouts.cli.commands.doctor_release import Release, Upgradable, Upgrade, Values, release_of, with_commands
 from rollouts.cli.view.counts import count_of
 from rollouts.core.model.drain import ProxyMode
@@ -46,6 +46,7 @@ def diagnoses(seen: ClusterSeen, *, version: str) -> list[Diagnosis]:
         *rollout_needs.routes(seen),
         *rollout_needs.metrics(seen),
         *_prometheus(seen),
+        *_holds(seen),
     ]
     for provider in seen.providers:
         for condition in conditions_of(provider, "Ready", "Accepted"):
@@ -376,6 +377,46 @@ def _prometheus(seen: ClusterSeen) -> Iterator[Diagnosis]:
             yield Diagnosis("Prometheus", Level.FAULT, f"{target.url}: the Service has no ready endpoint", hint=hint)
         else:
             yield Diagnosis("Prometheus", Level.OK, f"{target.url}: {target.ready} ready")
+
+
+def _holds(seen: ClusterSeen) -> Iterator[Diagnosis]:
+    """What keeps a new template of a workload that is updated in place from its pods until the update begins."""
+    if seen.holds is None or any(each.startswith("list mutatingadmissionpolic") for each in seen.refused):
+        return
+    named = [(rollout, in_place(rollout)) for rollout in seen.rollouts]
+    wanted = [
+        (f"{ref.get('kind', '').lower()}s", rollout)
+        for rollout, ref in named
+        if ref.get("hold", "Auto") != "AtRest" and ref
+    ]
+    for plural in sorted({plural for plural, _ in wanted}):
+        if plural in seen.holds.held:
+            yield Diagnosis("holds", Level.OK, f"a policy of the API server holds {plural}")
+        else:
+            yield _unheld(seen, seen.holds, plural, [rollout for of, rollout in wanted if of == plural])
+
+
+def _unheld(seen: ClusterSeen, holds: HoldPolicies, plural: str, rollouts: Sequence[Manifest]) -> Diagnosis:
+    """No policy holds workloads of a kind. They are paused between updates, unless a Rollout insists on the policy."""
+    demanding = [rollout for rollout in rollouts if in_place(rollout).get("hold") == "Policy"]
+    if not holds.served:
+        why = f"{seen.server.git_version} serves no MutatingAdmissionPolicy, Kubernetes 1.36 does"
+    elif unbound := holds.unbound(plural):
+        why = f"MutatingAdmissionPolicy {unbound} has no binding, so it holds nothing"
+    else:
+        why = f"no policy of the API server holds {plural}"
+    names = ", ".join(f"{one['metadata']['namespace']}/{one['metadata']['name']}" for one in demanding or rollouts)
+    says, hint = f"{why}: {plural} of {names} are paused between updates (hold: AtRest)", ""
+    if demanding:
+        says, hint = (
+            f"{why}, and {names} has workloadRef.hold: Policy",
+            "or set it to Auto" if holds.served else "set it to Auto",
+        )
+    if not holds.served or not seen.controllers:
+        return Diagnosis("holds", Level.FAULT if demanding else Level.NOTE, says, hint=hint)
+    values: Values = {"workloads": (*sorted(holds.held), plural), "admission.holds": "true"}
+    level = Level.FAULT if demanding else Level.WARNING
+    return _by_values(seen.controllers[0], "holds", level, says, values, hint=hint)
 
 
 def _age_s(lease: Manifest, now_s: float) -> float:

@@ -35,7 +35,8 @@ async def doctor(
     Each line after an arrow is a command for bash. Run them in their order, and ask again.
 
     Looks at the CRDs, the controller, its leader and its rights, versions, the proxy mode, routers and Gateway classes,
-    metrics APIs of autoscalers, Prometheus, TrafficProviders and MetricProviders.
+    metrics APIs of autoscalers, Prometheus, TrafficProviders and MetricProviders, and the policies that hold workloads which
+    Rollouts update in place.
     Exit code 0: no fault. 1: a fault. 4: the API server cannot be reached or refuses.
     """
     from rollouts.cli.commands.diagnosis import diagnoses  # noqa: PLC0415 - main.py says why

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -40,6 +40,7 @@ from rollouts.traffic.registry import registry
 CRD = Kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
 API_SERVICE = Kind("apiregistration.k8s.io", "v1", "APIService", "apiservices", namespaced=False)
 GATEWAY_CLASS = Kind("gateway.networking.k8s.io", "v1", "GatewayClass", "gatewayclasses", namespaced=False)
+ADMISSION = "admissionregistration.k8s.io"
 REVIEW = Kind("authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False)
 OWN_REVIEW = Kind("authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False)
 
@@ -147,6 +148,36 @@ class PrometheusUrl(Struct, frozen=True):
     ready: int = 0
 
 
+class HoldPolicies(Struct, frozen=True, kw_only=True):
+    """The API server's policies for workloads that Rollouts update in place.
+
+    Args:
+        served: whether it has MutatingAdmissionPolicies at all.
+        policies: those of the chart that hold workloads.
+    """
+
+    served: bool
+    policies: tuple[Manifest, ...] = ()
+    bindings: tuple[Manifest, ...] = ()
+
+    @property
+    def held(self) -> frozenset[str]:
+        """Plurals of the kinds that a policy with a binding holds."""
+        return frozenset(plural for plural, name in self._policies() if name in self._bound())
+
+    def unbound(self, plural: str) -> str:
+        """The name of a policy for that kind without a binding; "" when there is none."""
+        return next((name for of, name in self._policies() if of == plural and name not in self._bound()), "")
+
+    def _policies(self) -> Iterator[tuple[str, str]]:
+        for policy in self.policies:
+            for rule in policy["spec"]["matchConstraints"]["resourceRules"]:
+                yield from ((plural, policy["metadata"]["name"]) for plural in rule["resources"])
+
+    def _bound(self) -> set[str]:
+        return {binding["spec"].get("policyName", "") for binding in self.bindings}
+
+
 class ClusterSeen(Struct, frozen=True, kw_only=True):
     """A cluster, as far as the person may see it.
 
@@ -154,6 +185,7 @@ class ClusterSeen(Struct, frozen=True, kw_only=True):
         crds: by name; None for one that is not installed.
         served: by router: whether the API server has its routes.
         route_crds: of the kinds of the Gateway API that Rollouts name, by the field that names them.
+        holds: None while no Rollout updates a workload in place.
         own_missing: what the person may not do with Rollouts.
         refused: what was forbidden to ask, in words.
     """
@@ -168,6 +200,7 @@ class ClusterSeen(Struct, frozen=True, kw_only=True):
     served: Mapping[str, bool] = field(default_factory=dict)
     route_crds: Mapping[str, Manifest | None] = field(default_factory=dict)
     gateway_classes: tuple[Manifest, ...] = ()
+    holds: HoldPolicies | None = None
     autoscalers: tuple[Manifest, ...] = ()
     api_services: tuple[Manifest, ...] = ()
     providers: tuple[Manifest, ...] = ()
@@ -209,6 +242,7 @@ async def read_cluster(session: Session, *, controller_namespace: str | None) ->
             for name in sorted({name for rollout in rollouts for name in route_fields_of(rollout)})
         },
         gateway_classes=await reader.all(GATEWAY_CLASS) if served.get("gatewayAPI") else (),
+        holds=await _holds(reader) if any(map(in_place, rollouts)) else None,
         autoscalers=tuple(
             autoscaler
             for autoscaler in await reader.all(AUTOSCALER)
@@ -236,6 +270,12 @@ def canary_of(rollout: Manifest) -> Manifest:
     """The strategy of a Rollout by canary; empty for another one."""
     canary: Manifest = (rollout.get("spec", {}).get("strategy") or {}).get("canary") or {}
     return canary
+
+
+def in_place(rollout: Manifest) -> Manifest:
+    """The workload that a Rollout updates in place; empty for one with pods of its own."""
+    reference: Manifest = rollout.get("spec", {}).get("workloadRef") or {}
+    return reference if reference.get("mode") == "InPlace" else {}
 
 
 def routers_of(rollouts: Iterable[Manifest]) -> set[str]:
@@ -313,6 +353,24 @@ class _Reader:
         except ApiForbidden:
             self.refused.append(f"list {kind.plural}")
         return ()
+
+
+async def _holds(reader: _Reader) -> HoldPolicies:
+    name = "MutatingAdmissionPolicy"
+    kinds = [
+        Kind(ADMISSION, version, name, "mutatingadmissionpolicies", namespaced=False) for version in ("v1", "v1beta1")
+    ]
+    session = reader.session
+    kind = await first_served(session.api, kinds, deadline_s=session.request_timeout_s)
+    if kind is None:
+        return HoldPolicies(served=False)
+    binding = Kind(ADMISSION, kind.version, f"{name}Binding", "mutatingadmissionpolicybindings", namespaced=False)
+    policies = await reader.all(kind, labelSelector=CHART_LABEL)
+    return HoldPolicies(
+        served=True,
+        policies=tuple(each for each in policies if ".hold-" in each["metadata"]["name"]),
+        bindings=await reader.all(binding),
+    )
 
 
 async def _controllers(reader: _Reader, namespace: str | None, *, secrets: Sequence[Right]) -> list[Installed]:

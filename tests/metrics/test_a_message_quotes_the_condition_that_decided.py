@@ -45,6 +45,24 @@ def test_the_condition_that_decided_is_in_the_message(condition: MetricCondition
     assert nan == "a number is NaN or infinite, and the failure condition holds: isNaN(result)"
 
 
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (True, "true or false"),
+        (2.0, "one number, result"),
+        ("slow", "a text"),
+        ([1.0], "a list"),
+        ({"a": 1.0}, "an object"),
+    ],
+)
+def test_a_condition_that_cannot_be_told_names_what_the_answer_is(answer: Any, kind: str) -> None:
+    """The author expected another answer. Its text is not shown, so its kind is all there is to go by."""
+    condition = MetricCondition(success="result.b[1] > 5")
+    message = measured(document(answer), condition, started_at_s=0.0, finished_at_s=1.0).message
+
+    assert message.startswith(f"successCondition cannot be told of {kind}: ")
+
+
 @pytest.mark.parametrize("condition", [MetricCondition(success=LONG), MetricCondition(success=LONG, failure=LONG)])
 def test_a_long_condition_is_shortened(condition: MetricCondition) -> None:
     """There is a message for each measurement, and a run of 64 metrics has to fit into one object."""

@@ -129,6 +129,22 @@ def test_pods_and_series_are_put_together() -> None:
 
 
 @pytest.mark.parametrize(
+    ("number", "shown"),
+    [
+        ("0.1", "0.1"),
+        ("999999", "999999"),
+        ("1M", "1000000"),
+        ("-1M", "-1000000"),
+        ("512Mi", "536870912"),
+        ("1P", "1e+15"),
+    ],
+)
+def test_a_figure_is_shown_as_people_write_it(number: str, shown: str) -> None:
+    """`value=1e+06` after `value=999999` looks like another kind of number."""
+    assert judged(of_queue(value(number=number)), ANY_NUMBER[0]).value.split()[0] == f"value={shown}"
+
+
+@pytest.mark.parametrize(
     ("status", "success", "phase"),
     [
         ({}, "result.settled && result.headroomPercent >= 70", AnalysisPhase.SUCCESSFUL),

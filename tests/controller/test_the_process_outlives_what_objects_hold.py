@@ -10,16 +10,19 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from rollouts.controller.health.readiness import BLIND_MAX_S
 from rollouts.controller.wiring import EXIT_BLIND, EXIT_STOPPED, run_controller
+from rollouts.controller.workqueue.standing_watches import TEMPLATES, WATCHED_KINDS
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.status import Verb
 from rollouts.manifests.ownership import PREFIX
-from rollouts.objects import ENDPOINT_SLICE, EVENT, LEASE, REPLICA_SET, ROLLOUT, SERVICE, Kind, Manifest
+from rollouts.objects import ANALYSIS_RUN, ENDPOINT_SLICE, EVENT, LEASE, REPLICA_SET, ROLLOUT, SERVICE, Kind, Manifest
 from rollouts.ports import ApiServer, Clock, Request, Response, WatchStream
 from rollouts.settings import Settings
 from rollouts.sim.cluster import SimulatedCluster
+from rollouts.sim.faults import FaultyWatches, WatchFaults
 from rollouts.telemetry import Telemetry
 from tests import build
 
@@ -332,6 +335,18 @@ async def test_a_short_outage_of_a_watch_is_no_news(cluster: SimulatedCluster) -
 
     assert cluster.get(ROLLOUT, "default", "cart") == before
     assert await running.stopped() == EXIT_STOPPED
+
+
+async def test_a_watch_that_breaks_is_logged_with_its_kind(cluster: SimulatedCluster) -> None:
+    """The process has a dozen watches: without the kind, a line does not say which objects are seen late."""
+    api = FaultyWatches(cluster.api, WatchFaults(break_after=0), random.Random(1))  # noqa: S311 - a test's
+    with capture_logs() as logs:
+        running = Running(cluster, api)
+        await asyncio.sleep(10)
+        assert await running.stopped() == EXIT_STOPPED
+
+    watched = {*WATCHED_KINDS, *TEMPLATES, ANALYSIS_RUN}
+    assert {each["kind"] for each in logs if each["event"] == "watch_trouble"} >= {each.kind for each in watched}
 
 
 HARM: tuple[dict[str, Any], ...] = (

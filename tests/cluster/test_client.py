@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
+import random
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -128,6 +130,23 @@ async def test_a_throttled_write_waits_as_long_as_it_was_asked_to() -> None:
     await client(api).create(REPLICA_SET, "shop", {})
     assert 2.0 <= asyncio.get_running_loop().time() - began_s < 3.0
     assert len(api.requests) == 2
+
+
+async def test_pauses_double_and_are_scattered_by_half() -> None:
+    """A server that comes back meets its clients one after another; none of them waits for minutes."""
+    random_values = random.Random(4)  # noqa: S311 - a test's
+    pauses_s: list[list[float]] = []
+    for _ in range(20):
+        api = Script(*[ApiUnavailable("reset")] * 7)
+        clock = SimClock(asyncio.get_running_loop())
+        ours = Client(api, clock=clock, may_write=lambda: True, request_deadline_s=100, rng=random_values)
+        await ours.get(ROLLOUT, "shop", "cart")
+        pauses_s.append([before - after for before, after in itertools.pairwise(api.deadlines_s)])
+
+    for number, drawn_s in enumerate(zip(*pauses_s, strict=True)):
+        longest_s = min(0.1 * 2**number, 5.0)
+        assert all(0.5 * longest_s <= pause_s + 1e-6 and pause_s - 1e-6 <= 1.5 * longest_s for pause_s in drawn_s)
+        assert max(drawn_s) - min(drawn_s) > 0.5 * longest_s
 
 
 async def test_patience_ends_with_the_deadline() -> None:

@@ -11,7 +11,7 @@ from rollouts.cluster.decoding import UnreadableObject
 from rollouts.controller.observe.observer import Gone, Seen, Unreadable
 from rollouts.controller.observe.pods import pod_page, pods_seen
 from rollouts.controller.workqueue.inbox import ServiceAnswer
-from rollouts.core.model.service_traits import ServiceTraits, read_traits
+from rollouts.core.model.service_traits import PLAIN, ServiceTraits, read_traits
 from rollouts.core.model.snapshot import ServiceAbsent, ServiceSeen, ServiceUnasked, Snapshot
 from rollouts.manifests.ownership import REVISION
 from rollouts.objects import REPLICA_SET, SERVICE, Key
@@ -147,33 +147,40 @@ async def test_ready_endpoints_are_counted_once_a_pod_and_by_revision(world: Wor
     assert seen.ready_by_revision == {"v1": 1, "v2": 2, "": 1}
 
 
-async def test_the_fields_that_bend_traffic_are_seen_as_a_manifest_has_them(world: World) -> None:
+BENDING = {
+    "selector": {"app": "cart"},
+    "type": "NodePort",
+    "clusterIP": "None",
+    "publishNotReadyAddresses": True,
+    "internalTrafficPolicy": "Local",
+    "externalTrafficPolicy": "Local",
+    "trafficDistribution": "PreferClose",
+    "sessionAffinity": "ClientIP",
+    "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 60}},
+}
+BENT = ServiceTraits(
+    type="NodePort",
+    headless=True,
+    publish_not_ready_addresses=True,
+    internal_traffic_policy="Local",
+    external_traffic_policy="Local",
+    traffic_distribution="PreferClose",
+    client_ip_s=60,
+)
+
+
+@pytest.mark.parametrize(
+    ("fields", "traits"), [(BENDING, BENT), ({"selector": {"app": "cart"}}, PLAIN)], ids=["all", "none"]
+)
+async def test_the_fields_that_bend_traffic_are_seen_as_a_manifest_has_them(
+    world: World, fields: dict[str, Any], traits: ServiceTraits
+) -> None:
     """`rollouts plan` reads them from a manifest: a condition that said something else would be one too many."""
-    fields = {
-        "selector": {"app": "cart"},
-        "type": "NodePort",
-        "clusterIP": "None",
-        "publishNotReadyAddresses": True,
-        "internalTrafficPolicy": "Local",
-        "externalTrafficPolicy": "Local",
-        "trafficDistribution": "PreferClose",
-        "sessionAffinity": "ClientIP",
-        "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 60}},
-    }
     world.services.put("", obj(SERVICE, {"metadata": metadata("web"), "spec": fields}))
     seen = snapshot(world).services["web"]
 
     assert isinstance(seen, ServiceSeen)
-    assert seen.traits == read_traits(fields)
-    assert seen.traits == ServiceTraits(
-        type="NodePort",
-        headless=True,
-        publish_not_ready_addresses=True,
-        internal_traffic_policy="Local",
-        external_traffic_policy="Local",
-        traffic_distribution="PreferClose",
-        client_ip_s=60,
-    )
+    assert seen.traits == read_traits(fields) == traits
 
 
 async def test_a_service_that_we_steer_is_seen_though_the_spec_no_longer_names_it(world: World) -> None:

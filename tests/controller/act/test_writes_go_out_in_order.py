@@ -21,14 +21,26 @@ from rollouts.controller.act.calls import (
 from rollouts.controller.act.performer import CreationWriteRefused, Performer
 from rollouts.controller.act.render import render, render_status
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import EvictPod, RemoveAnnotation
+from rollouts.core.model.intents import EvictPod, ReleaseService, RemoveAnnotation
 from rollouts.core.model.rollout import Canary
 from rollouts.core.model.snapshot import PodsSeen
 from rollouts.core.model.status import Phase, RolloutStatus, Verb
 from rollouts.errors import ApiConflict, ApiExists, ApiForbidden, ApiInvalid, ApiUnavailable, NotLeader
 from rollouts.objects import POD, REPLICA_SET, SERVICE
-from rollouts.ports import MERGE_PATCH, Response
-from tests.controller.world import CART, CART_UID, World, error, ok, owned, replica_set, rollout, says
+from rollouts.ports import MERGE_PATCH, Request, Response
+from tests.controller.world import (
+    CART,
+    CART_UID,
+    World,
+    error,
+    ok,
+    owned,
+    rendered,
+    replica_set,
+    rollout,
+    says,
+    service,
+)
 from tests.core.model import snapshot
 from tests.core.worlds import running
 
@@ -301,6 +313,22 @@ async def test_a_service_that_leaves_the_watch_unseen_holds_nobody_back(world: W
     """A Service that our label-filtered watch never had will not be shown by it either."""
     release = Patch(kind=SERVICE, name="web", uid="w", body={}, content_type=MERGE_PATCH, leaves_watch=True)
     await performer.perform(world.target(), [release])
+
+    assert not world.barrier.holds_back(CART)
+
+
+async def test_a_release_that_the_watch_showed_before_its_answer_holds_nobody_back(
+    world: World, performer: Performer
+) -> None:
+    """The Service has left the watch, which shows nothing of it again: only its uid tells that this was the end of our own."""
+    world.services.put("", service(version=7, managed_by="cart"))
+
+    def leaves_first(_request: Request) -> Response:
+        world.services.remove("", service(version=8))
+        return ok(8)
+
+    world.api.answers = [leaves_first]
+    await performer.perform(world.target(), rendered(ReleaseService(name="web", uid="web-uid", resource_version="7")))
 
     assert not world.barrier.holds_back(CART)
 

@@ -100,6 +100,15 @@ async def test_after_the_first_pod_only_the_present_step_is_drafted(world: World
     assert set(snapshot(world).drafts) == set()
 
 
+async def test_a_revision_that_comes_back_to_its_pods_begins_with_its_first_step(world: World) -> None:
+    """Its pods are still there from the time before the revision that was current meanwhile, whose step says nothing of it."""
+    spec = analysing({"analysis": ERRORS}, {"analysis": ERRORS})
+    world.rollouts.put("", rollout(spec=spec, status=updating(spec, currentRevision="v0", currentStepIndex=1)))
+    world.templates.put("", template())
+    world.replica_sets.put("", replica_set(f"cart-{revision_of(spec)}", version=2))
+    assert set(snapshot(world).drafts) == {STEP_0}
+
+
 async def test_very_large_templates_are_read_in_several_passes(world: World) -> None:
     """Whoever names as many large templates as a spec has steps delays nobody else: a pass reads two runs' worth of them."""
     names = [f"large-{number}" for number in range(8)]

@@ -25,7 +25,7 @@ class RunSpec(Struct, frozen=True, kw_only=True):
     """All metrics of a run, with the values of its arguments."""
 
     metrics: tuple[Metric, ...]
-    terminate: bool = False
+    terminate: bool
 
     @property
     def rules(self) -> tuple[MetricRules, ...]:

@@ -51,7 +51,7 @@ class PodSeen(Struct, frozen=True, kw_only=True):
 
     Args:
         leaves: it is being deleted; it need not be ready, and its restarts count.
-        over_at_s: of one that runs no more, such as an evicted one, when that was; None of any other.
+        over_at_s: of one that runs no more, such as an evicted one, when that was; None while it runs, or without a time.
     """
 
     ready: bool
@@ -68,10 +68,10 @@ def pod_seen(pod: Manifest) -> PodSeen:
     created_s = time_s(metadata.get("creationTimestamp"))
     containers = tuple(map(_container, mappings(status.get("containerStatuses"))))
     over_at_s = None
-    if status.get("phase") in OVER:  # the latest time that it shows; infinity without one, so that it counts
+    if status.get("phase") in OVER:  # the latest time that it shows
         changed = (time_s(condition.get("lastTransitionTime")) for condition in conditions)
         times = (created_s, *changed, *(container.ended_at_s for container in containers))
-        over_at_s = max((at_s for at_s in times if at_s is not None), default=math.inf)
+        over_at_s = max((at_s for at_s in times if at_s is not None), default=None)
     return PodSeen(
         ready=any(condition.get("type") == "Ready" and condition.get("status") == "True" for condition in conditions),
         leaves=bool(metadata.get("deletionTimestamp")),

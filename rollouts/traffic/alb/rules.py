@@ -76,7 +76,7 @@ def _path(path: Manifest) -> TextMatch | None:
     if path.get("pathType") == "Exact":
         return TextMatch(MatchKind.EXACT, text)
     if path.get("pathType") != "Prefix" and not text.endswith("/*"):  # ImplementationSpecific is a pattern of AWS's
-        return None if text in ("/*", "*") else TextMatch(MatchKind.EXACT, text)
+        return None if text == "*" else TextMatch(MatchKind.EXACT, text)
     text = text.removesuffix("*").rstrip("/")
     return TextMatch(MatchKind.PREFIX, text) if text else None
 

@@ -56,7 +56,7 @@ class StreamRule(Struct, frozen=True):
         """Whether this names a rule of the list `of`. Matches are alternatives, and an empty list matches everything."""
         if of != self.of:
             return False
-        there = [each for each in rule.get("match") or [{}] if self.port in (0, each.get("port", 0))]
+        there = [each for each in rule.get("match") or [{}] if self.port in (0, each.get("port"))]
         return bool(there) and set(self.sni_hosts) <= {name for each in there for name in each.get("sniHosts") or ()}
 
 

@@ -106,7 +106,7 @@ def decide_run(
         phase, why = _run_verdict(results, terminate)
         over = replace(running, phase=phase, message=why, completed_at_s=now_s)
         return RunDecision(due=(), status=over, wake_at_s=None)
-    due, wake_at_s = _next(rules, running, asked, ending=ending, now_s=now_s)
+    due, wake_at_s = _next(rules, results, asked, started_at_s=started_at_s, ending=ending, now_s=now_s)
     return RunDecision(due=due, status=running, wake_at_s=wake_at_s)
 
 
@@ -264,15 +264,21 @@ def assessed(metric: str, phase: AnalysisPhase, why: str) -> str:
 
 
 def _next(
-    rules: tuple[MetricRules, ...], status: RunStatus, asked: Collection[str], *, ending: bool, now_s: float
+    rules: tuple[MetricRules, ...],
+    results: tuple[MetricResult, ...],
+    asked: Collection[str],
+    *,
+    started_at_s: float,
+    ending: bool,
+    now_s: float,
 ) -> tuple[tuple[Due, ...], float | None]:
     """What to measure now, and when the rest is due."""
     due: list[Due] = []
     later_s: list[float] = []
-    for metric, result in zip(rules, status.results, strict=True):
+    for metric, result in zip(rules, results, strict=True):
         if result.phase.over or metric.name in asked:
             continue
-        at_s = due_at_s(metric, result, started_at_s=now_s if status.started_at_s is None else status.started_at_s)
+        at_s = due_at_s(metric, result, started_at_s=started_at_s)
         if not ending and at_s > now_s:
             later_s.append(at_s)
             continue

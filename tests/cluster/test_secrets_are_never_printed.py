@@ -164,7 +164,7 @@ BROKEN_PLUGINS = {
 
 
 @pytest.mark.parametrize("script", BROKEN_PLUGINS.values(), ids=BROKEN_PLUGINS)
-async def test_a_plugins_words_are_not_repeated(tmp_path: Path, script: str) -> None:
+async def test_a_plugins_words_are_not_repeated(tmp_path: Path, script: str, capfd: pytest.CaptureFixture[str]) -> None:
     """Debug output of a credential plugin is made of credentials; how it ended is told, and that it can be run by hand."""
     path = kubeconfig(tmp_path, "http://127.0.0.1:1", plugin(tmp_path, token="t"))
     (tmp_path / "plugin").write_text(f"#!/bin/sh\n{script}\n")
@@ -172,6 +172,7 @@ async def test_a_plugins_words_are_not_repeated(tmp_path: Path, script: str) -> 
         with pytest.raises(ApiUnavailable, match="credential plugin") as failed:
             await connection.request(REQUEST, deadline_s=10)
         assert PLANTED not in everything(failed.value)
+    assert capfd.readouterr() == ("", "")
 
 
 USERS: dict[str, dict[str, Any]] = {

@@ -7,7 +7,7 @@ version than these show says nothing. Absent is only what the complete watch doe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass
 
 from rollouts.api.times import time_or_0
 from rollouts.cluster.store import Store
@@ -64,9 +64,10 @@ class Configs:
 
     store: Store
     contents: Contents
-    clock: Clock = field(kw_only=True)
-    is_listed: Callable[[], bool] = field(default=lambda: True, kw_only=True)
-    why_unseen: Callable[[str], str] = field(default=lambda _namespace: "", kw_only=True)
+    _: KW_ONLY
+    clock: Clock
+    is_listed: Callable[[], bool]
+    why_unseen: Callable[[str], str]
 
     def observed(self, snapshot: Snapshot, looks: Mapping[str, CopyLook]) -> Snapshot:
         """`snapshot` with the sources and the copies of its Rollout; `looks` are those at copies of Secrets."""

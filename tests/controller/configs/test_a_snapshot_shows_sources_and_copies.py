@@ -50,6 +50,12 @@ def config_map(name: str = "app-config", *, version: int = 7, **more: Any) -> An
     return obj(CONFIG_MAP, {"metadata": metadata(name, version=version, managedFields=fields) | more})
 
 
+def configs_of(world: World, **why: Any) -> Configs:
+    """What reads the ConfigMaps of that world: all of them are listed and seen, unless `why` says otherwise."""
+    seen: dict[str, Any] = {"is_listed": lambda: True, "why_unseen": lambda _namespace: ""}
+    return Configs(world.store, world.contents, clock=world.clock, **{**seen, **why})
+
+
 def observed(
     world: World,
     *objects: Any,
@@ -63,7 +69,7 @@ def observed(
     if read is not None:
         world.contents.put(SOURCE, read)
     made = replace(MADE, config=tuple(notes))
-    configs = Configs(world.store, world.contents, clock=world.clock, **why)
+    configs = configs_of(world, **why)
     source = configs.sources(CART, (REF,), [made])[MAP, "app-config"]
     assert CART in world.contents.askers.of(SOURCE)
     return source, configs.copies(CART, CART_UID)
@@ -216,7 +222,7 @@ async def test_a_snapshot_has_the_copies_and_whose_they_are(world: World) -> Non
     for each in (copy("owned"), copy("earlier", ownerReferences=owned(uid="earlier"))):
         world.config_maps.put("", each)
 
-    seen = world.observer(configs=Configs(world.store, world.contents, clock=world.clock)).observe(CART)
+    seen = world.observer(configs=configs_of(world)).observe(CART)
 
     assert isinstance(seen, Seen)
     assert {each.content: each.owned for each in seen.snapshot.copies} == {"owned": True, "earlier": False}

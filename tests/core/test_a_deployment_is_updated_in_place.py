@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.rollout import Canary
 from rollouts.core.model.status import Phase
@@ -141,3 +143,26 @@ def test_a_change_that_the_policy_did_not_hold_is_held_as_soon_as_it_is_seen() -
 
     assert there.status.phase is Phase.PAUSED
     assert sizes(there) == {"a": 3, "b": 1}
+
+
+@pytest.mark.parametrize(
+    ("verb", "value", "types"),
+    [
+        ("restart", "true", "kubectl rollout restart deployment/cart -n shop"),
+        ("rollback", "true", "kubectl rollout undo deployment/cart -n shop"),
+    ],
+)
+def test_a_command_that_only_the_template_can_carry_out_names_kubectls(verb: str, value: str, types: str) -> None:
+    there = settled(annotated(settled(template_changed(_taken(), "b")), "promote", "b@full"))
+    there = settled(annotated(there, verb, value))
+
+    (command,) = [each for each in there.status.commands if each.verb == verb]
+    assert command.refusal is not None
+    assert types in command.refusal.message
+
+
+def test_a_rollback_in_a_step_is_the_way_back_to_the_stable_revision() -> None:
+    there = settled(annotated(settled(template_changed(_taken(), "b")), "rollback", "true"))
+
+    assert (sizes(there), there.status.phase) == ({"a": 4}, Phase.ROLLED_BACK)
+    assert _deployment(there)[0]

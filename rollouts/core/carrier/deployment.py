@@ -33,10 +33,10 @@ from rollouts.core.model.intents import (
 )
 from rollouts.core.model.limits import resolved_surge, resolved_unavailable
 from rollouts.core.model.rollout import IntOrPercent, Percent
-from rollouts.core.model.snapshot import ReplicaSet, Snapshot
+from rollouts.core.model.snapshot import ReplicaSet, Snapshot, is_in_place
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.workload import DeploymentSeen, Held, UpdateFields, WorkloadSeen
-from rollouts.core.model.workload_ref import Hold, WorkloadMode
+from rollouts.core.model.workload_ref import Hold
 from rollouts.core.scale.canary_sizes import Sizes
 
 HELD_MIN_READY_S = 2_147_483_646
@@ -47,12 +47,6 @@ _AFTER_AN_ABORT = UpdateFields(
     max_surge=1, max_unavailable=0, min_ready_s=HELD_MIN_READY_S, progress_deadline_s=HELD_DEADLINE_S
 )
 """The fields while an update is aborted: whoever resumes the Deployment by hand gets one new pod, and loses no old one."""
-
-
-def is_in_place(seen: Snapshot) -> bool:
-    """Whether the Rollout leaves its pods to the workload that it names."""
-    ref = seen.rollout.spec.workload_ref
-    return ref is not None and ref.mode is WorkloadMode.IN_PLACE
 
 
 def as_own(seen: Snapshot) -> Snapshot:

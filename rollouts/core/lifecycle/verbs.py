@@ -17,7 +17,7 @@ from rollouts.core.model.intents import Notice
 from rollouts.core.model.numbering import step_number
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary, Strategy
-from rollouts.core.model.snapshot import Snapshot
+from rollouts.core.model.snapshot import Snapshot, is_in_place
 from rollouts.core.model.status import Command, Refusal, RolloutStatus, Verb, analysis_of, previous_revision
 from rollouts.core.model.steps import Analyze
 
@@ -439,7 +439,20 @@ def judge(asked: Asked) -> Verdict:
     if len(given) > VALUE_MAX:
         beginning = f"it begins with {given[:_SHOWN]!r}"
         return _refused(f"a value has at most {VALUE_MAX} characters, and this one has {len(given):,}; {beginning}")
-    return RULES[asked.verb].judge(asked)
+    verdict = RULES[asked.verb].judge(asked)
+    return _of_its_template(asked, verdict) or verdict
+
+
+def _of_its_template(asked: Asked, verdict: Verdict) -> Refusal | None:
+    """Why a command that a Deployment in place carries out by its template alone is refused, and what to type."""
+    if not is_in_place(asked.seen) or not isinstance(verdict, Command):
+        return None
+    rollout, ref = asked.seen.rollout, asked.seen.rollout.spec.workload_ref
+    undoes = asked.verb is Verb.ROLLBACK and verdict.target != asked.status.stable_revision
+    if ref is None or not (undoes or asked.verb is Verb.RESTART):
+        return None
+    kubectl = f"kubectl rollout {'undo' if undoes else 'restart'} {ref.kind.lower()}/{ref.name} -n {rollout.namespace}"
+    return _refused(f"{ref} is updated in place, so its template decides: {kubectl}; the steps of this Rollout follow")
 
 
 def recorded_as(annotation: str) -> str:

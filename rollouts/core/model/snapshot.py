@@ -19,6 +19,7 @@ from rollouts.core.model.service_traits import PLAIN, ServiceTraits
 from rollouts.core.model.status import AbortNote, RolloutStatus
 from rollouts.core.model.traffic import Route, RouteName
 from rollouts.core.model.workload import ReferencedWorkload
+from rollouts.core.model.workload_ref import WorkloadMode
 
 
 class ReplicaSet(Struct, frozen=True, kw_only=True):
@@ -273,3 +274,9 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     native_sleep: bool = True
     shares_pods_with: tuple[str, ...] = ()
     workload: ReferencedWorkload | None = None
+
+
+def is_in_place(seen: Snapshot) -> bool:
+    """Whether the Rollout leaves its pods to the workload that it names."""
+    ref = seen.rollout.spec.workload_ref
+    return ref is not None and ref.mode is WorkloadMode.IN_PLACE

@@ -75,6 +75,7 @@ class ObjectCondition(Partial, frozen=True):
     status: str = ""
     reason: str = ""
     message: str = ""
+    last_transition_time: str | None = None
 
 
 class RolloutMetadata(Metadata, frozen=True):

@@ -19,10 +19,17 @@ USERS = UpdateFields(max_surge=Percent(25), max_unavailable=Percent(25), min_rea
 """The fields that the user's manifest gives."""
 
 
-def deployed(strategy: Strategy, *, replicas: int = 4, hold: Hold = Hold.POLICY, **changes: Any) -> World:
+def users(min_ready_s: int) -> UpdateFields:
+    """The user's fields with that `minReadySeconds`."""
+    return replace(USERS, min_ready_s=min_ready_s or None)
+
+
+def deployed(
+    strategy: Strategy, *, replicas: int = 4, hold: Hold = Hold.POLICY, min_ready_s: int = 0, **changes: Any
+) -> World:
     """A Deployment `cart` whose template `a` its own controller has rolled out, and a Rollout that was just created for it."""
     ref = NamedWorkload(kind=WorkloadKind.DEPLOYMENT, name="cart", mode=WorkloadMode.IN_PLACE, hold=hold)
-    there = world(strategy, replicas=replicas, workload_ref=ref, **changes)
+    there = world(strategy, replicas=replicas, workload_ref=ref, min_ready_s=min_ready_s, **changes)
     workload = WorkloadSeen(
         kind=WorkloadKind.DEPLOYMENT,
         name="cart",
@@ -32,7 +39,7 @@ def deployed(strategy: Strategy, *, replicas: int = 4, hold: Hold = Hold.POLICY,
         watched=True,
         template_hash="a",
         replicas=replicas,
-        deployment=DeploymentSeen(paused=False, by_recreate=False, fields=USERS, holds=True),
+        deployment=DeploymentSeen(paused=False, by_recreate=False, fields=users(min_ready_s), holds=True),
         hold_works=hold is Hold.POLICY,
     )
     return replace(there, workload=workload)

@@ -166,3 +166,13 @@ def test_a_rollback_in_a_step_is_the_way_back_to_the_stable_revision() -> None:
 
     assert (sizes(there), there.status.phase) == ({"a": 4}, Phase.ROLLED_BACK)
     assert _deployment(there)[0]
+
+
+def test_pods_are_available_after_the_users_own_min_ready_seconds() -> None:
+    """Its controller counts none as available meanwhile; the list of pods says since when they are ready."""
+    there = template_changed(settled(deployed(STEPS, min_ready_s=20)), "b")
+    there = settled(there, seconds=15)
+    assert there.status.phase is Phase.PROGRESSING
+    there = settled(there, seconds=30)
+
+    assert (sizes(there), there.status.phase) == ({"a": 3, "b": 1}, Phase.PAUSED)

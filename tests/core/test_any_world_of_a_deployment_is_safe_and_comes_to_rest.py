@@ -18,7 +18,7 @@ from rollouts.core.model.rollout import Canary
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import Pause, PauseUntilPromoted, SetWeight
-from tests.core.deployments import USERS, deployed, deployment_synced, limits, scaled, template_changed
+from tests.core.deployments import USERS, deployed, deployment_synced, limits, scaled, template_changed, users
 from tests.core.measured_runs import runs_measured
 from tests.core.model import World, annotated, snapshot
 from tests.core.test_any_world_is_safe_and_comes_to_rest import ENVIRONMENT, GOING_BACK, MORE, REVISIONS, STEPS, Move
@@ -71,8 +71,9 @@ TAPES = st.lists(
 
 @cache
 def _updated(number: int, replicas: int, *, begun: bool) -> World:
-    """A new template comes; or the update is at its first step that waits."""
-    there = template_changed(settled(deployed(STRATEGIES[number], replicas=replicas)), "b")
+    """A new template comes; or the update is at its first step that waits. Each other one has a `minReadySeconds`."""
+    there = deployed(STRATEGIES[number], replicas=replicas, min_ready_s=5 * (replicas % 2))
+    there = template_changed(settled(there), "b")
     return settled(there, seconds=1) if begun else there
 
 
@@ -141,7 +142,8 @@ def test_any_update_in_place_is_safe_and_comes_to_rest(
     if status.phase is Phase.HEALTHY:
         assert sizes(there) == ({workload.template_hash: wanted} if wanted else {})
         assert workload.deployment.held is None
-        assert (workload.deployment.fields, workload.deployment.paused) == (USERS, False)
+        own = users(there.rollout.spec.min_ready_s)
+        assert (workload.deployment.fields, workload.deployment.paused) == (own, False)
         assert all(each.inside for each in there.replica_sets)
     else:
         assert status.phase in (Phase.ABORTED, Phase.ROLLED_BACK), (status.phase, status.message)

@@ -270,7 +270,8 @@ def pods_ready(there: World, *, limit: int = 1000) -> World:
     """The oldest `limit` pods that can become ready do."""
     found = [pod.uid for pod in there.pods if not pod.ready and pod.revision not in there.bad][:limit]
     since = {**there.ready_since, **dict.fromkeys(found, there.now_s)}
-    pods = (replace(pod, ready=True, problem="") if pod.uid in found else pod for pod in there.pods)
+    at_s = there.now_s
+    pods = (replace(pod, ready=True, problem="", ready_since_s=at_s) if pod.uid in found else pod for pod in there.pods)
     return replace(there, pods=tuple(pods), ready_since=since)
 
 

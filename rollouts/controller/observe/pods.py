@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rollouts.api.times import parse_time
+from rollouts.api.times import parse_time, time_or_0
 from rollouts.cluster.decoding import Decoder, Page
 from rollouts.cluster.structs import ObjectCondition, PodObject, ReplicaSetObject
 from rollouts.controller.workqueue.owned import pods_of
@@ -40,7 +40,8 @@ def pod_of(seen: PodObject) -> Pod:
     """One pod, with the kubelet's or the scheduler's reason why it is not ready; "" while it is simply starting."""
     metadata = seen.metadata
     conditions = {condition.type: condition for condition in seen.status.conditions or ()}
-    ready = conditions.get("Ready", ObjectCondition()).status == "True"
+    readiness = conditions.get("Ready", ObjectCondition())
+    ready = readiness.status == "True"
     return Pod(
         name=metadata.name,
         uid=metadata.uid,
@@ -49,6 +50,7 @@ def pod_of(seen: PodObject) -> Pod:
         ready=ready,
         deleting=metadata.deletion_timestamp is not None,
         problem="" if ready else _problem(seen, conditions)[:PROBLEM_MAX],
+        ready_since_s=time_or_0(readiness.last_transition_time) if ready else None,
         labels=metadata.labels or {},
         annotations=metadata.annotations or {},
     )

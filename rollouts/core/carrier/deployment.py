@@ -19,9 +19,11 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from rollouts.core.context.pass_context import PassContext
+from rollouts.core.context.waits import earliest
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
     AdoptReplicaSet,
+    AskPods,
     CreateInDeployment,
     CreateReplicaSet,
     Decision,
@@ -38,6 +40,7 @@ from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.workload import DeploymentSeen, Held, UpdateFields, WorkloadSeen
 from rollouts.core.model.workload_ref import Hold
 from rollouts.core.scale.canary_sizes import Sizes
+from rollouts.core.scale.restarts import PODS_AGAIN_S
 
 HELD_MIN_READY_S = 2_147_483_646
 HELD_DEADLINE_S = 2_147_483_647
@@ -50,15 +53,51 @@ _AFTER_AN_ABORT = UpdateFields(
 
 
 def as_own(seen: Snapshot) -> Snapshot:
-    """The snapshot as the policy sees it: ready pods are available although `minReadySeconds` is inflated."""
+    """The snapshot as the policy sees it: pods count as available as the user's own `minReadySeconds` says."""
     if not is_in_place(seen):
         return seen
-    wanted_s = seen.rollout.spec.min_ready_s
-    sets = [
-        replace(each, available=each.ready, min_ready_s=wanted_s) if each.min_ready_s == HELD_MIN_READY_S else each
-        for each in seen.replica_sets
-    ]
+    sets = []
+    for each in seen.replica_sets:
+        if each.min_ready_s == HELD_MIN_READY_S:
+            available = min(each.ready, _available(seen, each))
+            sets.append(replace(each, available=available, min_ready_s=seen.rollout.spec.min_ready_s))
+        else:
+            sets.append(each)
     return replace(seen, replica_sets=tuple(sets))
+
+
+def _available(seen: Snapshot, replica_set: ReplicaSet) -> int:
+    """Pods that have been ready for `minReadySeconds`; only the list of pods says since when they are."""
+    wanted_s = seen.rollout.spec.min_ready_s
+    if wanted_s == 0:
+        return replica_set.ready
+    since_s = _ready_since_s(seen, replica_set)
+    return sum(seen.now_s - at_s >= wanted_s for at_s in since_s)
+
+
+def _ready_since_s(seen: Snapshot, replica_set: ReplicaSet) -> list[float]:
+    pods = () if seen.pods is None else seen.pods.pods
+    return [
+        pod.ready_since_s
+        for pod in pods
+        if pod.ready_since_s is not None and pod.ready and not pod.deleting and pod.revision == replica_set.revision
+    ]
+
+
+def _with_pods_listed(seen: Snapshot, decision: Decision) -> Decision:
+    """With a question about pods that have become ready since they were listed, and a look when the next one is available."""
+    wanted_s, now_s = seen.rollout.spec.min_ready_s, seen.now_s
+    held = [each for each in seen.replica_sets if each.min_ready_s == HELD_MIN_READY_S] if wanted_s else []
+    list_at_s = None
+    if any(len(_ready_since_s(seen, each)) < each.ready for each in held):
+        list_at_s = now_s if seen.pods is None else seen.pods.at_s + PODS_AGAIN_S
+    asks = list_at_s is not None and list_at_s <= now_s and AskPods() not in decision.intents
+    due_s = [at_s + wanted_s for each in held for at_s in _ready_since_s(seen, each)]
+    return replace(
+        decision,
+        intents=(*decision.intents, *((AskPods(),) if asks else ())),
+        requeue_at_s=earliest([decision.requeue_at_s, list_at_s, *due_s], after_s=now_s),
+    )
 
 
 def reachable(ctx: PassContext, sizes: Sizes) -> Sizes:
@@ -89,7 +128,7 @@ def carried(seen: Snapshot, decision: Decision) -> Decision:
     if not isinstance(workload, WorkloadSeen) or workload.deployment is None or workload.deleting:
         return replace(decision, intents=tuple(others))
     update = _update(seen, decision, workload, workload.deployment, ours)
-    return replace(decision, intents=(*_moves(update), *others))
+    return _with_pods_listed(seen, replace(decision, intents=(*_moves(update), *others)))
 
 
 class _Update(Struct, frozen=True, kw_only=True):

@@ -160,6 +160,7 @@ class Pod(Struct, frozen=True, kw_only=True):
 
     Args:
         problem: why it is not ready in the kubelet's or scheduler's words: `CrashLoopBackOff: back-off 10s …`, "" if fine.
+        ready_since_s: since when it is ready; None while it is not.
     """
 
     name: str
@@ -169,6 +170,7 @@ class Pod(Struct, frozen=True, kw_only=True):
     ready: bool
     deleting: bool = False
     problem: str = ""
+    ready_since_s: float | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -14,8 +17,10 @@ import pytest
 from rollouts.clock import SystemClock
 from rollouts.objects import REPLICA_SET, SERVICE
 from rollouts.ports import METADATA
+from rollouts.sim.actors.kubelet import KubeletSettings
 from rollouts.sim.apiserver.http import SimHttp
 from rollouts.sim.cluster import SimulatedCluster
+from tests import build
 from tests.sim.manifests import replica_set, service, stored
 
 
@@ -47,25 +52,40 @@ async def test_requests_and_watches_go_over_http() -> None:
     assert (event["type"], event["object"]["kind"]) == ("MODIFIED", "PartialObjectMetadata")
 
 
+@dataclass(frozen=True)
+class Kubectl:
+    """kubectl with a kubeconfig of the simulated cluster."""
+
+    programs: Path
+    folder: Path
+    kubeconfig: Path
+
+    async def __call__(self, *arguments: str, stdin: str = "", code: int = 0) -> str:
+        """What it prints, errors included where it is to end with another code."""
+        process = await asyncio.create_subprocess_exec(
+            self.programs / "kubectl",
+            *("--kubeconfig", str(self.kubeconfig), "--cache-dir", str(self.folder / "cache"), *arguments),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        async with asyncio.timeout(30):
+            out, err = await process.communicate(stdin.encode())
+        assert process.returncode == code, (arguments, err.decode())
+        return (out if code == 0 else out + err).decode()
+
+
+@asynccontextmanager
+async def _served(cluster: SimulatedCluster, programs: Path, folder: Path) -> AsyncIterator[Kubectl]:
+    async with cluster, SimHttp(cluster.api) as http:
+        yield Kubectl(programs, folder, http.write_kubeconfig(folder / "kubeconfig"))
+
+
 @pytest.mark.controlplane
 async def test_kubectl_applies_scales_annotates_and_deletes(tmp_path: Path, lab_programs: Path) -> None:
     """What users do to a real cluster, they do to the demo's."""
-    async with SimulatedCluster(clock=SystemClock()) as cluster, SimHttp(cluster.api) as http:
-        kubeconfig = http.write_kubeconfig(tmp_path / "kubeconfig")
-
-        async def kubectl(*arguments: str, stdin: str = "") -> str:
-            process = await asyncio.create_subprocess_exec(
-                lab_programs / "kubectl",
-                *("--kubeconfig", str(kubeconfig), "--cache-dir", str(tmp_path / "cache"), *arguments),
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-            )
-            async with asyncio.timeout(30):
-                out, err = await process.communicate(stdin.encode())
-            assert process.returncode == 0, (arguments, err.decode())
-            return out.decode()
-
+    cluster = SimulatedCluster(clock=SystemClock())
+    async with _served(cluster, lab_programs, tmp_path) as kubectl:
         first, text = (
             json.dumps(
                 {"apiVersion": "v1", "kind": "List", "items": [service("web"), replica_set("web", replicas=1, image=i)]}
@@ -92,6 +112,61 @@ async def test_kubectl_applies_scales_annotates_and_deletes(tmp_path: Path, lab_
     assert found["spec"]["template"]["spec"]["containers"][0]["image"] == "app:2"
     assert front["metadata"]["labels"]["tier"] == "front"
     assert cluster.get(REPLICA_SET, "default", "web") is None
+
+
+@pytest.mark.controlplane
+async def test_kubectl_rolls_a_deployment_out_and_back(tmp_path: Path, lab_programs: Path) -> None:
+    """What a native Deployment answers to each command of `kubectl rollout`."""
+    cluster = SimulatedCluster(clock=SystemClock(), kubelet=KubeletSettings(startup_s=(0.0, 0.1)))
+    async with _served(cluster, lab_programs, tmp_path) as kubectl:
+
+        async def rollout(*arguments: str, code: int = 0) -> str:
+            return await kubectl("rollout", arguments[0], "deployment/web", *arguments[1:], code=code)
+
+        def images() -> dict[str, int]:
+            found = [one for one in cluster.list(REPLICA_SET) if one["spec"]["replicas"]]
+            return {one["spec"]["template"]["spec"]["containers"][0]["image"]: one["spec"]["replicas"] for one in found}
+
+        manifest = json.dumps(build.deployment("web", replicas=4))
+        await kubectl("apply", "--validate=false", "-f", "-", stdin=manifest)
+        first = await rollout("status", "--timeout=20s")
+        await kubectl("set", "image", "deployment/web", "app=app:2")
+        second = await rollout("status", "--timeout=20s")
+        after_two = images()
+        history = await rollout("history")
+        details = await rollout("history", "--revision=1")
+        await rollout("undo")
+        await rollout("status", "--timeout=20s")
+        undone = images()
+        await rollout("undo", "--to-revision=2")
+        await rollout("pause")
+        paused = await rollout("undo", code=1)
+        refused = await rollout("restart", code=1)
+        await kubectl("scale", "deployment/web", "--replicas=6")
+        await rollout("resume")
+        await rollout("status", "--timeout=20s")
+        again = images()
+        await rollout("restart")
+        await rollout("status", "--timeout=20s")
+        restarted = len(cluster.list(REPLICA_SET))
+        await kubectl("apply", "--validate=false", "-f", "-", stdin=manifest)
+        await rollout("status", "--timeout=20s")
+        applied = images()
+        await kubectl("wait", "deployment/web", "--for=condition=Available", "--timeout=20s")
+        await kubectl("delete", "deployment", "web", "--wait=false")
+        await kubectl("wait", "rs", "--all", "--for=delete", "--timeout=20s")
+
+    assert "successfully rolled out" in first
+    assert "successfully rolled out" in second
+    assert after_two == {"app:2": 4}
+    assert [line.split()[0] for line in history.splitlines()[2:] if line] == ["1", "2"]
+    assert "app:1" in details
+    assert undone == {"app:1": 4}
+    assert "cannot rollback a paused deployment" in paused
+    assert "can't restart paused deployment" in refused
+    assert again == {"app:2": 6}
+    assert (restarted, applied) == (3, {"app:1": 4})
+    assert cluster.list(REPLICA_SET) == []
 
 
 @pytest.mark.parametrize("turns", range(5))

@@ -13,6 +13,7 @@ from tests.contract.deployments.stage import (
     RESTORE,
     RESUME,
     Act,
+    applied,
     beside,
     both,
     given,
@@ -117,6 +118,20 @@ IN_A_HOLD: Mapping[str, Case] = {
         (CANARY_HOLD, "1=10 r1 | 10/10/10/0/10 | Unavailable, NewReplicaSetAvailable"),
         (image("2"), "1=10 r1 | 10/0/10/0/10 | Unavailable, NewReplicaSetAvailable"),
         (RESUME, "1=10 r1, 2=1 r2 | 11/1/11/0/11 | Unavailable, -"),
+    ),
+    "a pause gives all that the limits allow": (
+        (started(), "1=10 r1 | 10/10/10/10/0 | Available, NewReplicaSetAvailable"),
+        (both(*PAUSED_AT_2, hold(3, 7)), "1=7 r1, 2=3 r2 | 10/3/10/7/3 | Available, -"),
+        (PAUSE, "1=7 r1, 2=3 r2 | 10/3/10/7/3 | Available, -"),
+        (spec(strategy=limits(3, 0)), "1=9 r1, 2=4 r2 | 13/4/13/9/4 | Unavailable, -"),
+        (spec(strategy=limits(1, 0)), "1=8 r1, 2=3 r2 | 11/3/11/8/3 | Unavailable, -"),
+    ),
+    "a manifest without limits changes no limits": (
+        (started(), "1=10 r1 | 10/10/10/10/0 | Available, NewReplicaSetAvailable"),
+        (both(*PAUSED_AT_2, hold(1, 9)), "1=9 r1, 2=1 r2 | 10/1/10/9/1 | Available, -"),
+        (applied("2"), "1=9 r1, 2=1 r2 | 10/1/10/9/1 | Available, -"),
+        (applied("2"), "1=9 r1, 2=1 r2 | 10/1/10/9/1 | Available, -"),
+        (applied("3"), "1=9 r1, 2=0 r2, 3=1 r3 | 10/1/10/9/1 | Available, -"),
     ),
 }
 
@@ -242,6 +257,23 @@ CHANGING_HANDS: Mapping[str, Case] = {
         (started(4), "1=4 r1 | 4/4/4/4/0 | Available, NewReplicaSetAvailable"),
         (unselected("1"), "1!=4 r1, 1=4 r1 | 4/4/4/4/0 | Available, NewReplicaSetAvailable | 1 collision"),
     ),
+    "an old one that was taken is made again": (
+        (started(), "1=10 r1 | 10/10/10/10/0 | Available, NewReplicaSetAvailable"),
+        (image("2"), "1=0 r1, 2=10 r2 | 10/10/10/10/0 | Available, NewReplicaSetAvailable"),
+        (both(PAUSE, taken("1")), "1!=0 r1, 2=10 r2 | 10/10/10/10/0 | Available, DeploymentPaused"),
+        (image("1"), "1!=0 r1, 2=10 r2 | 10/0/10/10/0 | Available, DeploymentPaused"),
+        (RESUME, "1!=0 r1, 1=10 r3, 2=0 r2 | 10/10/10/10/0 | Available, NewReplicaSetAvailable | 1 collision"),
+    ),
+    "an old one that is given back is used": (
+        (started(), "1=10 r1 | 10/10/10/10/0 | Available, NewReplicaSetAvailable"),
+        (image("2"), "1=0 r1, 2=10 r2 | 10/10/10/10/0 | Available, NewReplicaSetAvailable"),
+        (both(PAUSE, taken("1")), "1!=0 r1, 2=10 r2 | 10/10/10/10/0 | Available, DeploymentPaused"),
+        (image("1"), "1!=0 r1, 2=10 r2 | 10/0/10/10/0 | Available, DeploymentPaused"),
+        (given("1"), "1=0 r3, 2=10 r2 | 10/0/10/10/0 | Available, DeploymentPaused"),
+        (hold(3, 10), "1=3 r3, 2=10 r2 | 13/3/13/10/3 | Available, -"),
+        (hold(10, 0), "1=10 r3, 2=0 r2 | 10/10/10/0/10 | Available, -"),
+        (RESTORE, "1=10 r3, 2=0 r2 | 10/10/10/10/0 | Available, NewReplicaSetAvailable"),
+    ),
 }
 
 MADE_INSIDE: Mapping[str, Case] = {
@@ -282,6 +314,22 @@ MADE_INSIDE: Mapping[str, Case] = {
         ),
         (image("3"), "1=0 r1, 2=0 r-, 2=0 r2, 3=10 r3 | 10/10/10/10/0 | Available, NewReplicaSetAvailable"),
         (image("2"), "1=0 r1, 2=0 r-, 2=10 r4, 3=0 r3 | 10/10/10/10/0 | Available, NewReplicaSetAvailable"),
+    ),
+    "a third template while the second is taken out": (
+        (started(), "1=10 r1 | 10/10/10/10/0 | Available, NewReplicaSetAvailable"),
+        (both(*PAUSED_AT_2, hold(3, 7)), "1=7 r1, 2=3 r2 | 10/3/10/7/3 | Available, -"),
+        (both(PAUSE, image("3")), "1=7 r1, 2=3 r2 | 10/0/10/7/3 | Available, -"),
+        (taken("2"), "1=10 r1, 2!=3 r2 | 10/0/10/10/0 | Available, -"),
+        (beside("3", 0, owner="deployment"), "1=10 r1, 2!=3 r2, 3=0 r2 | 10/0/10/10/0 | Available, -"),
+        (hold(2, 10), "1=10 r1, 2!=3 r2, 3=2 r2 | 12/2/12/10/2 | Available, -"),
+        (resized("2", 0), "1=10 r1, 2!=0 r2, 3=2 r2 | 12/2/12/10/2 | Available, -"),
+    ),
+    "a third template beside the second": (
+        (started(), "1=10 r1 | 10/10/10/10/0 | Available, NewReplicaSetAvailable"),
+        (both(*PAUSED_AT_2, hold(3, 7)), "1=7 r1, 2=3 r2 | 10/3/10/7/3 | Available, -"),
+        (both(PAUSE, image("3")), "1=7 r1, 2=3 r2 | 10/0/10/7/3 | Available, -"),
+        (beside("3", 0, owner="deployment"), "1=7 r1, 2=3 r2, 3=0 r3 | 10/0/10/7/3 | Available, -"),
+        (hold(1, 10), "1=7 r1, 2=3 r2, 3=1 r3 | 11/1/11/7/4 | Unavailable, -"),
     ),
 }
 

@@ -278,6 +278,18 @@ def replaced(version: str, **fields: Any) -> Act:
     return act
 
 
+def applied(version: str) -> Act:
+    """A GitOps tool applies its manifest again, which names neither limits nor a pause."""
+
+    async def act(play: Play) -> None:
+        manifest = _manifest(play.app, version)
+        manifest["spec"].pop("replicas")
+        answer = await play.talk.apply(DEPLOYMENT, play.app, manifest, by="gitops", force=True)
+        assert answer.status == 200, answer.body
+
+    return act
+
+
 def pods_deleted(**versions: int) -> Act:
     """So many pods of a version (`v1=2`) are deleted."""
 

@@ -95,7 +95,7 @@ def new_replica_set(deployment: Stored, *, collisions: int) -> Manifest:
     """
     spec = deployment.manifest["spec"]
     template: Manifest = spec["template"]
-    number = zlib.crc32(f"{compact_json(template)} {collisions or ''}".encode())
+    number = zlib.crc32(f"{compact_json(_plain(template))} {collisions or ''}".encode())
     hashed = "".join(NAME_LETTERS[ord(digit) % len(NAME_LETTERS)] for digit in str(number))
     metadata = template.get("metadata") or {}
     labels = {**(metadata.get("labels") or {}), HASH_LABEL: hashed}

@@ -158,3 +158,19 @@ async def test_a_strategy_is_replaced_as_a_whole_where_a_client_says_so(api: Con
     answer = await api.patch(DEPLOYMENT, "web", patch, STRATEGIC)
 
     assert answer.body["spec"]["strategy"] == {"type": "Recreate"}
+
+
+@pytest.mark.parametrize("form", [MERGE_PATCH, STRATEGIC])
+async def test_a_map_that_a_patch_empties_is_gone(api: Conversation, form: str) -> None:
+    """Otherwise the template would differ from that of its ReplicaSet."""
+    made = await api.made(DEPLOYMENT, deployment())
+    await api.patch(DEPLOYMENT, "web", _annotated("now"), form)
+    answer = await api.patch(DEPLOYMENT, "web", _annotated(None), form)
+    again = await api.patch(DEPLOYMENT, "web", _annotated(None), form)
+
+    assert answer.body["spec"] == made["spec"]
+    assert again.metadata["generation"] == answer.metadata["generation"] == 3
+
+
+def _annotated(value: str | None) -> Manifest:
+    return {"spec": {"template": {"metadata": {"annotations": {"restarted": value}}}}}

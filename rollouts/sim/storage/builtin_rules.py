@@ -90,6 +90,9 @@ def workload_defaults(workload: Manifest) -> Manifest:
     """A ReplicaSet or Deployment with the server's defaults."""
     spec = workload.get("spec") or {}
     template = pod_defaults(spec.get("template") or {})
+    metadata = template.get("metadata") or {}
+    if not all(metadata.values()):  # the real server keeps no map that a patch has emptied
+        template = {**template, "metadata": {name: value for name, value in metadata.items() if value}}
     if "replicas" in spec and template is spec.get("template"):
         return workload
     return {**workload, "spec": {"replicas": 1, **spec, "template": template}}

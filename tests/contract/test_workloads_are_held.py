@@ -92,3 +92,39 @@ def _marks(metadata: dict[str, Any]) -> dict[str, dict[str, str]]:
         part: {k.removeprefix(PREFIX): v for k, v in metadata.get(part, {}).items() if k.startswith(PREFIX)}
         for part in ("labels", "annotations")
     }
+
+
+@pytest.mark.controlplane
+@pytest.mark.parametrize("first", ["aa", "zz"])
+def test_a_template_that_admission_changes_is_held(
+    control_plane: ControlPlane, held_namespace: str, first: str
+) -> None:
+    """A webhook that injects a sidecar does so after the policy has looked; here another policy stands for it."""
+    name = f"{first}-{held_namespace}"  # one of them comes after the chart's, in whatever order policies are asked
+    rule = {"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["deployments"]}
+    label = {"labels": {"injected": first}}
+    labels = "Object.spec.template.metadata{labels: {'a': 'b'}}"
+    inject = f"Object{{spec: Object.spec{{template: Object.spec.template{{metadata: {labels}}}}}}}"
+    policy = {
+        "failurePolicy": "Fail",
+        "reinvocationPolicy": "IfNeeded",
+        "matchConstraints": {"resourceRules": [rule], "objectSelector": {"matchLabels": label["labels"]}},
+        "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": inject}}],
+    }
+    head = {"apiVersion": "admissionregistration.k8s.io/v1", "metadata": {"name": name}}
+    control_plane.apply(
+        {**head, "kind": "MutatingAdmissionPolicy", "spec": policy},
+        {**head, "kind": "MutatingAdmissionPolicyBinding", "spec": {"policyName": name}},
+    )
+    there = manifest(DEPLOYMENT, first, marks=MARKED)
+    there["metadata"]["labels"] |= label["labels"]
+    control_plane.apply(there, namespace=held_namespace)
+    path = f"{DEPLOYMENT.path(held_namespace, first)}?dryRun=All"
+
+    def written() -> dict[str, Any]:
+        spec: dict[str, Any] = control_plane.patch(path, {"spec": {"minReadySeconds": 1}})["spec"]
+        return spec
+
+    wait_for(lambda: "a" in written()["template"]["metadata"]["labels"], "the policy that injects")
+
+    assert written()["paused"]

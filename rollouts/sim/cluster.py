@@ -14,12 +14,15 @@ from rollouts import ports
 from rollouts.objects import Kind, Manifest
 from rollouts.sim.actors.autoscaling.controller import HorizontalPodAutoscalerController
 from rollouts.sim.actors.autoscaling.spec import DEFAULT_FLAGS, AutoscalerFlags
+from rollouts.sim.actors.daemonsets import DaemonSetController
 from rollouts.sim.actors.deployments.controller import DeploymentController
 from rollouts.sim.actors.endpointslices import EndpointSliceController
 from rollouts.sim.actors.garbage import GarbageCollector
 from rollouts.sim.actors.jobs import JobController
 from rollouts.sim.actors.kubelet import Kubelets, KubeletSettings
 from rollouts.sim.actors.replicasets import ReplicaSetController
+from rollouts.sim.actors.statefulsets import StatefulSetController
+from rollouts.sim.actors.volumes import VolumeController
 from rollouts.sim.actors.work import Actor, World
 from rollouts.sim.apiserver.server import SimServer
 from rollouts.sim.clock import SimClock
@@ -76,6 +79,9 @@ class SimulatedCluster:
             self.deployments,
             EndpointSliceController(self.world, lag_s=slice_lag_s),
             JobController(self.world),
+            StatefulSetController(self.world),
+            DaemonSetController(self.world),
+            VolumeController(self.world),
             GarbageCollector(self.world),
         )
         self._parts: list[_Part] = []

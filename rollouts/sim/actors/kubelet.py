@@ -18,16 +18,21 @@ from rollouts.sim.actors import pods as pod_facts
 from rollouts.sim.actors import processes
 from rollouts.sim.actors.pod_configuration import WAITS, FindSource, MissingError, PodConfiguration, configuration
 from rollouts.sim.actors.processes import CRASH_LOOP, CRASHED, End
+from rollouts.sim.actors.scheduling import NO_EXECUTE, NO_SCHEDULE, fits, tolerates
+from rollouts.sim.actors.volumes import claim_names, is_bound
 from rollouts.sim.actors.work import Actor, World
 from rollouts.sim.apiserver.verbs import DeleteOptions
 from rollouts.sim.storage.history import DELETED, CommittedWrite, ObjectKey, Stored
-from rollouts.sim.storage.registry import NODE
+from rollouts.sim.storage.registry import CLAIM, NODE
 
 STARTUP_SECONDS = "sim.rollouts.dev/startup-seconds"
 """Pod annotation: seconds from running to Ready, instead of a random time."""
 
 _SCHEDULER = "default-scheduler"
 """Pods that name another one stay without a node."""
+
+GONE_NODE_S = 40.0
+"""From the deletion of a node until its pods are deleted. Source: k8s.io/kubernetes pkg/controller/podgc, `quarantineTime`."""
 
 EXTENSION_S = 2.0
 """The shortest time between SIGTERM and SIGKILL after a preStop, even if less is left of the grace period."""
@@ -53,6 +58,7 @@ class KubeletSettings(Struct, frozen=True, kw_only=True):
 
 
 _SCHEDULE_S, _PULL_S = 0.01, 0.05  # from a pod's creation until it has a node, and from then until it runs
+_KEEP_OUT = (NO_SCHEDULE, NO_EXECUTE)
 _IMAGE_BACK_OFF = "ImagePullBackOff"
 _NEVER_READY = {
     "bad": (CRASH_LOOP, "back-off restarting failed container"),
@@ -90,9 +96,13 @@ class Kubelets(Actor):
         self._processes: dict[str, _Process] = {}
         self._configurations: dict[str, PodConfiguration] = {}
         self._next_address = 0
+        self._nodes: dict[str, Stored] = {}
+        self._unscheduled: set[ObjectKey] = set()
 
     def start(self) -> None:
-        """Creates the nodes, then subscribes to pods."""
+        """Creates the nodes, then subscribes to pods, and to what they wait for."""
+        self.listen(NODE, self._on_node)
+        self.listen(CLAIM, lambda _: self._schedule_again())
         for name in self.nodes:
             if self.world.history.get(NODE, "", name) is None:
                 status = {
@@ -107,7 +117,7 @@ class Kubelets(Actor):
 
     @property
     def nodes(self) -> list[str]:
-        """The names of the nodes."""
+        """The names of the nodes that it makes; more may join."""
         return [f"node-{number}" for number in range(self.settings.nodes)]
 
     def serves(self, uid: str) -> bool:
@@ -126,9 +136,7 @@ class Kubelets(Actor):
         if pod_facts.is_terminating(pod):
             self._end(pod)
         elif not pod.manifest["spec"].get("nodeName"):
-            bound = {**pod.manifest["spec"], "nodeName": self.world.rng.choice(self.nodes)}
-            self.world.verbs.update(self.world.resource(POD), pod, {**pod.manifest, "spec": bound}, self.options)
-            self.enqueue(pod.key, _PULL_S)
+            self._schedule(pod)
         elif pod_facts.phase(pod) == "Pending" and processes.waiting_reason(pod) in (None, *WAITS):
             self._run(pod)
         elif pod.metadata["uid"] in self._processes:
@@ -143,9 +151,62 @@ class Kubelets(Actor):
         process.ends_at_s, process.end = self.world.loop.time(), end
         self.sync(key)
 
+    def _schedule(self, pod: Stored) -> None:
+        spec = pod.manifest["spec"]
+        claims = (self.world.history.get(CLAIM, pod.key[0], name) for name in claim_names(pod))
+        free = [name for name, node in self._nodes.items() if fits(spec, node) and tolerates(spec, node, *_KEEP_OUT)]
+        if not all(claim is not None and is_bound(claim) for claim in claims):
+            self._wait(pod, "pod has unbound immediate PersistentVolumeClaims")
+        elif not free:
+            self._wait(pod, "no node has what the pod selects and taints that it tolerates")
+        else:
+            self._unscheduled.discard(pod.key)
+            bound = {**spec, "nodeName": self.world.rng.choice(free)}
+            self.world.verbs.update(self.world.resource(POD), pod, {**pod.manifest, "spec": bound}, self.options)
+            self.enqueue(pod.key, _PULL_S)
+
+    def _wait(self, pod: Stored, why: str) -> None:
+        self._unscheduled.add(pod.key)
+        message = f"0/{len(self._nodes)} nodes are available: {why}."
+        if pod_facts.condition(pod, "PodScheduled").get("message") != message:
+            condition = {
+                "type": "PodScheduled",
+                "status": "False",
+                "lastTransitionTime": self.world.verbs.now(),
+                "reason": "Unschedulable",
+                "message": message,
+            }
+            self.write_status(POD, pod, {**pod.manifest["status"], "conditions": [condition]})
+
+    def _schedule_again(self) -> None:
+        for key in self._unscheduled:
+            self.enqueue(key, _SCHEDULE_S)
+
+    def _on_node(self, change: CommittedWrite) -> None:
+        name = change.new.metadata["name"]
+        if change.event == DELETED:
+            del self._nodes[name]
+            self.world.loop.call_later(GONE_NODE_S, self._forget, name)
+            for pod in self._pods_on(name):
+                self._serving.discard(pod.metadata["uid"])
+        else:
+            self._nodes[name] = change.new
+            self._schedule_again()
+
+    def _pods_on(self, node: str) -> list[Stored]:
+        return [pod for pod in self.world.history.select(POD) if pod.manifest["spec"].get("nodeName") == node]
+
+    def _forget(self, node: str) -> None:
+        """Deletes the pods of a node that has gone, as the garbage collector of pods does."""
+        if node not in self._nodes:
+            for pod in self._pods_on(node):
+                options = DeleteOptions(uid=pod.metadata["uid"], grace_s=0)
+                self.world.verbs.delete(self.world.resource(POD), *pod.key, options)
+
     def _on_pod(self, change: CommittedWrite) -> None:
         pod, uid = change.new, change.new.metadata["uid"]
         if change.event == DELETED:
+            self._unscheduled.discard(pod.key)
             self._serving.discard(uid)
             self._ends_at.pop(uid, None)
             self._processes.pop(uid, None)

@@ -44,6 +44,16 @@ def ready_since_s(pod: Stored) -> float:
     return seconds(condition(pod, "Ready")["lastTransitionTime"])
 
 
+def available_in_s(pod: Stored, min_ready_s: float, now_s: float) -> float:
+    """Time until a pod has been ready for minReadySeconds, not above 0 when it has been. The pod must be ready."""
+    return ready_since_s(pod) + min_ready_s - now_s if min_ready_s else 0.0
+
+
+def is_available(pod: Stored, min_ready_s: float, now_s: float) -> bool:
+    """Whether a pod has been ready for minReadySeconds."""
+    return is_ready(pod) and available_in_s(pod, min_ready_s, now_s) <= 0
+
+
 def seconds(text: str) -> float:
     """An API time as seconds since 1970."""
     return datetime.fromisoformat(text).timestamp()

@@ -119,7 +119,7 @@ class ReplicaSetController(Actor):
         wait_s = stored.manifest["spec"].get("minReadySeconds", 0)
         now_s = self.world.now_s()
         ready = [pod for pod in active if pod_facts.is_ready(pod)]
-        due_in_s = [pod_facts.ready_since_s(pod) + wait_s - now_s for pod in ready] if wait_s else [0.0] * len(ready)
+        due_in_s = [pod_facts.available_in_s(pod, wait_s, now_s) for pod in ready]
         wanted_labels = (stored.manifest["spec"]["template"].get("metadata") or {}).get("labels") or {}
         labelled = sum(wanted_labels.items() <= pod.labels.items() for pod in active)
         available = sum(due <= 0 for due in due_in_s)

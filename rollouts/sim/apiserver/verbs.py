@@ -18,7 +18,7 @@ from msgspec import Struct
 from rollouts import ports
 from rollouts.objects import AUTOSCALER, DEPLOYMENT, JOB, POD, REPLICA_SET, SERVICE, Kind, Manifest
 from rollouts.sim.storage import apply as server_side
-from rollouts.sim.storage import autoscaler_rules
+from rollouts.sim.storage import autoscaler_rules, claim_rules, daemonset_rules, statefulset_rules
 from rollouts.sim.storage.builtin_rules import metadata_problems
 from rollouts.sim.storage.fields import SERVERS_METADATA
 from rollouts.sim.storage.history import ADDED, DELETED, MODIFIED, ObjectHistory, Stored
@@ -37,18 +37,31 @@ from rollouts.sim.storage.refusals import (
     value_invalid,
     value_required,
 )
-from rollouts.sim.storage.registry import CRD, NAMESPACE, NODE, Registry, Resource, custom_resources
+from rollouts.sim.storage.registry import (
+    CLAIM,
+    CRD,
+    DAEMON_SET,
+    NAMESPACE,
+    NODE,
+    STATEFUL_SET,
+    Registry,
+    Resource,
+    custom_resources,
+)
 from rollouts.sim.storage.validation import unknown_fields
 
 NAME_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # k8s.io/apimachinery pkg/util/rand: no vowels, no bad words
 
 _FIRST_STATUS: dict[Kind, Manifest] = {
     AUTOSCALER: autoscaler_rules.FIRST_STATUS,
+    CLAIM: claim_rules.FIRST_STATUS,
+    DAEMON_SET: daemonset_rules.FIRST_STATUS,
     DEPLOYMENT: {},
     JOB: {},
     NAMESPACE: {"phase": "Active"},
     REPLICA_SET: {"replicas": 0},
     SERVICE: {"loadBalancer": {}},
+    STATEFUL_SET: statefulset_rules.FIRST_STATUS,
 }
 _BODY_FREE = frozenset(("apiVersion", "kind", "metadata"))
 
@@ -303,7 +316,9 @@ class Verbs:
             metadata["generateName"] = given["generateName"]
         head = {"kind": resource.kind.kind, "apiVersion": resource.kind.api_version, "metadata": metadata}
         made = head | {k: v for k, v in manifest.items() if k not in head}
-        return with_selector(made) if resource.kind == JOB else made
+        if resource.kind == JOB:
+            return with_selector(made)
+        return claim_rules.protected(made) if resource.kind == CLAIM else made
 
     def _drawn_name(self, resource: Resource, given: Manifest) -> str:
         if not given.get("generateName"):

@@ -58,6 +58,11 @@ def value_invalid(field: str, value: str, rule: str) -> Cause:
     return Cause(field, "FieldValueInvalid", f"Invalid value: {value}: {rule}")
 
 
+def value_forbidden(field: str, why: str) -> Cause:
+    """A field may not have this value, or may not be changed."""
+    return Cause(field, "FieldValueForbidden", f"Forbidden: {why}")
+
+
 def value_not_supported(field: str, value: object, supported: Iterable[object]) -> Cause:
     """A field's value is none of those that there are."""
     choices = ", ".join(json.dumps(choice) for choice in supported)

@@ -12,7 +12,16 @@ from msgspec import Struct
 
 from rollouts import objects
 from rollouts.objects import AUTOSCALER, JOB, Kind, Manifest
-from rollouts.sim.storage import autoscaler_rules, config_rules, deployment_rules, job_rules, shapes
+from rollouts.sim.storage import (
+    autoscaler_rules,
+    claim_rules,
+    config_rules,
+    daemonset_rules,
+    deployment_rules,
+    job_rules,
+    shapes,
+    statefulset_rules,
+)
 from rollouts.sim.storage import builtin_rules as rules
 from rollouts.sim.storage.refusals import Cause, value_invalid
 from rollouts.sim.storage.selectors import value_at
@@ -21,6 +30,10 @@ from rollouts.sim.storage.validation import immutable_problems, problems, with_d
 Defaults: TypeAlias = Callable[[Manifest], Manifest]
 Check: TypeAlias = Callable[[Manifest, Manifest | None], Iterator[Cause]]
 
+STATEFUL_SET = Kind("apps", "v1", "StatefulSet", "statefulsets")
+DAEMON_SET = Kind("apps", "v1", "DaemonSet", "daemonsets")
+CONTROLLER_REVISION = Kind("apps", "v1", "ControllerRevision", "controllerrevisions")
+CLAIM = Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 SERVICE_ACCOUNT = Kind("", "v1", "ServiceAccount", "serviceaccounts")
 NAMESPACE = Kind("", "v1", "Namespace", "namespaces", namespaced=False)
 NODE = Kind("", "v1", "Node", "nodes", namespaced=False)
@@ -98,6 +111,14 @@ BUILT_IN = (
     Resource(objects.DEPLOYMENT, shapes.WORKLOAD, has_status=True, scale=ScalePaths(selector="spec.selector"),
              has_generation=True, annotations_count=True, defaults=deployment_rules.with_defaults,
              check=deployment_rules.problems, short_names=("deploy",), categories=_ALL),
+    Resource(STATEFUL_SET, shapes.WORKLOAD, has_status=True, scale=ScalePaths(selector="spec.selector"),
+             has_generation=True, defaults=statefulset_rules.with_defaults, check=statefulset_rules.problems,
+             short_names=("sts",), categories=_ALL),
+    Resource(DAEMON_SET, shapes.WORKLOAD, has_status=True, has_generation=True, defaults=daemonset_rules.with_defaults,
+             check=daemonset_rules.problems, short_names=("ds",), categories=_ALL),
+    Resource(CONTROLLER_REVISION, check=statefulset_rules.revision_problems),
+    Resource(CLAIM, shapes.CLAIM, has_status=True, defaults=claim_rules.with_defaults, check=claim_rules.problems,
+             short_names=("pvc",)),
     Resource(JOB, shapes.JOB, has_status=True, has_generation=True, defaults=job_rules.with_defaults,
              check=job_rules.problems, selectable=_NAMES | {"status.successful"}, categories=_ALL),
     Resource(objects.ENDPOINT_SLICE, has_generation=True),

@@ -101,6 +101,7 @@ JOB = MergeShape(
 )
 SERVICE = _object(MergeShape(fields={"selector": ATOMIC, "ports": list_map("port", "protocol", protocol="TCP")}))
 POD_DISRUPTION_BUDGET = _object(MergeShape(fields={"selector": ATOMIC}))
+CLAIM = _object(MergeShape(fields={"selector": ATOMIC, "dataSource": ATOMIC}))
 AUTOSCALER = _object(MergeShape(fields={"scaleTargetRef": ATOMIC}))
 PLAIN = MergeShape(fields={"metadata": METADATA})
 

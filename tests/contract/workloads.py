@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Any, TypeAlias
 
 from rollouts.objects import POD, Kind, Manifest
 from rollouts.ports import MERGE_PATCH
-from rollouts.sim.storage.registry import CONTROLLER_REVISION, STATEFUL_SET
+from rollouts.sim.storage.registry import CONTROLLER_REVISION, DAEMON_SET, NODE, STATEFUL_SET
 from tests import build
 from tests.contract.conversation import DEADLINE_S, Conversation
 
@@ -33,20 +35,25 @@ class Replaced:
     version: int
 
 
-Act: TypeAlias = Manifest | Deleted | Replaced
+class Joins:
+    """One more node for a DaemonSet."""
+
+
+Act: TypeAlias = Manifest | Deleted | Replaced | Joins
 """A merge patch of `spec`, or one of the above."""
 
 
 def pods(version: int) -> Manifest:
     """The patch to a template of this version."""
-    return {"template": template(version)}
+    return {"template": {"spec": {"containers": template(version)["spec"]["containers"]}}}
 
 
-def template(version: int) -> Manifest:
-    """Pods of a version: its number is the first character of the tag."""
+def template(version: int, *, of: str | None = None) -> Manifest:
+    """Pods of a version: its number is the first character of the tag. Those of a DaemonSet run on the nodes `of` a namespace."""
     image = f"app:{version}-bad-never-ready" if version == BROKEN else f"app:{version}"
     metadata = {"labels": {"app": NAME}, "annotations": {"sim.rollouts.dev/startup-seconds": "0"}}
-    return build.pod_template(NAME, image=image, metadata=metadata, terminationGracePeriodSeconds=1)
+    place: Manifest = {"nodeSelector": {"of": of}, "tolerations": [{"operator": "Exists"}]} if of else {}
+    return build.pod_template(NAME, image=image, metadata=metadata, terminationGracePeriodSeconds=1, **place)
 
 
 def partition(number: int) -> Manifest:
@@ -78,22 +85,55 @@ class Watched:
                         self.known.pop(each["metadata"]["name"], None)
                         await self.api.delete(POD, each["metadata"]["name"])
             case Replaced(version):
-                body = {**self.kind.head, **self.made, "spec": {**self.made["spec"], **pods(version)}}
+                spec = {**self.made["spec"], "template": template(version)}
+                body = {**self.kind.head, **self.made, "spec": spec}
                 answer = await self.api.put(self.kind, NAME, body)
                 assert answer.status == 200, answer.body
+            case Joins():
+                await self.join()
             case _:
                 answer = await self.api.patch(self.kind, NAME, {"spec": act}, MERGE_PATCH)
                 assert answer.status == 200, answer.body
 
+    async def join(self) -> None:
+        """Adds a node that only this test's DaemonSet selects and tolerates."""
+        name, home = f"{self.api.namespace}-{len(self.nodes)}", self.api.namespace
+        taint = {"key": "contract.rollouts.dev/of", "value": home, "effect": "NoSchedule"}
+        node = {"metadata": {"name": name, "labels": {"of": home}}, "spec": {"taints": [taint]}}
+        self.nodes.append(name)
+        await self.api.made(NODE, node)
+
     async def shows(self, expected: str) -> None:
-        """Waits until the controller has come to rest, with this to see. Raises: AssertionError with what is there instead."""
+        """Waits until the controller has come to rest, with this to see; `?` stands for any character.
+
+        Raises: AssertionError with what is there instead.
+        """
         seen = ""
         try:
-            async with asyncio.timeout(DEADLINE_S), self.api.watch(self.kind) as events:
-                while (seen := await self._look()) != expected:
-                    await events.next()
+            async with asyncio.timeout(DEADLINE_S), self._changes() as changed:
+                while not fnmatchcase(seen := await self._look(), expected):
+                    await changed.wait()
+                    changed.clear()
         except TimeoutError:
             raise AssertionError(f"{seen!r} in place of {expected!r}") from None
+
+    @asynccontextmanager
+    async def _changes(self) -> AsyncIterator[asyncio.Event]:
+        """Set whenever the workload or a pod changes."""
+        changed = asyncio.Event()
+
+        async def follow(kind: Kind) -> None:
+            async with self.api.watch(kind) as events:
+                while (await events.next())[0] != "END":
+                    changed.set()
+
+        tasks = [asyncio.create_task(follow(kind)) for kind in (self.kind, POD)]
+        try:
+            yield changed
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def revisions(self) -> dict[str, int]:
         """The numbers of the ControllerRevisions by version."""
@@ -172,3 +212,20 @@ async def stateful_set(api: Conversation, **spec: Any) -> Watched:
     watched = Watched(api, STATEFUL_SET, made)
     await watched.shows("11111 1×5 1×5")
     return watched
+
+
+@asynccontextmanager
+async def daemon_set(api: Conversation, **spec: Any) -> AsyncIterator[Watched]:
+    """A pod of version 1, Ready, on each of four nodes, which are gone afterwards."""
+    usual = {"selector": {"matchLabels": {"app": NAME}}, "template": template(1, of=api.namespace)}
+    watched = Watched(api, DAEMON_SET, {"metadata": {"name": NAME}, "spec": {**usual, **spec}})
+    try:
+        for _ in range(4):
+            await watched.join()
+        await api.made(DAEMON_SET, watched.made)
+        await watched.shows("1111 updated 4 available 4")
+        yield watched
+    finally:
+        await api.delete(DAEMON_SET, NAME)
+        for node in watched.nodes:
+            await api.delete(NODE, node)

@@ -9,12 +9,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from rollouts.objects import Manifest
 from rollouts.sim.storage.refusals import Cause, compact_json, value_invalid, value_not_supported, value_required
 from rollouts.sim.storage.selectors import selects
 
 _SUBDOMAIN = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
+_PERCENT = re.compile(r"^[0-9]+%$")
+_PERCENT_RULE = (
+    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', "
+    "regex used for validation is '[0-9]+%')"
+)
 _LABEL_VALUE = re.compile(r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$")
 _NAME_RULE = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end "
@@ -51,6 +57,21 @@ def labels_not_selected(labels: Manifest) -> Cause:
     return value_invalid(
         "spec.template.metadata.labels", compact_json(labels), "`selector` does not match template `labels`"
     )
+
+
+def never_negative(value: Any, path: str) -> Iterator[Cause]:
+    """The problem of a number below 0."""
+    if isinstance(value, int) and value < 0:
+        yield value_invalid(path, f"{value}", "must be greater than or equal to 0")
+
+
+def share_problems(share: int | str, path: str) -> Iterator[Cause]:
+    """The problems of a number of pods that may be a percentage of all: `25%`, and not above 100 %."""
+    yield from never_negative(share, path)
+    if isinstance(share, str) and not _PERCENT.match(share):
+        yield value_invalid(path, json.dumps(share), _PERCENT_RULE)
+    elif isinstance(share, str) and int(share[:-1]) > 100:
+        yield value_invalid(path, json.dumps(share), "must not be greater than 100%")
 
 
 def pod_defaults(pod: Manifest) -> Manifest:

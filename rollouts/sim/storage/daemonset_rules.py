@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from rollouts.objects import Manifest
-from rollouts.sim.storage.builtin_rules import pod_defaults, workload_problems
-from rollouts.sim.storage.refusals import Cause, compact_json, value_invalid, value_required
+from rollouts.sim.storage.builtin_rules import never_negative, pod_defaults, share_problems, workload_problems
+from rollouts.sim.storage.refusals import Cause, compact_json, value_invalid, value_not_supported, value_required
 from rollouts.sim.storage.statefulset_rules import ON_DELETE, ROLLING_UPDATE, restart_policy_problems
 
 FIRST_STATUS: Manifest = {
@@ -37,15 +37,15 @@ def problems(new: Manifest, old: Manifest | None) -> Iterator[Cause]:
     spec = new["spec"]
     yield from workload_problems(new, old)
     yield from restart_policy_problems(spec)
-    strategy, wait_s = spec["updateStrategy"], spec.get("minReadySeconds", 0)
-    if wait_s < 0:
-        yield value_invalid("spec.minReadySeconds", f"{wait_s}", "must be greater than or equal to 0")
+    yield from never_negative(spec.get("minReadySeconds"), "spec.minReadySeconds")
+    strategy = spec["updateStrategy"]
     if strategy["type"] not in (ROLLING_UPDATE, ON_DELETE):
-        rule = f"must be '{ROLLING_UPDATE}' or '{ON_DELETE}'"
-        yield value_invalid("spec.updateStrategy.type", compact_json(strategy["type"]), rule)
+        yield value_not_supported("spec.updateStrategy", strategy, (ROLLING_UPDATE, ON_DELETE))
     elif strategy["type"] == ROLLING_UPDATE:
         surge, unavailable = (strategy["rollingUpdate"][name] for name in ("maxSurge", "maxUnavailable"))
         path = "spec.updateStrategy.rollingUpdate"
+        yield from share_problems(unavailable, f"{path}.maxUnavailable")
+        yield from share_problems(surge, f"{path}.maxSurge")
         if not _is_zero(surge) and not _is_zero(unavailable):
             rule = "may not be set when maxUnavailable is non-zero"
             yield value_invalid(f"{path}.maxSurge", compact_json(surge), rule)

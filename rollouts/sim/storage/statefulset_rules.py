@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from rollouts.objects import Manifest
 from rollouts.sim.storage import claim_rules
-from rollouts.sim.storage.builtin_rules import workload_defaults, workload_problems
+from rollouts.sim.storage.builtin_rules import never_negative, workload_defaults, workload_problems
 from rollouts.sim.storage.refusals import (
     Cause,
     compact_json,
@@ -73,10 +73,8 @@ def problems(new: Manifest, old: Manifest | None) -> Iterator[Cause]:
         if what not in (RETAIN, DELETE):
             path = f"spec.persistentVolumeClaimRetentionPolicy.{when}"
             yield value_not_supported(path, what, (RETAIN, DELETE))
-    start = (spec.get("ordinals") or {}).get("start", 0)
-    for path, value in (("spec.minReadySeconds", spec.get("minReadySeconds", 0)), ("spec.ordinals.start", start)):
-        if value < 0:
-            yield value_invalid(path, f"{value}", "must be greater than or equal to 0")
+    yield from never_negative(spec.get("minReadySeconds"), "spec.minReadySeconds")
+    yield from never_negative((spec.get("ordinals") or {}).get("start"), "spec.ordinals.start")
     yield from restart_policy_problems(spec)
     if old is None:
         for index, claim in enumerate(spec.get("volumeClaimTemplates") or ()):
@@ -100,9 +98,8 @@ def _strategy_problems(strategy: Manifest) -> Iterator[Cause]:
     elif kind == ON_DELETE and rolling is not None:
         rule = f"only allowed for updateStrategy '{ROLLING_UPDATE}'"
         yield value_invalid(f"{path}.rollingUpdate", compact_json(rolling), rule)
-    elif rolling is not None and rolling["partition"] < 0:
-        rule = "must be greater than or equal to 0"
-        yield value_invalid(f"{path}.rollingUpdate.partition", f"{rolling['partition']}", rule)
+    elif rolling is not None:
+        yield from never_negative(rolling["partition"], f"{path}.rollingUpdate.partition")
 
 
 def revision_problems(new: Manifest, old: Manifest | None) -> Iterator[Cause]:
@@ -110,8 +107,6 @@ def revision_problems(new: Manifest, old: Manifest | None) -> Iterator[Cause]:
     data = new.get("data")
     if not isinstance(data, dict):
         yield value_required("data", "data is mandatory" if data is None else "data must be a valid JSON object")
-    number = new.get("revision", 0)
-    if number < 0:
-        yield value_invalid("revision", f"{number}", "must be greater than or equal to 0")
+    yield from never_negative(new.get("revision"), "revision")
     if old is not None and data != old.get("data"):
         yield value_invalid("data", compact_json(data), "field is immutable")

@@ -289,6 +289,7 @@ def test_five_looks_on_the_same_side_decide_a_value(canary: str, phase: Analysis
     phases = []
     for _ in range(5):
         phases.append(found.phase)
+        assert found.samples == 2, "one value of each arm"
         found = _values(canary, "1", carried=found.carried)
 
     assert phases == [AnalysisPhase.PENDING] * 4 + [phase or AnalysisPhase.PENDING]

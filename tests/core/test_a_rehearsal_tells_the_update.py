@@ -16,7 +16,7 @@ from rollouts.core.model.frozen import replace
 from rollouts.core.model.limits import surge_and_unavailable
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRouting, named_services
-from rollouts.core.model.snapshot import Snapshot
+from rollouts.core.model.snapshot import ServiceSeen, Snapshot
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.steps import Analyze, Pause, PauseUntilPromoted, SetWeight, Step
 from rollouts.core.model.traffic import RouteName
@@ -71,6 +71,18 @@ def test_a_preview_grows_before_the_gate_and_after_it_and_services_are_told_wher
         (StageKind.SWITCH, Pods(4, 4, 0), {"active": "b", "preview": "b"}, [{"a": 4, "b": 4}]),
         (StageKind.AFTER, Pods(4, 0, 0), {"active": "b", "preview": "b"}, []),
     ]
+
+
+def test_slices_that_nobody_has_seen_yet_are_seen_in_the_update() -> None:
+    """They get the label by which they are watched a moment after their Service: no update waits for what is never shown."""
+    seen = with_revision(seen_of(running(BLUE_GREEN, drain=DrainSpec())), "b")
+    services = {
+        name: replace(seen_as, slices_seen=False)
+        for name, seen_as in seen.services.items()
+        if isinstance(seen_as, ServiceSeen)
+    }
+
+    assert rehearse(replace(seen, services=services), startup_s=0.0) == rehearse(seen, startup_s=0.0)
 
 
 def test_of_hundreds_of_pods_replaced_one_by_one_two_moments_are_kept() -> None:

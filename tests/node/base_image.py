@@ -16,13 +16,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
-DOCKERFILE = "FROM scratch\nADD base.tar /\nENV PATH=/usr/local/bin:/usr/bin:/bin\nRUN python -m ensurepip --upgrade\n"
-"""Of the base image, beside the archive; what python:…-slim installs too is installed by Python itself."""
+DOCKERFILE = """\
+FROM scratch
+ADD base.tar /
+ENV PATH=/usr/local/bin:/usr/bin:/bin
+RUN python -c "import ensurepip, sys; sys.real_prefix = sys.prefix; ensurepip.bootstrap(upgrade=True)"
+"""
+"""Of the base image, beside the archive; what python:…-slim installs too is installed by Python itself. Debian's Python refuses
+that outside of virtual environments, which it knows by `real_prefix`."""
 
 _PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"
 _PROGRAMS = (Path("/bin/sh"), Path("/bin/rm"))
 _AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
-_LEFT_OUT = re.compile(r"^(__pycache__|test|tests|idlelib|tkinter|turtledemo|site-packages|dist-packages|config-.*)$")
+_LEFT_OUT = re.compile(
+    r"^(__pycache__|test|tests|idlelib|tkinter|turtledemo|site-packages|dist-packages|config-.*|EXTERNALLY-MANAGED)$"
+)
 _LIBRARY = re.compile(r"(?:=> )?(/\S+) \(0x")
 _BESIDE_LIBC = (
     *("libpthread.so.0", "libdl.so.2", "librt.so.1", "libutil.so.1", "libresolv.so.2"),
@@ -51,6 +59,8 @@ def pack_base(archive: Path) -> None:
             _add(packed, f"usr/local/bin/{link}", type=tarfile.SYMTYPE, linkname=_PYTHON)
         packed.add(library, f"usr/local/lib/{_PYTHON}", filter=_without_packages)
         _add(packed, f"usr/local/lib/{_PYTHON}/site-packages", type=tarfile.DIRTYPE, mode=0o755)
+        if wheels := sysconfig.get_config_var("WHEEL_PKG_DIR"):  # where Debian and Fedora keep what ensurepip installs
+            packed.add(Path(wheels).resolve(), wheels.strip("/"), filter=_of_root)
         for program in _PROGRAMS:
             packed.add(program.resolve(), str(program)[1:], filter=_of_root)
         for path in _libraries([python, *_PROGRAMS, *sorted((library / "lib-dynload").glob("*.so"))]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from pathlib import Path
 
@@ -10,15 +11,17 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from rollouts.cli.picture import NOW_S
+from rollouts.cli.picture import NOW_S, analysed
+from rollouts.cli.terminal.listing import print_drawn, print_line
 from rollouts.cli.terminal.parts import Parts
 from rollouts.cli.terminal.table import rollout_table
-from rollouts.cli.terminal.tree import lines_of, weight_bar
+from rollouts.cli.terminal.tree import draw, line, lines_of, weight_bar
 from rollouts.cli.view.objects import view_of, wait_line
+from rollouts.cli.view.tree import RolloutView
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.status import RolloutStatus, WaitingFor
 from rollouts.objects import Manifest
-from tests.cli.drawn_screens import DRAWN, LINES, PIPE, UNDER_WAY, WIDTHS, screen, screens, views
+from tests.cli.drawn_screens import DRAWN, LINES, PIPE, UNDER_WAY, WIDTHS, failed, screen, screens, views
 from tests.cli.test_objects_become_a_view import replica_set, seen
 
 STYLES = re.compile(r"\x1b\[[0-9;]*m")
@@ -73,6 +76,23 @@ def test_a_failing_analysis_is_on_every_screen_with_its_value_and_why(
 
     assert f"{metric} [{value}]" in said or f"{metric} {value}" in said or width == PIPE
     assert "failed (3) > failureLimit (2): the success condition does not hold: result[0]" in said
+
+
+@pytest.mark.parametrize("width", [PIPE, *WIDTHS])
+@pytest.mark.parametrize(("view", "reason"), [
+    (failed(), "RetryNeeded (AnalysisRunFailed), for 3s"), (analysed(), "AnalysisInconclusive, for 55s"),
+])  # fmt: skip
+def test_a_failing_analysis_is_in_lists_and_lines_too(view: RolloutView, reason: str, width: int) -> None:
+    """In a list by its reason; `status`, and what a pipe gets, say which metric it was and why, in one line."""
+    out = io.StringIO()
+    console = Console(file=out, width=width or 80, height=LINES, force_terminal=bool(width), no_color=True)
+
+    print_drawn(console, rollout_table([view], now_s=NOW_S, wide=False, all_namespaces=False))
+    print_line(console, line(view, now_s=NOW_S))
+
+    _, row, said = out.getvalue().splitlines()
+    assert row.endswith(reason)
+    assert "ended Failed: Metric" in said and "the success condition does not hold: result[0]" in said
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -185,6 +205,37 @@ def test_without_routes_the_weight_is_measured_by_pods(changes: Manifest, wanted
     view = view_of(seen(status(**changes), replica_set("new", 2, ready=3), replica_set("old", 1, ready=0)))
 
     assert (view.split_percent, view.live_percent) == (wanted, live)
+
+
+@pytest.mark.parametrize(
+    ("canary", "pods", "said", "listed"),
+    [
+        (3, 11, "27 % canary, 73 % stable  3 of 11 pods, the nearest to 25 %", "25%"),
+        (2, 10, "now 20 % canary, wanted 25 %", "20%→25%"),  # one canary pod is still to come
+        (3, 10, "now 30 % canary, wanted 25 %", "30%→25%"),
+    ],
+)
+def test_a_weight_that_no_ratio_of_pods_has_is_reached_by_the_nearest(
+    canary: int, pods: int, said: str, listed: str
+) -> None:
+    """`27%→25%` for as long as a pause lasts looks like an update that does not get on."""
+    counts = {"weight": 25, "replicas": pods, "availableReplicas": pods, "updatedAvailableReplicas": canary}
+    view = view_of(seen(status(**counts), spec={"replicas": 10, "strategy": {"canary": {}}}))
+    (_, line) = rollout_table([view], now_s=NOW_S, wide=False, all_namespaces=False).lines()
+
+    drawn = io.StringIO()
+    print_drawn(Console(file=drawn), draw(view, now_s=NOW_S))
+    assert said in drawn.getvalue()
+    assert listed in line.plain.split()
+
+
+@pytest.mark.parametrize(("surge", "ratio"), [(0, "3 of 10 pods"), ("0%", "3 of 10 pods"), (1, ""), ("10%", "")])
+def test_without_surge_the_nearest_ratio_is_another(surge: int | str, ratio: str) -> None:
+    """As many pods as `replicas`, and no more."""
+    counts = {"weight": 25, "availableReplicas": 10, "updatedAvailableReplicas": 3}
+    spec = {"replicas": 10, "strategy": {"canary": {"maxSurge": surge, "maxUnavailable": 1}}}
+
+    assert view_of(seen(status(**counts), spec=spec)).nearest_ratio == ratio
 
 
 @pytest.mark.parametrize("stable", ["", "new"])

@@ -122,7 +122,8 @@ def _weight(view: RolloutView, *, arrow: str) -> str:
         return "-"
     wanted = percent_text(view.weight_percent).replace(" ", "")
     live = "?" if view.live_percent is None else percent_text(view.live_percent).replace(" ", "")
-    return wanted if view.split_percent in (None, view.live_percent) else f"{live}{arrow}{wanted}"
+    reached = view.nearest_ratio or view.split_percent in (None, view.live_percent)
+    return wanted if reached else f"{live}{arrow}{wanted}"
 
 
 def history_table(rows: Iterable[HistoryRow], *, now_s: float) -> Listing:

@@ -126,14 +126,19 @@ def waits_for(view: RolloutView, *, now_s: float) -> str:
 
 
 def waits_briefly(view: RolloutView, *, now_s: float) -> str:
-    """The reason of the wait and its time; without a wait that of the first bad condition, or what `waits_for` says."""
+    """The reason of the wait and its time; without a wait that of the first bad condition, or what `waits_for` says.
+
+    What is aborted waits for a retry, whatever aborted it: the reason of that follows in brackets.
+    """
     if view.problems:
         return Reason.INVALID_SPEC
     if view.waiting is None and not view.stale and view.conditions:
         return view.conditions[0].reason
     if view.stale or view.waiting is None:
         return waits_for(view, now_s=now_s)
-    return f"{view.waiting.reason}{_how_long(view.waiting, now_s=now_s)}"
+    causes = (each.reason for each in view.conditions if "Aborted" in each.type)
+    why = next((f" ({each})" for each in causes if view.waiting.reason == Reason.RETRY_NEEDED), "")
+    return f"{view.waiting.reason}{why}{_how_long(view.waiting, now_s=now_s)}"
 
 
 def _how_long(wait: WaitLine, *, now_s: float) -> str:
@@ -176,8 +181,10 @@ def _facts(view: RolloutView, *, now_s: float, marks: TerminalMarks) -> Iterator
     if (wanted := view.split_percent) is not None:
         live = view.live_percent
         bar = weight_bar(wanted, live=0 if live is None else live, ascii_only=marks is ASCII_MARKS)
-        if live == wanted:
-            shares = f"{percent_text(wanted)} canary, {percent_text(100 - wanted)} stable"
+        if live is not None and (live == wanted or view.nearest_ratio):
+            shares = f"{percent_text(live)} canary, {percent_text(100 - live)} stable"
+            if live != wanted:
+                shares += f"  {view.nearest_ratio}, the nearest to {percent_text(wanted)}"
         else:
             now = "not known yet" if live is None else f"{percent_text(live)} canary"
             shares = f"now {now}, wanted {percent_text(wanted)}"

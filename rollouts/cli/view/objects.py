@@ -34,6 +34,7 @@ from rollouts.core.lifecycle.preview import PREVIEW_READY
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.status import Phase, RolloutStatus, Traffic, WaitingFor
 from rollouts.core.model.steps import WeightPercent
+from rollouts.core.scale.replicas import target_pair
 from rollouts.manifests.ownership import NAME, REVISION, REVISION_NUMBER, name_label
 from rollouts.objects import Manifest, mapping
 
@@ -92,6 +93,7 @@ def view_of(seen: RolloutObjects) -> RolloutView:
         strategy=kind,
         weight_percent=status.weight_percent if kind == "Canary" else None,
         live_percent=_live_percent(status),
+        nearest_ratio=_nearest_ratio(status, spec, canary),
         traffic=traffic_words(status.traffic),
         steps=tuple(step_words(step) for step in canary.get("steps") or ()),
         step_index=status.step_index,
@@ -305,6 +307,17 @@ def _live_percent(status: RolloutStatus) -> WeightPercent | None:
         return status.traffic.observed_percent
     pods = status.available_replicas
     return round(100 * min(status.updated_available_replicas, pods) / pods) if pods else None
+
+
+def _nearest_ratio(status: RolloutStatus, spec: Mapping[str, Any], canary: Mapping[str, Any]) -> str:
+    """The available pods of an update by the ratio of pods, where they are as many as its weight asks for."""
+    wanted, replicas = status.weight_percent, spec.get("replicas", 1)
+    if status.traffic is not None or wanted is None or not isinstance(replicas, int):
+        return ""
+    surge = 0 if str(canary.get("maxSurge")).rstrip("%") == "0" else 1  # by default a quarter of the pods
+    pair = target_pair(replicas=replicas, weight_percent=wanted, surge=surge)
+    pods, updated = status.available_replicas, status.updated_available_replicas
+    return f"{updated} of {pods} pods" if (updated, pods - updated) == (pair.canary, pair.stable) else ""
 
 
 def _created(thing: Manifest) -> str:

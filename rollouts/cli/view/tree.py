@@ -102,6 +102,8 @@ class RolloutView(Struct, frozen=True, kw_only=True):
         weight_percent: the share of the traffic that the current revision shall have; None without weights (blue-green).
         live_percent: the share that it has: last found live, without routers its share of the available pods; None where
             nothing has been found yet.
+        nearest_ratio: without routers, the pods whose ratio is as near to `weight_percent` as it can be: `3 of 11 pods`; "" while
+            pods are still to come or to go.
         traffic: what the two do not say of the traffic: how it was confirmed, and routes by header; "" without routers.
         steps: in the words of the manifest, `setWeight 25`.
         step_index: the current step; `len(steps)` when all are done.
@@ -124,6 +126,7 @@ class RolloutView(Struct, frozen=True, kw_only=True):
     strategy: str = ""
     weight_percent: WeightPercent | None = None
     live_percent: WeightPercent | None = None
+    nearest_ratio: str = ""
     traffic: str = ""
     steps: tuple[str, ...] = ()
     step_index: int = 0

@@ -84,11 +84,15 @@ STYLE = """
 .md-typeset :not(pre) > code { word-break: normal; overflow-wrap: break-word }
 .md-typeset code .word { display: inline-block; max-width: 100% }
 .md-typeset td code .word { white-space: nowrap }
+@media (max-width: 45em) { .md-typeset td:not([style]) { min-width: 8rem } }
 """
-"""Code breaks between its words, and within one only where a line is too short for it; tables scroll instead."""
+"""Code breaks between its words, and within one only where a line is too short for it; tables scroll instead, so that on a phone
+a column of words (numbers have the style of their side) is as wide as some."""
 
 _FILE_NAME = re.compile(r"\[`?[\w./-]+\.md`?\]\(([\w./-]+\.md)(#[^)\s]+)?\)")
 _CODE = re.compile(r"<code>([^<]+)</code>")
+_UNIT = re.compile(r"<(pre|code)\b.*?</\1>|(?<=\d) (?=%)", re.DOTALL)
+_LONG = 30  # characters of a word of code that a line of a phone may be too short for
 
 
 def stage(folder: Path, root: Path = ROOT) -> Path:
@@ -168,13 +172,15 @@ def build(folder: Path) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "NO_COLOR": "1"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
     for page in (folder / "site").rglob("*.html"):
-        page.write_text(_CODE.sub(_in_words, page.read_text(encoding="utf-8")), encoding="utf-8")
+        text = _CODE.sub(_in_words, page.read_text(encoding="utf-8"))
+        page.write_text(_UNIT.sub(lambda found: found[0] if found[1] else "&nbsp;", text), encoding="utf-8")
     return done
 
 
 def _in_words(code: re.Match[str]) -> str:
-    """Code whose words are kept together: browsers break a line after any hyphen."""
-    words = (f'<span class="word">{word}</span>' if "-" in word else word for word in code[1].split(" "))
+    """Code whose words are kept together: browsers break a line after any hyphen. Long ones may break between their parts."""
+    parts = (re.sub(r"(?<=[/_])", "<wbr>", word) if len(word) > _LONG else word for word in code[1].split(" "))
+    words = (f'<span class="word">{word}</span>' if "-" in word else word for word in parts)
     return f"<code>{' '.join(words)}</code>"
 
 

@@ -67,6 +67,7 @@ def test_notes_that_are_not_in_git_are_no_pages(tmp_path: Path) -> None:
             "code with a backslash before a bar, which fails when it is copied",
             r"<td[^>]*>(?:(?!</td>).)*<code>[^<]*\\\|",
         ),
+        ("a number that can stand on another line than its %", r"<p>(?:(?!</p>|<code).)*\d %"),
         ("code in a table that breaks after a hyphen", r"<td[^>]*>(?:(?!</td>).)*<code>(?:[^<]* )?[^< ]*-[^<]*</code>"),
     ],
     ids=lambda value: value.split()[0] if value.startswith(("a ", "code")) else "",
@@ -80,6 +81,15 @@ def test_a_page_reads_as_its_author_meant_it(site: Path, what: str, unwanted: st
     ]
 
     assert found == [], what
+
+
+def test_lists_count_on_after_a_block() -> None:
+    """The site's Markdown takes only four spaces for a part of an item. After less, and after a paragraph, it begins again."""
+    blocks = re.compile(r"^( *)```.*?^\1```", re.MULTILINE | re.DOTALL)
+    wrong = re.compile(r"^ {1,3}(?:```|<!--|[-*] )|\n\n    [^-*\n ].*(?:\n    .*)*\n\d+\. ", re.MULTILINE)
+    pages = {path: blocks.sub(r"\1```", path.read_text()) for path in tracked(new=False) if path.suffix == ".md"}
+
+    assert [path.name for path, text in pages.items() if wrong.search(text)] == []
 
 
 class _Page(HTMLParser):

@@ -71,17 +71,27 @@ FLAGS = (
         "timestamps",
         "full",
     ),
-    *("in", "timeout", "to-revision", "short"),
+    *("in", "timeout", "to-revision", "short", "skip-current-step", "skip-all-steps"),
+    *("config-map", "output", "password", "proxy-url", "recipient", "secret", "username"),  # of `notifications`
 )
-SHORT = {"argument": "a", "filename": "f", "namespace": "n", "server": "s"}
+SHORT = {"namespace": "n"}
+OTHER_WORDS = {
+    "create": ("ar",),
+    "get": ("ro", "rollouts", "exp", "experiments"),
+    "list": ("ro", "rollout", "experiment"),
+    "retry": ("ro", "rollouts", "exp", "experiments"),
+    "terminate": ("ar", "analysisruns", "exp", "experiments"),
+}
+"""For kinds, which the plugin takes too."""
 
 
-def test_the_table_has_each_flag_of_the_plugin() -> None:
-    """A flag that is left out is one that nobody has tried."""
-    typed = " ".join(LINES)
-    assert [
-        flag for flag in FLAGS if f"--{flag}" not in typed and f" -{SHORT.get(flag, '?')} " not in f"{typed} "
-    ] == []
+def test_the_table_has_each_flag_and_each_word_of_the_plugin() -> None:
+    """What is left out is what nobody has tried."""
+    typed = f"{' '.join(LINES)} "
+    lines = {tuple(line.split()[:2]) for line in LINES}
+
+    assert [flag for flag in FLAGS if f"--{flag}" not in typed and f" -{SHORT.get(flag, '?')} " not in typed] == []
+    assert {(command, word) for command, words in OTHER_WORDS.items() for word in words} <= lines
 
 
 @pytest.mark.parametrize("line", REFUSED)

@@ -17,6 +17,7 @@ import yaml
 from rollouts.cli.main import app
 from rollouts.controller.command import main as controller
 from tests.architecture.tracked import ROOT, tracked
+from tests.cli.test_hands_that_know_argos_plugin import FLAGS
 from tests.pages.blocks import Block, all_blocks
 
 PAGES = [page for page in sorted(tracked()) if page.suffix == ".md" and page.name != "CHANGELOG.md"]
@@ -43,20 +44,10 @@ FOREIGN = {
 """Options of other programs that pages name, with the program."""
 OF_BENCHMARKS = {"--quick", "--idle", "--analyses", "--configs", "--updates", "--argo"}
 OF_MUTANTS = {"--rooms", "--count", "--seed", "--whole", "--resume"}
-OF_ARGOS_PLUGIN = {
-    *(
-        "--cache-dir",
-        "--disable-compression",
-        "--from",
-        "--from-file",
-        "--generate-name",
-        "--global",
-        "--instance-id",
-        "--loglevel",
-    ),
-    *("--name", "--port", "--root-path", "--short", "--skip-all-steps", "--skip-current-step", "--timeout-seconds"),
-}
-_PROGRAM = re.compile(r"(?:^|[|&(;$\s])(?:kubectl rollouts|rollouts) +([^|&;<>()`#\n\\]+)", re.MULTILINE)
+OF_ARGOS_PLUGIN = {f"--{flag}" for flag in FLAGS}
+_PROGRAM = re.compile(
+    r"(?:^|(?<!get)(?<!retry)[|&(;$\s])(?:kubectl rollouts|rollouts) +([^|&;<>()`#\n\\]+)", re.MULTILINE
+)
 _INLINE = re.compile(r"`([^`\n]+)`")
 _OPTION = re.compile(r"(?<![\w-])--[a-z][\w.-]*")
 ON_EVERY_CLUSTER = {

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from pathlib import Path
 
 import pytest
 
+import rollouts
 from rollouts.cli.demo.manifests import rollout
 from rollouts.cli.terminal.errors import error_text
 from rollouts.cli.view.missing import no_rollout
@@ -113,3 +116,15 @@ def test_what_is_no_name_is_told_before_asking(typed: CommandLine, command: list
 def test_images_that_nobody_can_have_meant_are_refused(typed: CommandLine, images: list[str], words: str) -> None:
     """The last of two images would win in silence, and an image with a space starts an update that can never finish."""
     assert words in typed("set", "image", "cart", *images, code=2).err
+
+
+def test_no_text_of_the_program_sends_its_reader_to_a_file() -> None:
+    """Who has the image or the program has no checkout: a message says it, or names a command that does."""
+    named = []
+    for path in sorted(Path(rollouts.__file__).parent.rglob("*.py")):
+        nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+        docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+        texts = (node.value for node in nodes if isinstance(node, ast.Constant) and id(node) not in docstrings)
+        named += [f"{path.name}: {text}" for text in texts if re.search(r"\bdocs/[\w-]+\.md", str(text))]
+
+    assert named == []

@@ -62,7 +62,7 @@ def replicas_remarks(rollout: Manifest, autoscalers: FileAutoscalers) -> Iterato
     if "replicas" in mapping(rollout.get("spec")):
         for autoscaler in _autoscalers_of_rollout(rollout, autoscalers):
             twice = f"{autoscaler.shown} sets it too, so each apply of this file takes back what it has scaled"
-            fix = "leave it out of the file, or let the tool that applies it ignore the field (docs/autoscaling.md)"
+            fix = "leave it out of the file, or let the tool that applies it ignore the field (`rollouts gitops` prints how)"
             yield "spec.replicas", f"{twice}; {fix}"
 
 

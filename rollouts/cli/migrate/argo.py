@@ -50,7 +50,7 @@ def migrate_argo(manifest: Manifest, migration: Migration) -> None:
     migrated = {**kind.head, "metadata": metadata_of(manifest, migration), "spec": spec}
     if kind is ROLLOUT:
         migrated = with_labels_of_its_own(migrated, sources[-1], migration)
-        way = "first apply it without Services and trafficRouting; add them when Argo's Rollout is gone (docs/migrating.md)"
+        way = "first apply it without Services and trafficRouting; add them when Argo's Rollout is gone"
         migration.note(Told.THEN, manifest, "", way)
     migration.add(migrated, *sources)
 

@@ -80,7 +80,7 @@ def limits_of(deployment: Manifest) -> Manifest:
 
 def leaves(deployment: Manifest, migration: Migration) -> None:
     """Says how the Deployment goes once the Rollout serves."""
-    how = "delete it when the Rollout is Healthy; until then both serve behind the same Service (docs/migrating.md)"
+    how = "delete it when the Rollout is Healthy; until then both serve behind the same Service"
     migration.note(Told.THEN, deployment, "", how)
 
 

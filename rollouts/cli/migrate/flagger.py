@@ -12,7 +12,7 @@ from rollouts.cli.migrate.flagger_metrics import metrics_of
 from rollouts.cli.migrate.flagger_routes import add_route
 from rollouts.cli.migrate.flagger_services import services_of
 from rollouts.cli.migrate.flagger_strategy import strategy_of
-from rollouts.cli.migrate.metadata import OF_TOOLS
+from rollouts.cli.migrate.metadata import NO_MESSAGES, OF_TOOLS
 from rollouts.cli.migrate.outcome import Migration, Told, group_of, name_of, ref_of
 from rollouts.objects import Manifest, mapping
 
@@ -23,8 +23,8 @@ _CONFIRMS = {
     "confirm-promotion": "at the end",
 }
 _HAS_NO_EQUAL = {
-    "alerts": "no messages to chat; the controller's metrics have alert rules (docs/alerts.md)",
-    "sessionAffinity": "trafficRouting.stickiness does this by a cookie of your own (docs/traffic-chosen-requests.md)",
+    "alerts": NO_MESSAGES,
+    "sessionAffinity": "trafficRouting.stickiness does this by a cookie of your own",
 }
 _IN_STEPS = ("interval", "stepWeight", "stepWeights", "maxWeight", "match", "mirrorWeight")
 
@@ -54,7 +54,7 @@ def migrate_flagger(manifest: Manifest, migration: Migration) -> None:
         else:
             _migrate_canary(FlaggerCanary(manifest, deployment, migration))
     elif manifest.get("kind") == "AlertProvider":
-        migration.note(Told.LEFT_OUT, manifest, "", "no messages to chat (docs/alerts.md has alert rules)")
+        migration.note(Told.LEFT_OUT, manifest, "", NO_MESSAGES)
 
 
 def _migrate_canary(canary: FlaggerCanary) -> None:
@@ -103,7 +103,7 @@ def _note_the_rest(canary: FlaggerCanary) -> None:
     leaves(canary.deployment, canary.migration)
     apex = canary.apex
     canary.note_what_names_the_primary()
-    first = "first apply the Rollout without Services and trafficRouting (docs/migrating.md)"
+    first = "first apply the Rollout without Services and trafficRouting"
     gone = f"delete the Canary last: Flagger then deletes {apex}-primary, its Services and its route, and yours take their place"
     canary.note(Told.THEN, "", f"{first}; {gone}")
     if name_of(canary.manifest) != name_of(canary.deployment):

@@ -133,7 +133,7 @@ class FlaggerCanary(Struct, frozen=True):
             said = "a flag of Flagger said it; a blue-green came out: write trafficRouting if weights are to move"
             self.note(Told.TO_DO, "spec.provider", said)
         elif word != "kubernetes":
-            why = f"no router here does what {provider} did (docs/traffic-routers.md); a blue-green came out"
+            why = f"no router here does what {provider} did; a blue-green came out"
             self.note(Told.LEFT_OUT, "spec.provider", why)
         return None
 

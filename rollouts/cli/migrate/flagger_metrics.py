@@ -12,9 +12,11 @@ from msgspec import Struct
 from rollouts.cli.kubernetes.parts import entries, number
 from rollouts.cli.migrate.flagger_canary import FlaggerCanary
 from rollouts.cli.migrate.outcome import Ref, Told, name_of, ref_of
+from rollouts.cli.migrate.servers import EXPLAINED
 from rollouts.metrics.kubernetes_values import go_duration_s
 from rollouts.objects import ANALYSIS_TEMPLATE, Manifest, mapping
 
+_LISTED = "`kubectl get clusteranalysistemplates` lists them"
 _WINDOW = "1m"  # what a metric without an interval looks back at
 _BUILT_IN = {"request-success-rate": "success-rate", "request-duration": "latency"}
 _ENVOY_GATEWAY = "envoy-gateway"
@@ -90,7 +92,7 @@ class _Metrics:
         elif str(metric.get("name")) in _BUILT_IN:
             self._built_in(path, metric)
         else:
-            why = "neither a query nor a template: write an AnalysisTemplate (docs/analysis.md)"
+            why = "neither a query nor a template: write an AnalysisTemplate (`kubectl explain analysistemplate.spec`)"
             self.canary.note(Told.LEFT_OUT, path, why)
 
     def judged(self) -> MigratedMetrics:
@@ -147,11 +149,13 @@ class _Metrics:
         if self.router == "gatewayAPI" and not canary.is_in_mesh:
             product = self._gateway()
             if product is None:
-                which = "the Gateway of its gatewayRefs is not in the files, or its class is not known: name the template of it"
-                canary.note(Told.TO_DO, path, f"{name}: {which} (docs/analysis-templates.md)")
+                which = (
+                    "the Gateway of its gatewayRefs is not in the files, or its class is not known: name its template"
+                )
+                canary.note(Told.TO_DO, path, f"{name}: {which} ({_LISTED})")
                 return None
         if product is None:
-            why = f"{name}: the chart has no template for this router (docs/analysis-templates.md)"
+            why = f"{name}: the chart has no template for this router ({_LISTED})"
             canary.note(Told.LEFT_OUT, path, why)
         return product
 
@@ -185,7 +189,7 @@ class _Metrics:
             canary.note(Told.LEFT_OUT, path, f"its MetricTemplate asks {provider.get('type')}")
             return
         if provider.get("secretRef"):
-            how = "declare a MetricProvider (docs/analysis-servers.md)"
+            how = f"declare a MetricProvider ({EXPLAINED})"
             migration.note(Told.TO_DO, template, "spec.provider.secretRef", how)
         for name in ("labels", "annotations"):
             if mapping(template.get("metadata")).get(name):
@@ -208,7 +212,7 @@ class _Metrics:
         """Says what a query has to ask now: canary pods have no Deployment of their own."""
         migration = self.canary.migration
         if _ABOUT_PODS.search(query) or "-canary" not in _VARIABLE.sub("", query):
-            asked = "it was about the canary's Deployment; ask about the new revision instead (docs/analysis.md)"
+            asked = "it was about the canary's Deployment; ask about the pods of the new revision instead"
             migration.note(Told.TO_DO, source, path, asked)
         elif query:
             migration.note(Told.CHANGED, source, path, "has its values in it")

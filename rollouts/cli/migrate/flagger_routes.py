@@ -77,14 +77,14 @@ def add_route(canary: FlaggerCanary, router: str, *, by_backend: bool) -> None:
         given = mapping(canary.service.get("apex"))
         route["metadata"] |= {name: given[name] for name in ("labels", "annotations") if given.get(name)}
         canary.migration.add(route, canary.manifest)
-        git = "Flagger made it; it belongs in Git now (docs/gitops.md)"
+        git = "Flagger made it; it belongs in Git now (`rollouts gitops` prints the fields that Argo CD and Flux must ignore)"
         canary.note(Told.CHANGED, "spec.provider", f"{kind.kind} {canary.apex} comes out: {git}")
     if by_backend and there is None:
         header = {"set": [{"name": "served-by", "value": "canary"}]}
         marks = [{"type": "ResponseHeaderModifier", "responseHeaderModifier": header}]
         spec["rules"][0]["backendRefs"][1]["filters"] = marks
     elif by_backend:
-        how = "give its backendRef of the canary a filter, or nothing counts its answers (docs/analysis-templates.md)"
+        how = "give its backendRef of the canary a filter, or nothing counts its answers"
         canary.migration.note(Told.TO_DO, route, "spec.rules", how)
 
 
@@ -95,9 +95,7 @@ def header_matches(canary: FlaggerCanary, match: Mapping[str, Any], path: str) -
     for name, value in mapping(match.get("headers")).items():
         at, how = f"{path}.headers.{name}", _text_match(value)
         if how is None:
-            canary.note(
-                Told.LEFT_OUT, at, "only exact, prefix and regex can be matched (docs/traffic-chosen-requests.md)"
-            )
+            canary.note(Told.LEFT_OUT, at, "only exact, prefix and regex can be matched")
         elif nginx and name == "cookie" and "exact" in how:
             conditions.append({"cookieName": how["exact"], "cookieValue": {"exact": "always"}})
         else:

@@ -16,6 +16,7 @@ OF_TOOLS = (
 )
 """Labels and annotations that mean something only to the tool that comes before."""
 
+NO_MESSAGES = "the controller sends no messages; the chart has alerts: `--set metrics.prometheusRule.enabled=true`"
 _MESSAGES = "notifications.argoproj.io/"
 
 
@@ -35,6 +36,5 @@ def metadata_of(manifest: Manifest, migration: Migration) -> Manifest:
         kept = {key: value for key, value in given.items() if not key.startswith((*OF_TOOLS, _MESSAGES))}
         metadata |= {name: kept} if kept else {}
         for key in filter(lambda key: key.startswith(_MESSAGES), given):
-            why = "the controller sends no messages; its metrics have alert rules (docs/alerts.md)"
-            migration.note(Told.LEFT_OUT, manifest, below(f"metadata.{name}", key), why)
+            migration.note(Told.LEFT_OUT, manifest, below(f"metadata.{name}", key), NO_MESSAGES)
     return {key: value for key, value in metadata.items() if key not in SERVERS_OWN}

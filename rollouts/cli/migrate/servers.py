@@ -19,6 +19,7 @@ from rollouts.objects import (
     mapping,
 )
 
+EXPLAINED = "`kubectl explain metricprovider.spec`"
 _ANALYSES = (ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, ANALYSIS_RUN)
 _PLACE = "{{"
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
@@ -41,7 +42,7 @@ def declare_servers(migration: Migration) -> None:
 def _declare(url: str, declared: list[str], migration: Migration, source: Manifest, path: str) -> None:
     server = _server_of(url)
     if server is None:
-        how = f"an argument names the server ({url}): declare each as a MetricProvider (docs/analysis-servers.md)"
+        how = f"an argument names the server ({url}): declare each as a MetricProvider ({EXPLAINED})"
         migration.note(Told.TO_DO, source, path, how)
     elif not any(url.startswith(each) for each in declared):
         name = _NOT_IN_NAMES.sub("-", urlsplit(server).netloc.lower()).strip("-")
@@ -76,10 +77,7 @@ def _rights(manifest: Manifest) -> Iterator[tuple[str, str]]:
     spec = mapping(manifest.get("spec"))
     for path, metric in entries_at(spec, "metrics", "spec"):
         if mapping(metric.get("provider")).get("job"):
-            yield (
-                f"{path}.provider.job",
-                "Jobs of metrics are off until the chart has analysis.jobs.enabled (docs/analysis.md)",
-            )
+            yield f"{path}.provider.job", "Jobs of metrics are off until the chart has analysis.jobs.enabled"
     for path, argument in entries_at(spec, "args", "spec"):
         source: Mapping[str, Any] = mapping(argument.get("valueFrom"))
         if source.get("secretKeyRef"):

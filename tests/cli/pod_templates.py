@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import re
+from collections.abc import Iterator
+from itertools import product
 from typing import Any, NamedTuple
 
 from rollouts.objects import Manifest
@@ -62,6 +64,65 @@ _TEMPLATE = build.pod_template(
     },
     volumes=[{"name": "config", "configMap": {"name": "cart"}}],
 )
+
+
+_PROBED: dict[str, Manifest] = {
+    "unprobed": {},
+    "http": {"readinessProbe": {"httpGet": {"path": "/readyz", "port": "http"}, "periodSeconds": 5},
+             "livenessProbe": {"httpGet": {"path": "/healthz", "port": 8080}, "initialDelaySeconds": 10}},
+    "grpc": {"readinessProbe": {"grpc": {"port": 8080, "service": "cart"}},
+             "startupProbe": {"grpc": {"port": 8080}, "failureThreshold": 30}},
+    "exec": {"livenessProbe": {"exec": {"command": ["cat", "/run/healthy"]}, "timeoutSeconds": 2},
+             "lifecycle": {"preStop": {"exec": {"command": ["sh", "-c", "sleep 10"]}}}},
+}  # fmt: skip
+_FED: dict[str, tuple[Manifest, Manifest]] = {
+    "alone": ({"env": [{"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}]}, {}),
+    "configured": ({"envFrom": [{"configMapRef": {"name": "cart"}}, {"secretRef": {"name": "cart", "optional": True}}],
+                    "volumeMounts": [{"name": "tls", "mountPath": "/tls", "readOnly": True}]},
+                   {"volumes": [{"name": "tls", "secret": {"secretName": "cart-tls", "items": [
+                       {"key": "tls.crt", "path": "crt"}]}}]}),
+    "prepared": ({"volumeMounts": [{"name": "work", "mountPath": "/work", "subPath": "data"}]},
+                 {"volumes": [{"name": "work", "emptyDir": {"medium": "Memory", "sizeLimit": "64Mi"}}],
+                  "initContainers": [{"name": "migrate", "image": "migrate:1", "args": ["up"],
+                                      "volumeMounts": [{"name": "work", "mountPath": "/work"}]}]}),
+    "beside a proxy": ({"env": [{"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "cart", "key": "token"}}}]},
+                       {"initContainers": [{"name": "proxy", "image": "proxy:1", "restartPolicy": "Always", "ports": [
+                           {"name": "admin", "containerPort": 9901}]}], "shareProcessNamespace": True}),
+}  # fmt: skip
+_PLACED: dict[str, Manifest] = {
+    "anywhere": {},
+    "spread": {"topologySpreadConstraints": [{**_ZONE, "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway", "minDomains": None}],
+               "priorityClassName": "high"},
+    "apart": {"affinity": {"podAntiAffinity": {f"preferred{_MANY}": [{"weight": 100, "podAffinityTerm": _ZONE}]}},
+              "tolerations": [{"key": "spot", "operator": "Equal", "value": "true", "effect": "NoSchedule"}]},
+    "on some nodes": {"nodeSelector": {"kubernetes.io/os": "linux"}, "serviceAccountName": "cart",
+                      "imagePullSecrets": [{"name": "registry"}], "terminationGracePeriodSeconds": 60},
+}  # fmt: skip
+_SECURED: dict[str, tuple[Manifest, Manifest]] = {
+    "open": ({"resources": {"requests": {"cpu": "100m", "memory": "128Mi"}}}, {}),
+    "restricted": ({"resources": {"requests": {"cpu": "1"}, "limits": {"cpu": 2, "memory": "1Gi", "ephemeral-storage": "2Gi"}},
+                    "securityContext": {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True,
+                                        "capabilities": {"drop": ["ALL"], "add": ["NET_BIND_SERVICE"]}}},
+                   {"securityContext": {"runAsNonRoot": True, "runAsUser": 1000, "fsGroup": 2000,
+                                        "seccompProfile": {"type": "RuntimeDefault"}},
+                    "automountServiceAccountToken": False}),
+}  # fmt: skip
+
+
+def everyday() -> Iterator[tuple[str, Manifest]]:
+    """Templates as charts and tutorials have them, each part with each other."""
+    for names in product(_PROBED, _FED, _PLACED, _SECURED):
+        probed, fed, placed, secured = names
+        (container, pod), (limits, user) = _FED[fed], _SECURED[secured]
+        ports = [{"name": "http", "containerPort": 8080, "protocol": "TCP"}]
+        container = {"ports": ports, **_PROBED[probed], **container, **limits}
+        labels = {"app": "cart", "app.kubernetes.io/version": "1.4.2"}
+        metadata = {"labels": labels, "annotations": {"prometheus.io/scrape": "true", "checksum/config": "5f1c"}}
+        template = build.pod_template(
+            "cart", image="registry.example/cart:1.4.2", metadata=metadata, container=container,
+            **{**pod, **_PLACED[placed], **user},
+        )  # fmt: skip
+        yield ", ".join(names), template
 
 
 def _spread(**constraint: Any) -> Manifest:

@@ -11,7 +11,7 @@ from rollouts.cli.kubernetes.pods import template_problems
 from rollouts.objects import Manifest
 from tests import build
 from tests.cli.broken_manifests import GOOD, IN_TEMPLATE, Broken
-from tests.cli.pod_templates import LISTS, PAIRS, Pair
+from tests.cli.pod_templates import LISTS, PAIRS, Pair, everyday
 from tests.lab.control_plane import ControlPlane
 from tests.lab.kubernetes_schema import FILE, published
 from tests.linted import lint_text
@@ -114,6 +114,13 @@ def test_lint_takes_what_the_api_server_takes(name: str, control_plane: ControlP
 
     assert refused(control_plane, namespace, template) == ""
     assert list(template_problems(template, "spec.template")) == []
+
+
+def test_what_charts_have_is_taken(control_plane: ControlPlane, namespace: str) -> None:
+    """The templates that `lint` has nothing against in `test_lint_raises_no_false_alarm.py`."""
+    said = {name: refused(control_plane, namespace, template) for name, template in everyday()}
+
+    assert {name: text for name, text in said.items() if text} == {}
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda each: f"{each.path}={str(each.refused)[:40]}")

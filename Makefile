@@ -39,7 +39,7 @@ BENCH_ARGS ?=
 IPVS_ARGS ?= -v
 GATEWAYS_ARGS ?= tests/gateways -v --durations 5
 NODE_ARGS ?= tests/node -v --durations 5
-# localhost/ is nobody's registry: nobody else can publish an image of that name. The chart's default is the same.
+# localhost/ is not a registry, so nobody can publish an image of that name. The chart's default is the same.
 IMAGE ?= localhost/rollouts:$(shell sed -n 's/^version = "\(.*\)"$$/\1/p' pyproject.toml)
 REQUIREMENTS ?= requirements.lock
 PREFIX ?= $(HOME)/.local

@@ -103,6 +103,7 @@ class Kind(Struct, frozen=True):
     Args:
         group: `""` for the core group.
         plural: lower-case name in paths and RBAC rules.
+        view: tells two watches of one type apart that show different objects of it; "" for the only or the first one.
     """
 
     group: str
@@ -110,6 +111,7 @@ class Kind(Struct, frozen=True):
     kind: str
     plural: str
     namespaced: bool = True
+    view: str = ""
 
     @property
     def api_version(self) -> str:
@@ -153,6 +155,9 @@ CLUSTER_ANALYSIS_TEMPLATE = Kind(
 ANALYSIS_RUN = Kind("rollouts.dev", "v1alpha1", "AnalysisRun", "analysisruns")
 DEPLOYMENT = Kind("apps", "v1", "Deployment", "deployments")
 REPLICA_SET = Kind("apps", "v1", "ReplicaSet", "replicasets")
+POD_TEMPLATE = Kind("", "v1", "PodTemplate", "podtemplates")
+NAMED_REPLICA_SET = Kind("apps", "v1", "ReplicaSet", "replicasets", view="workloads")
+"""A ReplicaSet that a Rollout names in `workloadRef`, in contrast to those that it makes."""
 SERVICE = Kind("", "v1", "Service", "services")
 ENDPOINT_SLICE = Kind("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices")
 POD = Kind("", "v1", "Pod", "pods")

@@ -30,6 +30,7 @@ from rollouts.cluster.structs import (
     RouteObject,
     SpecAndStatus,
     T,
+    WorkloadObject,
 )
 from rollouts.core.model.revision import REVISION_LABEL
 from rollouts.errors import ApiUnavailable
@@ -434,6 +435,10 @@ def _keep(kept: T) -> T:
             msgspec.structs.force_setattr(kept, "status", kept.status.copy())
         case AnalysisTemplateObject():
             msgspec.structs.force_setattr(kept, "spec", kept.spec.copy())
+        case WorkloadObject():
+            msgspec.structs.force_setattr(kept, "template", kept.template.copy())
+            for part in ("selector", "template"):
+                msgspec.structs.force_setattr(kept.spec, part, getattr(kept.spec, part).copy())
         case ConfigContent():
             msgspec.structs.force_setattr(kept, "data", kept.data.copy())
             msgspec.structs.force_setattr(kept, "binary_data", kept.binary_data.copy())

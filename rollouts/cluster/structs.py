@@ -15,9 +15,12 @@ from rollouts.objects import (
     ANALYSIS_TEMPLATE,
     CLUSTER_ANALYSIS_TEMPLATE,
     CONFIG_MAP,
+    DEPLOYMENT,
     ENDPOINT_SLICE,
     METRIC_PROVIDER,
+    NAMED_REPLICA_SET,
     POD,
+    POD_TEMPLATE,
     REPLICA_SET,
     ROLLOUT,
     SERVICE,
@@ -164,6 +167,49 @@ class ReplicaSetObject(Partial, frozen=True):
     metadata: Metadata = Metadata()
     spec: ReplicaSetSpec = ReplicaSetSpec()
     status: ReplicaSetStatus = ReplicaSetStatus()
+
+
+class RollingUpdate(Partial, frozen=True):
+    """`.spec.strategy.rollingUpdate` of a Deployment: each a number, or a text such as `25%`."""
+
+    max_surge: int | str | None = None
+    max_unavailable: int | str | None = None
+
+
+class DeploymentStrategy(Partial, frozen=True):
+    """`.spec.strategy` of a Deployment."""
+
+    type: str = "RollingUpdate"
+    rolling_update: RollingUpdate | None = None
+
+
+class WorkloadSpec(Partial, frozen=True):
+    """`.spec` of a Deployment or a ReplicaSet; `selector` and `template` are JSON bytes of their own."""
+
+    replicas: int = 1
+    selector: msgspec.Raw = msgspec.Raw()
+    template: msgspec.Raw = msgspec.Raw()
+    paused: bool = False
+    min_ready_seconds: int | None = None
+    progress_deadline_seconds: int | None = None
+    strategy: DeploymentStrategy = DeploymentStrategy()
+
+
+class WorkloadStatus(Partial, frozen=True):
+    """`.status` of a Deployment or a ReplicaSet."""
+
+    replicas: int = 0
+    available_replicas: int = 0
+    observed_generation: int = 0
+
+
+class WorkloadObject(Partial, frozen=True):
+    """A Deployment, ReplicaSet or PodTemplate that a Rollout names; `template` is that of a PodTemplate, as JSON bytes."""
+
+    metadata: Metadata = Metadata()
+    spec: WorkloadSpec = WorkloadSpec()
+    status: WorkloadStatus = WorkloadStatus()
+    template: msgspec.Raw = msgspec.Raw()
 
 
 class ClientIPConfig(Partial, frozen=True):
@@ -327,4 +373,7 @@ STRUCTS: dict[Kind, type[Any]] = {
     TRAFFIC_PROVIDER: ProviderObject,
     METRIC_PROVIDER: ProviderObject,
     CONFIG_MAP: ConfigMapObject,
+    DEPLOYMENT: WorkloadObject,
+    NAMED_REPLICA_SET: WorkloadObject,
+    POD_TEMPLATE: WorkloadObject,
 }

@@ -54,13 +54,15 @@ from rollouts.controller.loop.worker import Worker
 from rollouts.controller.observe.analyses import Analyses
 from rollouts.controller.observe.observer import Observer
 from rollouts.controller.observe.routes import RouteReader
+from rollouts.controller.observe.workloads import WorkloadReader
 from rollouts.controller.providers.traffic_providers import TrafficProviders
 from rollouts.controller.workqueue.barrier import Barrier
 from rollouts.controller.workqueue.inbox import Inbox
-from rollouts.controller.workqueue.managed import ManagedRouteObjects, ManagedServices
+from rollouts.controller.workqueue.managed import ManagedNames, ManagedRouteObjects
 from rollouts.controller.workqueue.queue import WorkQueue
 from rollouts.controller.workqueue.standing_watches import WATCHED, new_store
 from rollouts.controller.workqueue.triggers import Triggers
+from rollouts.controller.workqueue.workload_watches import WorkloadWatches
 from rollouts.core.model.drain import ProxyMode
 from rollouts.manifests.ownership import FIELD_MANAGER, MANAGED, MANAGED_VALUE
 from rollouts.objects import ROLLOUT, SERVICE, Key, Kind
@@ -186,7 +188,10 @@ class Controller:
         self.telemetry.credentials_refused.set_function(lambda: float(self.sign_in.refused))
         self._queue = WorkQueue(clock=clock, rng=self.rng, workers=settings.workers)
         self._inbox = Inbox(clock=clock)
-        self._managed, self._managed_routes = ManagedServices(), ManagedRouteObjects()
+        self._managed, self._managed_routes = ManagedNames(), ManagedRouteObjects()
+        self._workloads = WorkloadWatches(
+            self._store, self.api, self.telemetry, self._on_change, self._on_unreadable, self._wake_rollouts_naming
+        )
         self._kinds = RouteKinds(api=self.api, on_found=self._watch_routes)
         self._classes = GatewayClasses(clock=clock)
         self._lags = GatewayLags(clock=clock)
@@ -225,6 +230,7 @@ class Controller:
             inbox=self._inbox,
             managed=self._managed,
             clock=clock,
+            workloads=WorkloadReader(self._store, self._inbox, self._workloads.managed, self._workloads.why_unseen),
             routes=self._routes,
             facts=lambda: self._proxies.facts,
             lags=self._lags,
@@ -276,7 +282,7 @@ class Controller:
             for kind, labels in WATCHED:
                 background += [group.create_task(self._watch(kind, labels, scope)) for scope in self._scopes]
             background.append(group.create_task(self._when_ready(on_ready)))
-            parts = (self._events, self._proxies, self._configuration.watch, self._evidence)
+            parts = (self._events, self._proxies, self._configuration.watch, self._workloads, self._evidence)
             background += [group.create_task(part.run()) for part in parts]
             background.append(group.create_task(self._traffic_providers.watch()))
             self._look_for_routes(
@@ -388,6 +394,7 @@ class Controller:
                 store=self._store,
                 barrier=self._barrier,
                 managed=self._managed,
+                workloads=self._workloads.managed,
                 routes=self._routes,
             ),
             deferred=self._deferred,
@@ -483,6 +490,7 @@ class Controller:
                 await self._traffic_providers.known.wait()
                 await self._evidence.wait_listed()
                 await self._configuration.watch.wait_listed()
+                await self._workloads.wait_listed()
         self.readiness.crd_is_there()
         warm_up()  # otherwise the first pass would spend the time to build the validators
         self.readiness.ready.set()

@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from rollouts.core.carrier.deployment import as_own, carried
 from rollouts.core.config.target import as_its_sources_say
-from rollouts.core.context.contribution import Contribution
+from rollouts.core.context.contribution import Contribution, joined
 from rollouts.core.context.pass_context import PassContext, context_of
 from rollouts.core.context.waits import Wait, earliest
 from rollouts.core.lifecycle.commands import (
@@ -46,6 +46,7 @@ from rollouts.core.lifecycle.progress import (
     waiting_for,
 )
 from rollouts.core.lifecycle.update import start_update
+from rollouts.core.lifecycle.workload import as_its_workload_says, workload_questions
 from rollouts.core.model.changes import apply, record_commands
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
@@ -96,7 +97,8 @@ def _decided(seen: Snapshot) -> Decision:
     seen, target, shown = _prepared(seen)
     if not seen.rollout.spec.revision:  # the first revision is not known yet
         ctx = context_of(seen, seen.status)
-        return _concluded(_Begun(ctx=ctx), ctx, Contribution(intents=config_questions(ctx)))
+        asks = joined([workload_questions(ctx), Contribution(intents=config_questions(ctx))])
+        return _concluded(_Begun(ctx=ctx), ctx, asks)
     if shown.fresh:
         return _recorded_first(seen, shown, published)
     begun, one_way = _begin(seen, target=target)
@@ -170,9 +172,10 @@ def _with_commands(seen: Snapshot, status: RolloutStatus, reading: Reading) -> R
 def _prepared(seen: Snapshot) -> tuple[Snapshot, str, Reading]:
     """The snapshot as the rules see it, its target, and the commands about the published status.
 
-    Services are in their roles, ReplicaSets without surge, and the revision is that of its sources.
+    Services are in their roles, ReplicaSets without surge, and the revision is that of its workload and its sources.
     """
-    seen = as_its_sources_say(with_noted_abort(without_restart_surge(as_own(in_their_roles(seen)))))
+    seen = as_own(as_its_workload_says(in_their_roles(seen)))
+    seen = as_its_sources_say(with_noted_abort(without_restart_surge(seen)))
     target = target_of(seen, seen.status)
     return seen, target, read_shown(seen, target=target, gates_of=gates_of)
 

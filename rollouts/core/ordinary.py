@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from rollouts.core.context.contribution import Contribution, joined
 from rollouts.core.context.pass_context import PassContext
-from rollouts.core.context.waits import CONFIG_HOLDS, NOT_HELD_UP, Wait, earliest
+from rollouts.core.context.waits import CONFIG_HOLDS, NOT_HELD_UP, WORKLOAD_HOLDS, Wait, earliest
 from rollouts.core.drain.cutover import drain_questions, restarted_drains, settle_cutovers
 from rollouts.core.lifecycle.analyses import surplus_runs, unwanted_runs
 from rollouts.core.lifecycle.config_copies import (
@@ -22,6 +22,7 @@ from rollouts.core.lifecycle.config_copies import (
     surplus_copies,
     with_copies,
 )
+from rollouts.core.lifecycle.holds import without_creation
 from rollouts.core.lifecycle.housekeeping import (
     merged_patches,
     metadata_intents,
@@ -32,6 +33,7 @@ from rollouts.core.lifecycle.housekeeping import (
 )
 from rollouts.core.lifecycle.lost_copies import copy_questions, lost_copies, without_unusable_copies
 from rollouts.core.lifecycle.progress import still_wanted
+from rollouts.core.lifecycle.workload import workload_questions, workload_releases
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import CreateConfigCopy, Notice, ReleaseRoute, SwitchService
 from rollouts.core.model.reasons import Reason
@@ -44,8 +46,8 @@ from rollouts.core.strategy.route_release import plan_standing_still, stands_sti
 from rollouts.core.strategy.rules import rules_of
 from rollouts.core.strategy.skeleton import plan_update
 
-_HOLD_PODS = CONFIG_HOLDS | {Reason.DRAINING, Reason.DRAIN_TIMED_OUT}
-"""While pods drain none is evicted, nor while a ReplicaSet is missing whose configuration is not known."""
+_HOLD_PODS = CONFIG_HOLDS | WORKLOAD_HOLDS | {Reason.DRAINING, Reason.DRAIN_TIMED_OUT}
+"""While pods drain none is evicted, nor while a ReplicaSet is missing whose template or configuration is not known."""
 
 _NOTHING = Contribution()
 
@@ -83,7 +85,8 @@ def as_of_now(ctx: PassContext) -> PassContext:
 def strategy_plan(ctx: PassContext) -> Contribution:
     """The step of the strategy; the update stops while a route that its sizes followed is released."""
     step = plan_standing_still(ctx) if stands_still(ctx) else plan_update(ctx, rules_of(ctx))
-    step = step if ctx.seen.config is None else with_copies(ctx, step)
+    if ctx.seen.config is not None or ctx.spec.workload_ref is not None:
+        step = with_copies(ctx, without_creation(ctx, step))
     return without_unusable_copies(ctx, step) if ctx.has_config else step
 
 
@@ -145,6 +148,14 @@ def _service_release(course: Course) -> Contribution:
         Notice(Reason.SERVICE_RELEASED, f"Service {service.name} selects all its pods again") for service in released
     ]
     return Contribution(intents=released, notices=tuple(told))
+
+
+def _workload(course: Course) -> Contribution:
+    """Reads and marks the workload of the spec, and releases those that the spec no longer names."""
+    ctx = course.ctx
+    if ctx.spec.workload_ref is None and not ctx.seen.left_workloads:
+        return _NOTHING
+    return joined([workload_questions(ctx), workload_releases(ctx)], after_s=ctx.now_s)
 
 
 def _role_metadata(course: Course) -> Contribution:
@@ -222,6 +233,7 @@ ORDINARY: tuple[Ordinary, ...] = (
     _strategy_step,
     _route_release,
     _service_release,
+    _workload,
     _role_metadata,
     _restart,
     _evictions,

@@ -9,6 +9,8 @@
   that leaves it or returns, and label `rollouts.dev/name` (merge patch with its uid and resourceVersion).
 * Service (the user's): `spec.selector[rollouts.dev/revision]`, label `rollouts.dev/managed`, annotation `rollouts.dev/managed-by`
   (merge patch with its uid and resourceVersion).
+* Workload that `workloadRef` names (the user's): label `rollouts.dev/managed`, annotation `rollouts.dev/managed-by` (merge patch
+  with its uid and resourceVersion).
 * Route (the user's): label `rollouts.dev/managed`, annotations `rollouts.dev/managed-by`, `rollouts.dev/router`,
   `rollouts.dev/beside` and the codec's `rollouts.dev/route`; the weights of the stable and the canary Service, and the rules of
   managed routes (JSON Patch with its resourceVersion).

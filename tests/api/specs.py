@@ -257,8 +257,9 @@ BAD: tuple[Bad, ...] = (
 
 
 PLANNED: tuple[tuple[Spec, str, str], ...] = (
-    (spec(template=GONE, workloadRef={"apiVersion": "apps/v1", "kind": "Deployment", "name": "cart"}),
-        "spec.workloadRef", "0.6"),
+    (spec(template=GONE, replicas=GONE, selector=GONE,
+        workloadRef={"apiVersion": "apps/v1", "kind": "Deployment", "name": "cart", "mode": "InPlace"}),
+        "spec.workloadRef.mode", "0.6"),
     (step(experiment={"templates": [{"name": "a", "specRef": "canary"}], "duration": "5m"}), f"{_STEPS}[0].experiment",
         "0.6"),
     (step(plugin={"name": "a/b", "config": {"x": 1}}), f"{_STEPS}[0].plugin", "0.6"),

@@ -27,12 +27,14 @@ from rollouts.core.model.rollout import PodMetadata
 from rollouts.core.model.service_ref import SubsetName
 from rollouts.core.model.snapshot import ServiceSeen
 from rollouts.core.model.status import Verb
+from rollouts.core.model.workload_ref import WORKLOAD_RESOURCES
 from rollouts.objects import ANALYSIS_RUN, REPLICA_SET, Key, Kind
 from rollouts.ports import Request
 from rollouts.sim.cluster import SimulatedCluster
 from tests.behaviour.reading import MANAGED, PREFIX, RESTART_SURGE, REVISION, REVISION_NUMBER, config_note, gate
 from tests.behaviour.route_truth import INGRESS
 from tests.behaviour.truth import Truth
+from tests.behaviour.workload_truth import marking
 
 
 class StatusWrite:
@@ -72,6 +74,8 @@ class Meanings:
             return None
         kind, name, body = target.resource.kind, target.name or "", msgspec.json.decode(request.body or b"null")
         routes = self.truth.routes
+        if request.method == "PATCH" and _marks(kind, body):
+            return marking(kind.kind, name, body)
         match kind.plural, request.method, target.part:
             case "rollouts", "PATCH", "status":
                 return StatusWrite()
@@ -178,6 +182,12 @@ class Meanings:
                 version, revision = each.resource_version, each.revision
                 return SwitchService(name=each.name, uid=each.uid, resource_version=version, revision=revision)
         return None
+
+
+def _marks(kind: Kind, body: Any) -> bool:
+    """Whether a patch is one of the marks of a workload."""
+    workloads = [each.plural for each in WORKLOAD_RESOURCES]
+    return kind.plural in workloads and isinstance(body, dict) and MANAGED in (body["metadata"].get("labels") or ())
 
 
 def _creation(body: Any) -> CreateReplicaSet:

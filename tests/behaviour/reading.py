@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from rollouts.api.spec.parse import parse_rollout
+from rollouts.api.spec.parse import WorkloadTemplate, parse_rollout, parse_spec
 from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, AnalysisPhase, RunSeen, run_spec_hash
 from rollouts.core.model.config import ConfigKind, ConfigUse
 from rollouts.core.model.revision import REVISION_LABEL
@@ -60,8 +60,8 @@ def manager_of(found: Manifest) -> tuple[str, str]:
     return (namespace or found["metadata"]["namespace"], name) if name else ("", "")
 
 
-def rollout(found: Manifest, parsed: RolloutSpec | None = None) -> Rollout:
-    """The Rollout, whose spec may have been parsed before. Raises: SpecInvalid."""
+def rollout(found: Manifest, parsed: RolloutSpec | None = None, template: WorkloadTemplate | None = None) -> Rollout:
+    """The Rollout, whose spec may have been parsed before; `template` is that of its workload. Raises: SpecInvalid."""
     metadata = found["metadata"]
     return parse_rollout(
         namespace=metadata["namespace"],
@@ -69,7 +69,7 @@ def rollout(found: Manifest, parsed: RolloutSpec | None = None) -> Rollout:
         generation=metadata["generation"],
         created_at_s=seconds(metadata["creationTimestamp"]),
         annotations=annotations_of(found),
-        spec=parsed or json.dumps(found["spec"]).encode(),
+        spec=parsed or parse_spec(json.dumps(found["spec"]).encode(), template),
         deleting="deletionTimestamp" in metadata,
     )
 

@@ -43,6 +43,7 @@ from tests.behaviour.config_truth import ConfigTruth
 from tests.behaviour.reading import MANAGED, NAME, REVISION, controller_of, is_owned_by, labels_of
 from tests.behaviour.route_truth import Place, RouteTruth, host_of
 from tests.behaviour.standing import StandingPods
+from tests.behaviour.workload_truth import STORED, WorkloadTruth
 
 FACTS = ProxyFacts(mode=ProxyMode.IPTABLES, known_by="the simulated cluster", min_sync_period_s=1.0)
 
@@ -58,14 +59,17 @@ class Truth:
         self._cluster = cluster
         self.config = ConfigTruth(cluster)
         self.routes = RouteTruth(cluster)
+        self.workloads = WorkloadTruth(cluster)
         self.deleted_at_s = -float("inf")
         """Loop time of the last deletion of a Rollout."""
         self._earlier: deque[tuple[float, Rollout]] = deque(maxlen=8)
-        self._specs: dict[tuple[str, int], RolloutSpec] = {}
+        self._specs: dict[tuple[str, int, str], RolloutSpec] = {}
         self._revisions: dict[tuple[str, str], str] = {}
         self._standing = StandingPods(cluster, by_us=by_us)
         cluster.api.history.listen(ROLLOUT, self._follow)
         cluster.api.history.listen(POD, self._follow_pod)
+        for kind in STORED.values():
+            cluster.api.history.listen(kind, self._follow_workload)
 
     def snapshot(self, key: Key) -> Snapshot | None:
         """What a controller that sees everything at once would see; None when there is no Rollout that can be carried out.
@@ -89,6 +93,8 @@ class Truth:
             rollout=of,
             status=status,
             replica_sets=tuple(map(self._replica_set, sets)),
+            workload=self.workloads.seen(manifest),
+            left_workloads=self.workloads.left(key, manifest),
             orphans=tuple(reading.orphan(each, manifest) for each in self._orphans(key)),
             services=self._services(of, places),
             routes=self.routes.routes(places, of),
@@ -137,11 +143,11 @@ class Truth:
         return status_from_wire(manifest.get("status") or {})
 
     def _rollout(self, manifest: Manifest) -> Rollout | None:
-        """None for a spec that cannot be carried out. A spec is parsed once."""
-        metadata = manifest["metadata"]
-        version = (metadata["uid"], metadata["generation"])
+        """None for a spec that cannot be carried out. A spec is parsed once for each template."""
+        metadata, template = manifest["metadata"], self.workloads.template(manifest)
+        version = (metadata["uid"], metadata["generation"], repr(template))
         try:
-            found = reading.rollout(manifest, self._specs.get(version))
+            found = reading.rollout(manifest, self._specs.get(version), template)
         except SpecInvalid:
             return None
         self._specs[version] = found.spec
@@ -212,6 +218,15 @@ class Truth:
             self._earlier += [(now_s, earlier)] if earlier is not None else []
         if change.event == DELETED:
             self.deleted_at_s = now_s
+
+    def _follow_workload(self, change: CommittedWrite) -> None:
+        """A Rollout may act for a moment on the template that its workload had."""
+        now_s, before, namespace = asyncio.get_running_loop().time(), change.old, change.new.key[0]
+        for manifest in self._cluster.list(ROLLOUT, namespace) if before is not None else ():
+            metadata = manifest["metadata"]
+            for (uid, generation, _), spec in tuple(self._specs.items()):
+                if (uid, generation) == (metadata["uid"], metadata["generation"]) and spec.workload_ref is not None:
+                    self._earlier.append((now_s, reading.rollout(manifest, spec)))
 
     def _follow_pod(self, change: CommittedWrite) -> None:
         """What a slice shows may be gone already."""

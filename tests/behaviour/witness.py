@@ -18,7 +18,7 @@ from typing import Any
 
 from rollouts.core.model.config import SourceAbsent, SourceKnown
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import Intent, ReleaseRoute, ReleaseService
+from rollouts.core.model.intents import Intent, ReleaseRoute, ReleaseService, ReleaseWorkload
 from rollouts.core.model.revision import canonical_json, short_hash
 from rollouts.core.model.rollout import Canary, Strategy
 from rollouts.core.model.snapshot import Snapshot
@@ -165,7 +165,7 @@ class Witness:
             again = f"AnalysisRun {meaning.name} had a verdict, and its status is written again"
             self._tell([Violation("S7", again)] if meaning.was_over else [])
             return
-        if not seen and not isinstance(meaning, ReleaseService | ReleaseRoute | StatusWrite):
+        if not seen and not isinstance(meaning, ReleaseService | ReleaseRoute | ReleaseWorkload | StatusWrite):
             gone_for_s = asyncio.get_running_loop().time() - self.truth.deleted_at_s
             if gone_for_s > self.grace_s:
                 self._tell([Violation("S13", f"for a Rollout that is gone or cannot be read: {meaning}")])

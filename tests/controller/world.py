@@ -38,7 +38,7 @@ from rollouts.controller.observe.observer import Observer
 from rollouts.controller.observe.routes import RouteReader
 from rollouts.controller.workqueue.barrier import Barrier
 from rollouts.controller.workqueue.inbox import Inbox
-from rollouts.controller.workqueue.managed import ManagedServices
+from rollouts.controller.workqueue.managed import ManagedNames
 from rollouts.controller.workqueue.queue import WorkQueue
 from rollouts.controller.workqueue.triggers import Triggers
 from rollouts.core.model.frozen import replace
@@ -237,7 +237,7 @@ class World:
         rng = random.Random(1)  # noqa: S311 - jitter
         self.queue = WorkQueue(clock=self.clock, rng=rng, workers=32)
         self.inbox = Inbox(clock=self.clock)
-        self.managed = ManagedServices()
+        self.managed = ManagedNames()
         self.barrier = Barrier(store=self.store, queue=self.queue, clock=self.clock)
         self.kinds = RouteKinds(api=self.api, on_found=self.found_kinds.append)
         self.client = Client(

@@ -24,6 +24,7 @@ from rollouts.core.model.intents import (
     AskRoute,
     AskSecretCopy,
     AskService,
+    AskWorkload,
     CreateAnalysisRun,
     CreateConfigCopy,
     CreateInDeployment,
@@ -35,12 +36,14 @@ from rollouts.core.model.intents import (
     EvictPod,
     Intent,
     MakeRoute,
+    MarkWorkload,
     MoveReplicaSet,
     PatchPod,
     PatchReplicaSet,
     ReleaseConfigCopy,
     ReleaseRoute,
     ReleaseService,
+    ReleaseWorkload,
     RemoveAnnotation,
     SetTraffic,
     StepDeployment,
@@ -68,6 +71,8 @@ def applied(there: World, intent: Intent) -> World:
             return _with_deployment(there, intent)
         case SwitchService() | ReleaseService():
             return _with_service(there, intent)
+        case MarkWorkload() | ReleaseWorkload() | AskWorkload():
+            return _with_workload(there, intent)
         case PatchPod() | EvictPod():
             return _with_pods(there, intent)
         case RemoveAnnotation(verb=verb, value=value):
@@ -130,6 +135,24 @@ def _with_deployment(there: World, intent: DeploymentIntent) -> World:
             deployment = replace(workload.deployment, paused=paused, fields=fields, held=held)
             now = replace(workload, deployment=deployment, observed=False, resource_version=version)
             return replace(there, workload=now)
+
+
+def _with_workload(there: World, intent: MarkWorkload | ReleaseWorkload | AskWorkload) -> World:
+    truth, sight = there.workload, there.sight
+    match intent:
+        case AskWorkload():
+            answer = None if truth is None else replace(truth, read_at_s=there.now_s)
+            return replace(there, sight=replace(sight, answer=(there.now_s, answer)))
+        case ReleaseWorkload(uid=uid):
+            left = tuple(each for each in sight.left if each.uid != uid)
+            return replace(wrote(there, "ReleaseWorkload"), sight=replace(sight, left=left))
+        case MarkWorkload(uid=uid, resource_version=version):
+            if truth is None or (truth.uid, truth.resource_version) != (uid, version):
+                raise RefusedError(f"{intent.kind} {intent.name} is not as it was seen")
+            there = wrote(there, "MarkWorkload")
+            name, now = there.rollout.name, str(there.version)
+            marked = replace(truth, managed_by=name, watched=True, resource_version=now)
+            return replace(there, workload=marked, sight=replace(sight, answer=None))
 
 
 def _with_configuration_read(there: World, intent: AskConfig | AskSecretCopy) -> Configs:

@@ -16,6 +16,7 @@ from tests.core.autoscalers import Load
 from tests.core.config_worlds import config_healed, copies_restored
 from tests.core.measured_runs import templates_there
 from tests.core.model import World, annotated, made_by_users, route, service, snapshot
+from tests.core.named_workloads import workload_healed
 from tests.core.sources import meaning
 from tests.core.worlds import edited, one, settled, sizes
 from tests.invariants.analyses import is_forged
@@ -35,6 +36,9 @@ def healed(there: World) -> World:
         progress_deadline_abort=False,
     )
     there = config_healed(there)
+    if there.rollout.spec.workload_ref is not None:
+        sight = replace(there.sight, forbidden=False)
+        there = replace(there, workload=workload_healed(there.workload, there.version), sight=sight)
     services = {name: service(name, uid=f"healed-{name}") for name in named_services(strategy)}
     readable = {name: each for name, each in there.routes.items() if each.split is not None}
     routes = {name: route(name, uid=f"healed-{name.name}") for name in made_by_users(strategy)}

@@ -13,6 +13,7 @@ from msgspec import Struct, field
 
 from rollouts.core.config.copies import additional_refs, sources_of_lost
 from rollouts.core.config.target import as_its_sources_say
+from rollouts.core.lifecycle.workload import as_its_workload_says
 from rollouts.core.model.analysis import AnalysisGate, Draft, DraftProblem, RunDraft, RunSeen
 from rollouts.core.model.author import Author
 from rollouts.core.model.autoscaling import AutoscalingGate, AutoscalingSeen
@@ -59,6 +60,7 @@ from rollouts.core.model.workload import WorkloadSeen
 from rollouts.core.one_way import target_of
 from rollouts.core.routing.ping_pong import seen_from_the_other_side
 from tests.core.autoscalers import Load
+from tests.core.named_workloads import Sight, seen_workload
 from tests.core.sources import Configs, SourceKey, seen_sources
 
 T0 = 1_790_000_000.0  # some moment in 2026
@@ -95,6 +97,7 @@ class World(Struct, frozen=True, kw_only=True):
         templates_missing: the gates whose analyses name a template that does not exist.
         budget: evictions are refused unless more than so many pods are ready; None for no budget.
         configs: ConfigMaps: sources of users, and copies of ours.
+        sight: how the workload that the spec names is seen.
         load: what autoscalers want and containers use.
         load_seen: the gate that asked about it last, and what it was told.
         workload: the Deployment that is updated in place; its controller is in `deployments.py`.
@@ -132,6 +135,7 @@ class World(Struct, frozen=True, kw_only=True):
     templates_missing: frozenset[AnalysisGate] = frozenset()
     budget: int | None = None
     configs: Configs = Configs()
+    sight: Sight = Sight()
     load: Load = Load()
     load_seen: tuple[AutoscalingGate, AutoscalingSeen] | None = None
     workload: WorkloadSeen | None = None
@@ -229,9 +233,12 @@ def snapshot(there: World) -> Snapshot:
         *(each.name for each in there.services.values() if each.managed_by == there.rollout.name and each.watched),
     }
     held = there.held
+    rollout, workload = seen_workload(there.workload, there.sight, there.rollout, now_s=there.now_s)
     seen = Snapshot(
         now_s=there.now_s,
-        rollout=there.rollout,
+        rollout=rollout,
+        workload=workload,
+        left_workloads=there.sight.left,
         status=held[1] if held is not None and held[0] == there.status else there.status,
         replica_sets=tuple(each for each in there.replica_sets if each.name not in there.orphaned),
         orphans=tuple(
@@ -248,11 +255,10 @@ def snapshot(there: World) -> Snapshot:
         copies=there.configs.copies,
         copy_looks=there.configs.copy_looks,
         autoscaling=_load_seen(there),
-        workload=there.workload,
     )
     if not (gates := analyses(there.rollout.spec.strategy)):
         return seen
-    latest = target_of(as_its_sources_say(seen), seen.status)
+    latest = target_of(as_its_sources_say(as_its_workload_says(seen)), seen.status)
     return replace(seen, drafts={gate: _draft(there, gate, latest) for gate in gates})
 
 

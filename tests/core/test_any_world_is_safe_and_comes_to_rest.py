@@ -49,6 +49,7 @@ from tests.core.departures import Departures
 from tests.core.load_moves import LOAD
 from tests.core.measured_runs import RUNS, UNJUDGED, runs_measured
 from tests.core.model import World, annotated, deleted, orphaned, service, snapshot, world
+from tests.core.named_workloads import WORKLOADS, Change
 from tests.core.updates import ASKED, TIMED, routed, with_services
 from tests.core.worlds import (
     applied_again,
@@ -245,6 +246,18 @@ def _similar(strategy: Strategy, number: int) -> Strategy:
     return strategy
 
 
+def _of_workload(change: Change) -> Move:
+    def move(there: World, i: int, _j: int) -> World:
+        version = there.version + 1
+        truth, sight = change(there.workload, there.sight, i, version)
+        return replace(there, version=version, workload=truth, sight=sight)
+
+    return move
+
+
+WORKLOAD = {name: _of_workload(change) for name, change in WORKLOADS.items()}
+
+
 def _pass(film: Film, i: int, j: int) -> Film:
     del i, j
     return Film(reconciled(film.now))
@@ -276,7 +289,7 @@ def _one_lags(film: Film, i: int, j: int) -> Film:
     return Film(reconciled(film.now, seen=seen))
 
 
-MOVES = {**CONFIGURATION, **OF_SECRETS, **LOAD, **ENVIRONMENT, **PEOPLE}
+MOVES = {**CONFIGURATION, **OF_SECRETS, **LOAD, **WORKLOAD, **ENVIRONMENT, **PEOPLE}
 PASSES = {"pass": _pass, "pass again": _pass, "crash": _crash, "stale pass": _stale, "one watch lags": _one_lags}
 TAPES = st.lists(
     st.tuples(

@@ -19,6 +19,7 @@ from tests.core.config_worlds import CONFIGURATION, CRED, OF_SECRETS, REFS, WITH
 from tests.core.load_moves import GATES, LOAD
 from tests.core.measured_runs import UNJUDGED
 from tests.core.model import World, world
+from tests.core.named_workloads import REF, deployment
 from tests.core.test_any_world_is_safe_and_comes_to_rest import (
     ANALYSED,
     BLUE_GREENS,
@@ -31,6 +32,7 @@ from tests.core.test_any_world_is_safe_and_comes_to_rest import (
     TAPES,
     UNHURRIED,
     WITH_ROUTES,
+    WORKLOAD,
     played,
     upgraded,
 )
@@ -51,6 +53,7 @@ def _tapes(own: Iterable[str], *often: str) -> st.SearchStrategy[list[tuple[str,
 EDITED = "a source is edited, or created"
 EDITS, SECRET_EDITS = _tapes(CONFIGURATION, EDITED), _tapes(CONFIGURATION, EDITED, *OF_SECRETS)
 LOADS = _tapes(LOAD)
+OF_WORKLOADS = _tapes(WORKLOAD, "a new template", "the workload is made")
 
 
 @cache
@@ -109,6 +112,23 @@ def measuring(number: int, replicas: int) -> World:
     """The world in which the analyses of an update measure, and say nothing yet; `number` of EVERY."""
     there = edited(replace(running(EVERY[number], replicas=replicas), unmeasured=True), revision="b")
     return replace(settled(there), unmeasured=False)
+
+
+@cache
+def named(number: int, replicas: int) -> World:
+    """A Rollout has its template from a Deployment, and that has a new one."""
+    there = world(EVERY[number], replicas=replicas, workload_ref=REF)
+    there = settled(replace(there, workload=deployment(there.version)))
+    return edited(there, revision="b")
+
+
+@MORE
+@given(number=st.sampled_from(range(len(EVERY))), replicas=st.integers(1, 6), tape=OF_WORKLOADS)
+def test_a_template_of_a_workload_is_safe_and_comes_to_rest(
+    number: int, replicas: int, tape: list[tuple[str, int, int]]
+) -> None:
+    """The workload is edited, deleted, made again, loses its marks, is taken by others, or may not be seen for a while."""
+    assert_comes_to_rest(played(named(number, replicas), tape))
 
 
 FIRST = len(EVERY) - len(ANALYSED)

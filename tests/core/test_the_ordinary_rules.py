@@ -39,6 +39,7 @@ ORDER = [
     "_strategy_step",
     "_route_release",
     "_service_release",
+    "_workload",
     "_role_metadata",
     "_restart",
     "_evictions",

@@ -17,6 +17,7 @@ from rollouts.core.model.intents import (
     Decision,
     Intent,
     MakeRoute,
+    MarkWorkload,
     PatchReplicaSet,
     ReleaseRoute,
     ReleaseService,
@@ -132,6 +133,8 @@ def _from_what_is_not_shown(there: World, call: Intent | RolloutStatus) -> bool:
             )
         case SwitchService(name=name) | ReleaseService(name=name):
             return name in there.answers
+        case MarkWorkload():
+            return there.sight.answer is not None
         case SetTraffic(route=route_name) | MakeRoute(route=route_name) | ReleaseRoute(route=route_name):
             return route_name in there.route_answers
         case _:
@@ -143,6 +146,8 @@ def _without_answer(there: World, call: Intent | RolloutStatus) -> World:
     match call:
         case SwitchService(name=name) | ReleaseService(name=name):
             return replace(there, answers={key: each for key, each in there.answers.items() if key != name})
+        case MarkWorkload():
+            return replace(there, sight=replace(there.sight, answer=None))
         case SetTraffic(route=route_name) | MakeRoute(route=route_name) | ReleaseRoute(route=route_name):
             answers = {key: each for key, each in there.route_answers.items() if key != route_name}
             return replace(there, route_answers=answers)

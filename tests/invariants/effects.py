@@ -20,19 +20,22 @@ from rollouts.core.model.intents import (
     EvictPod,
     Intent,
     MakeRoute,
+    MarkWorkload,
     PatchReplicaSet,
     ReleaseConfigCopy,
     ReleaseRoute,
     ReleaseService,
+    ReleaseWorkload,
     SetTraffic,
     SwitchService,
     TerminateAnalysisRun,
 )
 from rollouts.core.model.snapshot import ReplicaSet, ServiceSeen, Snapshot
 from rollouts.core.model.traffic import RouteSeen
+from rollouts.core.model.workload import WorkloadSeen
 
-_Stored = TypeVar("_Stored", ReplicaSet, ServiceSeen, RouteSeen)
-_Object = TypeVar("_Object", ReplicaSet, RunSeen, CopySeen)
+_Stored = TypeVar("_Stored", ReplicaSet, ServiceSeen, RouteSeen, WorkloadSeen)
+_Object = TypeVar("_Object", ReplicaSet, RunSeen, CopySeen, WorkloadSeen)
 
 
 def left_by(before: Snapshot, intent: Intent) -> Snapshot:
@@ -42,6 +45,8 @@ def left_by(before: Snapshot, intent: Intent) -> Snapshot:
             return _of_replica_set(before, intent)
         case SwitchService() | ReleaseService():
             return _of_service(before, intent)
+        case MarkWorkload() | ReleaseWorkload():
+            return _of_workload(before, intent)
         case SetTraffic() | MakeRoute() | ReleaseRoute():
             return _of_route(before, intent)
         case EvictPod(uid=uid) if before.pods is not None:
@@ -92,6 +97,15 @@ def _of_service(before: Snapshot, intent: SwitchService | ReleaseService) -> Sna
     revision, owner = (intent.revision, before.rollout.name) if isinstance(intent, SwitchService) else ("", "")
     now = _written(found, replace(found, revision=revision, managed_by=owner, watched=ours))
     return replace(before, services={**before.services, intent.name: now})
+
+
+def _of_workload(before: Snapshot, intent: MarkWorkload | ReleaseWorkload) -> Snapshot:
+    if isinstance(intent, ReleaseWorkload):
+        return replace(before, left_workloads=_without(before.left_workloads, intent.uid))
+    if not isinstance(found := before.workload, WorkloadSeen):
+        return before
+    now = replace(found, managed_by=before.rollout.name, watched=True, read_at_s=None)
+    return replace(before, workload=_written(found, now))
 
 
 def _of_route(before: Snapshot, intent: SetTraffic | MakeRoute | ReleaseRoute) -> Snapshot:

@@ -16,6 +16,7 @@ from rollouts.core.model.intents import (
     AskRoute,
     AskSecretCopy,
     AskService,
+    AskWorkload,
     CreateAnalysisRun,
     CreateConfigCopy,
     CreateInDeployment,
@@ -27,12 +28,14 @@ from rollouts.core.model.intents import (
     EvictPod,
     Intent,
     MakeRoute,
+    MarkWorkload,
     MoveReplicaSet,
     PatchPod,
     PatchReplicaSet,
     ReleaseConfigCopy,
     ReleaseRoute,
     ReleaseService,
+    ReleaseWorkload,
     RemoveAnnotation,
     SetTraffic,
     StepDeployment,
@@ -42,7 +45,7 @@ from rollouts.core.model.intents import (
 from rollouts.core.model.snapshot import ServiceSeen, Snapshot
 from rollouts.core.model.status import Outcome, RolloutStatus, Verb
 from rollouts.core.model.traffic import RouteAbsent, RouteSeen
-from rollouts.core.model.workload import WorkloadSeen
+from rollouts.core.model.workload import ReferencedWorkload, WorkloadSeen
 from tests.invariants.violation import Violation
 
 _OfReplicaSet: TypeAlias = AdoptReplicaSet | PatchReplicaSet | DeleteReplicaSet
@@ -126,6 +129,8 @@ def _is_ours_as_seen(before: Snapshot, intent: Intent) -> bool:
             return _is_our_replica_set(before, intent)
         case SwitchService() | ReleaseService():
             return _is_our_service(before, intent)
+        case MarkWorkload() | ReleaseWorkload():
+            return _is_our_workload(before, intent)
         case SetTraffic() | ReleaseRoute():
             return _is_our_route(before, intent)
         case MakeRoute():
@@ -152,6 +157,7 @@ def _is_ours_as_seen(before: Snapshot, intent: Intent) -> bool:
         case (
             AskConfig()
             | AskService()
+            | AskWorkload()
             | AskPods()
             | AskRoute()
             | AskFeatures()
@@ -196,6 +202,20 @@ def _is_our_service(before: Snapshot, intent: SwitchService | ReleaseService) ->
     owners = {"", ours} if isinstance(intent, SwitchService) else {ours}
     as_seen = (service.uid, service.resource_version) == (intent.uid, intent.resource_version)
     return as_seen and service.managed_by in owners
+
+
+def _is_our_workload(before: Snapshot, intent: MarkWorkload | ReleaseWorkload) -> bool:
+    """One is marked that the spec names and that is nobody else's; what the spec no longer names is released."""
+    ours, marks = before.rollout.name, isinstance(intent, MarkWorkload)
+    owners = {"", ours} if marks else {ours}
+    found: tuple[ReferencedWorkload | None, ...] = (before.workload,) if marks else before.left_workloads
+    return any(
+        isinstance(each, WorkloadSeen)
+        and (each.uid, each.resource_version) == (intent.uid, intent.resource_version)
+        and each.managed_by in owners
+        and not each.problem
+        for each in found
+    )
 
 
 def _is_our_route(before: Snapshot, intent: SetTraffic | ReleaseRoute) -> bool:

@@ -22,17 +22,21 @@ from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
     CopyOwner,
     CreateReplicaSet,
+    MarkWorkload,
     PatchReplicaSet,
     ReleaseService,
+    ReleaseWorkload,
     SwitchService,
     TerminateAnalysisRun,
 )
 from rollouts.core.model.rollout import PodMetadata, Rollout
 from rollouts.core.model.status import AbortNote
+from rollouts.core.model.workload_ref import WorkloadKind
 from rollouts.manifests.adoption import adoption_patch, release_patch
 from rollouts.manifests.analysis_job import MeasuringJob, job_manifest
 from rollouts.manifests.analysis_run import termination_patch
 from rollouts.manifests.config_copy import config_copy, config_copy_probe, config_key
+from rollouts.manifests.named_workload import mark_workload, release_workload
 from rollouts.manifests.ownership import owner_reference
 from rollouts.manifests.service import mark_service, release_service, switch_service
 from rollouts.manifests.workload import replica_set, replica_set_patch
@@ -46,7 +50,7 @@ from tests.lab.control_plane import ControlPlane
 pytestmark = pytest.mark.controlplane
 
 ACCOUNT = "works"
-VALUES = "analysis.jobs.enabled=true,ownRoutes=true,watchNamespaces={{{}}}"
+VALUES = "analysis.jobs.enabled=true,ownRoutes=true,workloads={{deployments,replicasets,podtemplates}},watchNamespaces={{{}}}"
 """Only in its own namespace: the policy for authors of Jobs asks everybody but this account, controllers of tests too."""
 TEMPLATE = build.pod_template("web", image="web:1")
 SPEC = build.rollout({"canary": {}}, replicas=0)["spec"]
@@ -178,6 +182,22 @@ def test_a_service_is_switched_marked_and_given_back(bench: Bench) -> None:
         mark = mark_service(uid=uid, resource_version=version, rollout="web")
         version = bench.patches(SERVICE, name, mark)["metadata"]["resourceVersion"]
         bench.patches(SERVICE, name, release_service(ReleaseService(name=name, uid=uid, resource_version=version)))
+
+
+@pytest.mark.parametrize("kind", WorkloadKind)
+def test_a_workload_is_marked_and_released(bench: Bench, kind: WorkloadKind) -> None:
+    """Whatever else it has of labels, of annotations and of a spec stays its user's."""
+    template = build.pod_template("web", image="web:1")
+    spec = {"replicas": 0, "selector": {"matchLabels": {"app": "web"}}, "template": template}
+    of_kind = {"template": template} if kind is WorkloadKind.POD_TEMPLATE else {"spec": spec}
+    name = f"of-{kind.lower()}"
+    uid = bench.there(kind.resource, of_kind, name=name)["metadata"]["uid"]
+    mark = mark_workload(MarkWorkload(kind=kind, name=name, uid=uid, resource_version=""), rollout="web")
+    release = release_workload(ReleaseWorkload(kind=kind, name=name, uid=uid, resource_version=""))
+
+    for body in (mark, release):
+        del body["metadata"]["resourceVersion"]  # its own controller writes status meanwhile
+        bench.patches(kind.resource, name, body)
 
 
 def test_a_run_is_ended_and_deleted_and_one_of_a_user_when_its_time_has_come(bench: Bench) -> None:

@@ -14,6 +14,7 @@ An expression that a fence needs and CEL cannot say stays a promise of the code:
 rollouts replicasets services pods evictions {{ if .Values.configVersioning }}configmaps {{ end }}secrets analysisruns others
 {{- if .Values.analysis.jobs.enabled }} jobs{{ end }}
 {{- if include "rollouts.bringsTemplates" . }} analysistemplates{{ end }}
+{{- if without .Values.workloads "replicasets" }} workloads{{ end }}
 {{- if .Values.leaderElection }} leases{{ end }}
 {{- if include "rollouts.ingressRouters" . }} ingresses{{ end }}
 {{- range .Values.routers }}{{ if not (has . (list "nginx" "alb" "skipper")) }} {{ . | lower }}{{ end }}{{ end }}
@@ -75,14 +76,20 @@ variables:
     expression: >-
       'rollouts.dev/name' in variables.oldLabels && 'rollouts.dev/hash-scheme' in variables.oldLabels
       && !oldObject.metadata.?ownerReferences.orValue([]).exists(o, o.?controller.orValue(false))
+  # One that a Rollout names in workloadRef gets the marks of a workload, and stays what it is.
+  - name: onlyMarks
+    expression: >-
+      {{ if has "replicasets" .Values.workloads }}request.operation == 'UPDATE' && !variables.oldOwned && object.spec == oldObject.spec
+      && {{ include "rollouts.marksOfWorkload" (dict "annotations" "k == 'rollouts.dev/managed-by'") }}{{ else }}false{{ end }}
 validations:
   - message: it may only make ReplicaSets that a Rollout controls
     expression: >-
       request.operation == 'DELETE' || (variables.owned && 'rollouts.dev/name' in variables.labels
-      && 'rollouts.dev/revision' in variables.labels)
+      && 'rollouts.dev/revision' in variables.labels) || variables.onlyMarks
   - message: it may only change and delete ReplicaSets that a Rollout controls, and adopt those that nobody does
     expression: >-
       request.operation == 'CREATE' || variables.oldOwned || (request.operation == 'UPDATE' && variables.adoptable)
+      || variables.onlyMarks
   - message: it may only change the size, minReadySeconds, and the metadata of the pods of a ReplicaSet
     expression: >-
       request.operation != 'UPDATE' || (object.spec.template.spec == oldObject.spec.template.spec
@@ -90,6 +97,28 @@ validations:
   - message: it may not change the labels and the owners of a ReplicaSet, but when it adopts one
     expression: >-
       request.operation != 'UPDATE' || (variables.labels == variables.oldLabels && (variables.metadataStays || variables.adoptable))
+      || variables.onlyMarks
+{{- end }}
+
+{{/* Of the metadata of an object that a Rollout names in workloadRef only the label and the annotations k change. */}}
+{{- define "rollouts.marksOfWorkload" -}}
+variables.metadataStays && {{ include "rollouts.sameBut" (dict "new" "variables.labels" "old" "variables.oldLabels" "but" "k == 'rollouts.dev/managed'") }} && {{ include "rollouts.sameBut" (dict "new" "variables.annotations" "old" "variables.oldAnnotations" "but" .annotations) }}
+{{- end }}
+
+{{- define "rollouts.fence.workloads" -}}
+rules:
+  {{- range without .Values.workloads "replicasets" }}
+  - {apiGroups: [{{ include "rollouts.groupOfWorkload" . | quote }}], apiVersions: ["*"], resources: [{{ . }}], operations: [CREATE, UPDATE, DELETE]}
+  {{- end }}
+validations:
+  - message: it may not create and delete workloads
+    expression: request.operation == 'UPDATE'
+  - message: it may only change the number of replicas in the spec of a Deployment, and nothing in a pod template
+    expression: >-
+      has(object.spec) ? {{ include "rollouts.specBut" "k == 'replicas'" }} : object.template == oldObject.template
+  - message: of the metadata of a workload it may only change the label rollouts.dev/managed and the annotations of its Rollout
+    expression: >-
+      {{ include "rollouts.marksOfWorkload" (dict "annotations" "k in ['rollouts.dev/managed-by', 'rollouts.dev/scaled-down']") }}
 {{- end }}
 
 {{- define "rollouts.fence.services" -}}
@@ -137,7 +166,7 @@ validations:
 rules:
   - apiGroups: [apps]
     apiVersions: ["*"]
-    resources: [deployments, deployments/scale, statefulsets, statefulsets/scale, daemonsets, replicasets/scale, controllerrevisions]
+    resources: [{{ if not (has "deployments" .Values.workloads) }}deployments, {{ end }}deployments/scale, statefulsets, statefulsets/scale, daemonsets, replicasets/scale, controllerrevisions]
     operations: [CREATE, UPDATE, DELETE]
   - apiGroups: [""]
     apiVersions: ["*"]

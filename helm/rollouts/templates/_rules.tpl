@@ -26,6 +26,11 @@ The controller's rights, and the reason for each. It has no others: no "*", and 
   pods/eviction            create           restart, which respects PodDisruptionBudgets; pods are never deleted
   events (events.k8s.io)   create           what happened
 
+For each of `workloads`:
+
+  deployments, …           get list watch   the pod template of an object that a Rollout names, and whether another tool manages it
+                           patch            the label by which it is watched; the replicas of a Deployment (workloadRef.scaleDown)
+
 With `configVersioning`:
 
   configmaps               get              the contents that templates name, once for each version: their hashes, and copies of them
@@ -128,6 +133,11 @@ optional; without it the waits have a safe length, and a condition says so.
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create]
+{{- range .Values.workloads }}
+- apiGroups: [{{ include "rollouts.groupOfWorkload" . | quote }}]
+  resources: [{{ . }}]
+  verbs: [get, list, watch, patch]
+{{- end }}
 {{- if .Values.configVersioning }}
 - apiGroups: [""]
   resources: [configmaps]
@@ -182,6 +192,9 @@ optional; without it the waits have a safe length, and a condition says so.
 {{- with .Values.rbac.extraRules }}
 {{ toYaml . }}
 {{- end }}
+{{- end }}
+{{- define "rollouts.groupOfWorkload" -}}
+{{ ternary "" "apps" (eq . "podtemplates") }}
 {{- end }}
 {{- define "rollouts.proxyRules" -}}
 - apiGroups: [""]

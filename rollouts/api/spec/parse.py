@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, TypeVar, assert_never
 
+from msgspec import Struct
 from pydantic_core import from_json
 
 from rollouts.api.problems import Problems
@@ -19,7 +20,7 @@ from rollouts.api.spec.routing import header_route, mirror_route, pair_of, traff
 from rollouts.api.spec.rules import check
 from rollouts.api.spec.selectors import selector_text
 from rollouts.api.times import parse_time
-from rollouts.api.v1alpha1.analysis import AnalysisLimits
+from rollouts.api.v1alpha1.analysis import AnalysisLimits, LabelSelector
 from rollouts.api.v1alpha1.rollout import (
     AntiAffinityWire,
     CanaryStep,
@@ -33,7 +34,7 @@ from rollouts.api.v1alpha1.rollout import (
 from rollouts.core.config.references import SOURCES_MAX, references
 from rollouts.core.model.author import NAME_MAX, NOTE_SUFFIX, Author, AuthorKind
 from rollouts.core.model.config import ConfigVersioning
-from rollouts.core.model.pod_exit import read_pod_exit
+from rollouts.core.model.pod_exit import PodExit, read_pod_exit
 from rollouts.core.model.revision import canonical_json, short_hash
 from rollouts.core.model.rollout import (
     HISTORY_LIMIT,
@@ -62,6 +63,7 @@ from rollouts.core.model.steps import (
     Step,
 )
 from rollouts.core.model.traffic import RequestMatch
+from rollouts.core.model.workload_ref import NamedWorkload
 from rollouts.errors import SpecInvalid, SpecProblem
 from rollouts.objects import VALUES_MAX, has_more_parts, has_more_values
 
@@ -74,11 +76,24 @@ TOO_MANY_VALUES = (
 )
 
 
-def parse_spec(spec: Mapping[str, Any] | bytes) -> RolloutSpec:
+class WorkloadTemplate(Struct, frozen=True):
+    """What a Rollout takes from the workload that its spec names.
+
+    Args:
+        template: its pod template.
+        selector: its label selector; None for a PodTemplate, which has none.
+    """
+
+    template: Mapping[str, Any]
+    selector: Mapping[str, Any] | None = None
+
+
+def parse_spec(spec: Mapping[str, Any] | bytes, workload: WorkloadTemplate | None = None) -> RolloutSpec:
     """The `spec` of a Rollout, checked and with defaults.
 
     Args:
         spec: a JSON object, or the bytes of one; it is not changed.
+        workload: of the workload that `workloadRef` names; None while it is not known: then the spec has no template.
 
     Raises: SpecInvalid with every problem found.
     """
@@ -88,25 +103,30 @@ def parse_spec(spec: Mapping[str, Any] | bytes) -> RolloutSpec:
     refuse_planned(wire, problems)
     check(wire, problems)
     problems.raise_found()
-    assert wire.selector is not None and wire.strategy is not None  # noqa: S101 - api/spec/rules.py has checked both
-    template_json = _written_as_json("spec.template", canonical_json, raw["template"])
+    template, selector = raw.get("template"), raw.get("selector")
+    reference = None if wire.workload_ref is None else core_value(NamedWorkload, wire.workload_ref)
+    if reference is not None and workload is not None:
+        template, selector = workload.template, selector or workload.selector
+        wire = _with_template_of(wire, reference, template, selector)
+    assert wire.strategy is not None  # noqa: S101 - api/spec/rules.py has checked it
     strategy, strategy_hash = _written_as_json("spec.strategy", _strategy, wire.strategy)
-    template_hash = short_hash(template_json)
+    template_json = _written_as_json("spec.template", canonical_json, template or {})
+    template_hash = "" if template is None else short_hash(template_json)
     given = wire.config_versioning or ConfigVersioningWire()
     versioning = core_value(ConfigVersioning, given, enabled=given.mode != "Off")
-    refs = references(raw["template"], secrets=versioning.secrets) if versioning.enabled else ()
+    refs = references(template, secrets=versioning.secrets) if template is not None and versioning.enabled else ()
     if len(refs) > SOURCES_MAX:
         what = f"names {len(refs)} ConfigMaps and Secrets, and {SOURCES_MAX} at most can belong to a revision"
         message = f"{what}: name fewer, or set spec.configVersioning.mode: Off"
         raise SpecInvalid((SpecProblem("spec.template", message),))
-    ends = read_pod_exit(raw["template"])
+    ends = read_pod_exit(template or {})
     kept = wire.analysis or AnalysisLimits()
     return core_value(
         RolloutSpec,
         wire,
         replicas=1 if wire.replicas is None else wire.replicas,
-        selector_json=canonical_json(raw["selector"]),
-        selector_text=selector_text(wire.selector),
+        selector_json=canonical_json(selector or {}),
+        selector_text="" if wire.selector is None else selector_text(wire.selector),
         template_json=template_json,
         template_hash=template_hash,
         revision=template_hash,
@@ -118,12 +138,31 @@ def parse_spec(spec: Mapping[str, Any] | bytes) -> RolloutSpec:
         unsuccessful_runs_kept=_or(kept.unsuccessful_run_history_limit, RUNS_KEPT),
         history_limit=_or((wire.history or History()).limit, HISTORY_LIMIT),
         drain=drain_spec(wire.drain or Drain(), ends),
-        ends=ends,
+        ends=PodExit(grace_s=0) if template is None else ends,  # nothing is known to be wrong with it
         config_versioning=versioning,
         config_refs=refs,
         autoscaling=autoscaling_gate(wire.autoscaling),
-        template_labels=template_labels(raw["template"]),
+        template_labels=template_labels(template),
+        workload_ref=reference,
     )
+
+
+def _with_template_of(
+    wire: RolloutSpecWire, reference: NamedWorkload, template: Mapping[str, Any], selector: Mapping[str, Any] | None
+) -> RolloutSpecWire:
+    """The spec as if the workload's template and selector stood in it.
+
+    Raises: SpecInvalid with what the spec does not allow of them.
+    """
+    problems = Problems()
+    of_workload = None if selector is None else read_model(LabelSelector, selector, problems, root="spec.selector")
+    joined = wire.model_copy(update={"template": dict(template), "selector": of_workload, "workload_ref": None})
+    check(joined, problems)
+    if found := problems.found():
+        raise SpecInvalid(
+            tuple(SpecProblem("spec.workloadRef", f"{reference}: {problem}", problem.may_come) for problem in found)
+        )
+    return joined
 
 
 def _written_as_json(path: str, write: Callable[[_P], _T], part: _P) -> _T:

@@ -16,6 +16,7 @@ from rollouts.api.spec.metadata import OUR_PREFIX, check_entries
 from rollouts.api.spec.reading import check_exactly_one, check_needed, given_of
 from rollouts.api.spec.routing import check_routing
 from rollouts.api.spec.selectors import check_selector, matches, selected_keys
+from rollouts.api.spec.workload_ref import check_workload_ref
 from rollouts.api.times import parse_time
 from rollouts.api.v1alpha1.analysis import ObjectMetadata
 from rollouts.api.v1alpha1.rollout import (
@@ -59,13 +60,16 @@ def check(spec: RolloutSpecWire, problems: Problems) -> None:
 
 
 def _check_pods(spec: RolloutSpecWire, problems: Problems) -> None:
-    check_needed(spec, "spec", problems, "selector")
+    reference = spec.workload_ref
+    check_workload_ref(spec, problems)
     if spec.selector is not None:
         check_selector(spec.selector, "spec.selector", problems)
         for key in sorted(key for key in selected_keys(spec.selector) if key.startswith(OUR_PREFIX)):
             problems.add("spec.selector", f"must not use {key}: the controller sets it")
+    elif reference is None:
+        problems.add_missing("spec.selector", "is required: the labels that the pods of this Rollout have")
     if spec.template is None:
-        if spec.workload_ref is None:
+        if reference is None:
             problems.add_missing("spec.template", "is required")
         return
     labels = _check_template(spec.template, problems)

@@ -31,6 +31,7 @@ from rollouts.api.v1alpha1.wire import (
     FreeObject,
     Name,
     Number,
+    ObjectName,
     PercentNumber,
     ServiceName,
     SettleSeconds,
@@ -258,13 +259,21 @@ class RolloutStrategy(Wire):
 
 
 class WorkloadRef(Wire):
-    """Takes the pod template from another object."""
+    """Names the object, in the Rollout's namespace, whose pod template is rolled out."""
 
-    api_version: Name | None = needed("apiVersion of that object.")
-    kind: Name | None = needed("Deployment, ReplicaSet or PodTemplate.")
-    name: Name | None = needed("Name of that object.")
+    api_version: Name | None = needed("apiVersion of that object: apps/v1, or v1 for a PodTemplate.")
+    kind: Literal["Deployment", "ReplicaSet", "PodTemplate"] | None = needed("Kind of that object.")
+    name: ObjectName | None = needed("Name of that object.")
+    mode: Literal["Template", "InPlace"] | None = optional(
+        "Template (default): the pods of the template are the Rollout's own, beside those of that object. "
+        "InPlace: a Deployment keeps its pods, and the Rollout steps them."
+    )
+    hold: Literal["Auto", "Policy", "AtRest"] | None = optional(
+        "With InPlace: what keeps a new template from its pods until the update begins: a policy of the API server, or a "
+        "Deployment that is paused between updates. Auto (default) takes the policy where it works."
+    )
     scale_down: Literal["never", "onsuccess", "progressively"] | None = optional(
-        "When a Deployment's own pods are scaled down; default never."
+        "With Template: when a Deployment's own pods are scaled down; default never."
     )
 
 
@@ -361,6 +370,10 @@ class RolloutSpecWire(Wire):
     RULES = (
         exactly_one("template", "workloadRef"),
         CelRule(
+            "has(self.selector) || (has(self.workloadRef) && self.workloadRef.kind != 'PodTemplate')",
+            "selector is required, unless workloadRef names a Deployment or a ReplicaSet, which has one",
+        ),
+        CelRule(
             f"(has(self.progressDeadlineSeconds) ? self.progressDeadlineSeconds : {PROGRESS_DEADLINE_S:g}) > "
             "(has(self.minReadySeconds) ? self.minReadySeconds : 0)",
             "progressDeadlineSeconds must be more than minReadySeconds",
@@ -368,9 +381,9 @@ class RolloutSpecWire(Wire):
     )
 
     replicas: Count | None = optional("Number of pods; default 1.", json_schema_extra={"default": 1})
-    selector: LabelSelector | None = needed(
-        "Selects the pods by labels. It must match the template's labels and cannot be changed.",
-        missing="is required: the labels that the pods of this Rollout have",
+    selector: LabelSelector | None = optional(
+        "Selects the pods by labels. It must match the template's labels and cannot be changed. "
+        "By default that of the Deployment or ReplicaSet that workloadRef names.",
         json_schema_extra={
             "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "spec.selector cannot be changed"}]
         },

@@ -30,7 +30,7 @@ from rollouts.controller.facts.proxies import NATIVE_SLEEP, ClusterFacts, proxy_
 from rollouts.controller.observe.observer import Observer, Seen
 from rollouts.controller.observe.routes import RouteReader
 from rollouts.controller.workqueue.inbox import Inbox, ServiceAnswer
-from rollouts.controller.workqueue.managed import ManagedRouteObjects, ManagedServices
+from rollouts.controller.workqueue.managed import ManagedNames, ManagedRouteObjects
 from rollouts.controller.workqueue.triggers import SERVICE_NAME
 from rollouts.core.config.target import as_its_sources_say
 from rollouts.core.model.config import ConfigUse
@@ -152,7 +152,7 @@ def snapshot_of(rollout: Manifest, live: Live, *, clock: Clock, facts: ClusterFa
         kind: store.add(kind, struct, by_owner=kind is REPLICA_SET, orphans_by=NAME, labels=(SERVICE_NAME,))
         for kind, struct in _STRUCTS.items()
     }
-    managed, inbox = ManagedServices(), Inbox(clock=clock)
+    managed, inbox = ManagedNames(), Inbox(clock=clock)
     services = {service["metadata"]["name"]: _struct(SERVICE, service) for service in live.services}
     watched = {
         name: service

@@ -22,13 +22,15 @@ from rollouts.controller.facts.gateway_classes import GatewayClasses
 from rollouts.controller.facts.gateway_lags import GatewayLags
 from rollouts.controller.facts.route_kinds import RouteKinds, missing
 from rollouts.controller.observe.pods import pod_page, pods_seen
-from rollouts.controller.workqueue.inbox import Inbox, RouteAnswer, ServiceAnswer
+from rollouts.controller.workqueue.inbox import Inbox, RouteAnswer, ServiceAnswer, WorkloadAnswer
 from rollouts.controller.workqueue.owned import replica_sets_of
 from rollouts.controller.workqueue.queue import WorkQueue
+from rollouts.controller.workqueue.workload_watches import forbidden_workload
 from rollouts.core.model.config import CopyLook
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import AskAutoscaling, AskPods, AskSecretCopy, AskService
+from rollouts.core.model.intents import AskAutoscaling, AskPods, AskSecretCopy, AskService, AskWorkload
 from rollouts.core.model.snapshot import DrainSeen
+from rollouts.core.model.workload_ref import WorkloadKind
 from rollouts.errors import ApiExists, ApiForbidden, ApiInvalid, ApiNotFound, Delays, RolloutsError, remedy
 from rollouts.manifests.config_copy import config_copy_probe
 from rollouts.manifests.ownership import REVISION, pods_selector
@@ -113,6 +115,8 @@ class Answers:
                 with suppress(ApiNotFound):
                     service = decode(SERVICE, await self.client.get(SERVICE, key.namespace, str(name)))
                 self.inbox.put_service(key, str(name), ServiceAnswer(service, asked_s))
+            case AskWorkload(kind=of, name=name):
+                self.inbox.put_workload(key, await self._workload(key, of, name))
             case ReadRoute(route=route):
                 asked_s = self.clock.monotonic_s()
                 try:
@@ -145,6 +149,18 @@ class Answers:
             case _:
                 assert_never(ask)
         return 0.0
+
+    async def _workload(self, key: Key, kind: WorkloadKind, name: str) -> WorkloadAnswer:
+        """The answer about the workload that the Rollout names."""
+        resource, answer = kind.resource, WorkloadAnswer(kind=kind, name=name, asked_s=self.clock.monotonic_s())
+        try:
+            found = decode(resource, await self.client.get(resource, key.namespace, name))
+        except ApiNotFound:
+            return answer
+        except ApiForbidden as exc:
+            log.warning("workload_forbidden", rollout=str(key), workload=f"{kind} {name}", why=str(exc))
+            return replace(answer, forbidden=forbidden_workload(resource, "read", str(exc)))
+        return replace(answer, workload=found)
 
     async def _tried(self, key: Key, name: str) -> CopyLook:
         """Whether a Secret of that name is there: only a create as a dry run tells that without the right to read it.

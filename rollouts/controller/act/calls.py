@@ -18,6 +18,7 @@ from rollouts.core.model.intents import (
     AskPods,
     AskSecretCopy,
     AskService,
+    AskWorkload,
     CopyOwner,
     EvictPod,
 )
@@ -159,7 +160,15 @@ class AskDataPlanes:
 
 
 OwnQuestion: TypeAlias = (
-    AskService | AskPods | AskAutoscaling | AskSecretCopy | ReadRoute | ReadClasses | AskDataPlanes | DrainQuestion
+    AskService
+    | AskWorkload
+    | AskPods
+    | AskAutoscaling
+    | AskSecretCopy
+    | ReadRoute
+    | ReadClasses
+    | AskDataPlanes
+    | DrainQuestion
 )
 """What one Rollout asks for itself: questions of the decision as they are, or with what `render` knows about their subject."""
 

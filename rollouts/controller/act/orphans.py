@@ -1,14 +1,14 @@
-"""Releases routes and Services whose Rollout is gone: otherwise they would lead to the pods of one revision forever.
+"""Releases workloads, routes and Services whose Rollout is gone: these two would lead to the pods of one revision forever.
 
-A deleted Rollout brings its key into the queue, and so does a route or Service that names an unknown Rollout. A pass over a key
-without a Rollout ends here. An API error never counts as "the Rollout is gone".
+A deleted Rollout brings its key into the queue, and so does a workload, route or Service that names an unknown Rollout. A pass
+over a key without a Rollout ends here. An API error never counts as "the Rollout is gone".
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -18,14 +18,18 @@ from rollouts.cluster.store import Store
 from rollouts.controller.act.calls import Delete, Patch, Write
 from rollouts.controller.act.render_routes import release
 from rollouts.controller.observe.routes import RouteRead, RouteReader
+from rollouts.controller.observe.workloads import workload_seen
 from rollouts.controller.workqueue.barrier import Barrier
-from rollouts.controller.workqueue.managed import ManagedServices, managed_by
+from rollouts.controller.workqueue.managed import ManagedNames, managed_by
+from rollouts.core.lifecycle.workload import release_of
 from rollouts.core.model.intents import ReleaseService
 from rollouts.core.model.traffic import RouteSeen
+from rollouts.core.model.workload_ref import WorkloadKind
 from rollouts.errors import ApiNotFound
+from rollouts.manifests.named_workload import release_workload
 from rollouts.manifests.own_route import is_made
 from rollouts.manifests.service import release_service
-from rollouts.objects import ROLLOUT, SERVICE, Key, Manifest
+from rollouts.objects import ROLLOUT, SERVICE, Key, Kind, Manifest
 from rollouts.ports import MERGE_PATCH
 from rollouts.traffic.codec import Context, Destination
 
@@ -34,23 +38,25 @@ log = structlog.get_logger()
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Orphans:
-    """Releases the routes and Services of a Rollout that no longer exists."""
+    """Releases the workloads, routes and Services of a Rollout that no longer exists."""
 
     client: Client
     store: Store
     barrier: Barrier
-    managed: ManagedServices
+    managed: ManagedNames
     routes: RouteReader | None = None
+    workloads: Mapping[Kind, ManagedNames] = field(default_factory=dict)
 
     async def release(self, key: Key) -> int:
-        """Releases every route, then every Service, of Rollout `key`, which is not in our store; returns how many.
+        """Releases every workload, route, and Service of Rollout `key`, which is not in our store; returns how many.
 
         Guarantees: nothing is written unless the store is complete and the API server answers 404 for the Rollout.
         Raises: what `Client` raises; some objects may be released by then, and the next try releases the rest.
         """
         names = self.managed.of(key)
+        workloads = [(kind, name) for kind, managed in self.workloads.items() for name in managed.of(key)]
         routes = self._read_routes(key)
-        if not (names or routes):
+        if not (names or routes or workloads):
             return 0
         if not (self.store.table(ROLLOUT).synced.is_set() and self.store.table(SERVICE).synced.is_set()):
             return 0
@@ -61,19 +67,22 @@ class Orphans:
         else:
             return 0  # it exists again, and its own pass handles its Services
         released = 0
-        for read in routes:  # routes first: a released route sends nothing to the revision that a Service leaves
-            if read.objects is None:
-                continue
-            if read.place.provider is None:
-                why = (
-                    read.route.problem if isinstance(read.route, RouteSeen) else "the controller has not read the route"
-                )
-                log.error("route_not_released", rollout=str(key), route=str(read.place.route), why=why)
-                continue
-            released += await self._carry_out(key, release(read, read.place.provider, read.objects))
+        for kind, name in workloads:  # first: its pods take the place of those that go with the Rollout
+            released += await self._carry_out(key, self._writes_to_workload(key, kind, name))
+        for read in routes:  # before Services: a released route sends nothing to the revision that a Service leaves
+            released += await self._carry_out(key, self._writes_to_route(key, read))
         for name in names:
             released += await self._carry_out(key, self._writes_to_service(key, name))
         return released
+
+    def _writes_to_route(self, key: Key, read: RouteRead) -> tuple[Write, ...]:
+        if read.objects is None:
+            return ()
+        if read.place.provider is None:
+            why = read.route.problem if isinstance(read.route, RouteSeen) else "the controller has not read the route"
+            log.error("route_not_released", rollout=str(key), route=str(read.place.route), why=why)
+            return ()
+        return tuple(release(read, read.place.provider, read.objects))
 
     def _writes_to_service(self, key: Key, name: str) -> tuple[Write, ...]:
         service = self.store.table(SERVICE).get(key.namespace, name)
@@ -82,6 +91,17 @@ class Orphans:
         uid, version = service.metadata.uid, service.metadata.resource_version
         body = release_service(ReleaseService(name=name, uid=uid, resource_version=version))
         return (Patch(kind=SERVICE, name=name, namespace=key.namespace, uid=uid, body=body, content_type=MERGE_PATCH),)
+
+    def _writes_to_workload(self, key: Key, kind: Kind, name: str) -> tuple[Write, ...]:
+        seen = self.store.table(kind).get(key.namespace, name)
+        if seen is None or managed_by(seen) != key.name:
+            return ()
+        intent = release_of(workload_seen(WorkloadKind(kind.kind), seen))
+        body = release_workload(intent)
+        patch = Patch(
+            kind=kind, name=name, namespace=key.namespace, uid=intent.uid, body=body, content_type=MERGE_PATCH
+        )
+        return (patch,)
 
     def _read_routes(self, key: Key) -> tuple[RouteRead, ...]:
         """The routes that the garbage collector does not delete, as it does those that we created and the Rollout owns."""

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, assert_never
 
+import structlog
 from msgspec import Struct
 
 from rollouts.cluster.client import Client
@@ -32,13 +33,15 @@ from rollouts.controller.act.calls import (
 )
 from rollouts.controller.configs.sources import Sources
 from rollouts.controller.workqueue.barrier import Barrier
-from rollouts.controller.workqueue.inbox import Inbox
+from rollouts.controller.workqueue.inbox import Inbox, WorkloadAnswer
 from rollouts.controller.workqueue.owned import is_controlled_by
 from rollouts.controller.workqueue.queue import WorkQueue
+from rollouts.controller.workqueue.workload_watches import forbidden_workload
 from rollouts.core.model.config import ConfigKind, CopyLook
 from rollouts.core.model.intents import AskConfig, EvictPod
 from rollouts.core.model.snapshot import EvictionRefused
 from rollouts.core.model.traffic import RouteName
+from rollouts.core.model.workload_ref import WORKLOAD_RESOURCES, WorkloadKind
 from rollouts.errors import (
     APPLY_CRDS,
     ApiConflict,
@@ -55,6 +58,8 @@ from rollouts.manifests.adoption import adoption_patch
 from rollouts.manifests.ownership import REVISION
 from rollouts.objects import ANALYSIS_RUN, CONFIG_MAP, POD, REPLICA_SET, ROLLOUT, SERVICE, Key, Kind
 from rollouts.ports import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, Clock
+
+log = structlog.get_logger()
 
 _VERDICTS = b'"analyses"'  # the field of status, as the API server answers with it
 _POD_METADATA = (
@@ -163,7 +168,12 @@ class Performer:
             case CreateRoute() | Apply():
                 await self._make_route(key, call)
             case Patch():
-                await self._patch(key, call)
+                try:
+                    await self._patch(key, call)
+                except ApiForbidden as exc:
+                    if call.kind not in WORKLOAD_RESOURCES:
+                        raise
+                    self._workload_forbidden(key, call, exc)
             case Adopt(patch=patch):
                 await self._confirm(target)
                 await self._patch(key, patch)
@@ -294,6 +304,20 @@ class Performer:
                 key, call.kind, call.name, resource_version=written.resource_version, uid=call.uid, namespace=where
             )
 
+    def _workload_forbidden(self, key: Key, call: Patch, error: ApiForbidden) -> None:
+        """Has the next pass report it: the pods that run need nothing of their workload."""
+        log.warning("workload_forbidden", rollout=str(key), workload=f"{call.kind.kind} {call.name}", why=str(error))
+        if call.leaves_watch:
+            return
+        answer = WorkloadAnswer(
+            kind=WorkloadKind(call.kind.kind),
+            name=call.name,
+            asked_s=self.clock.monotonic_s(),
+            forbidden=forbidden_workload(call.kind, "patch", str(error)),
+        )
+        self.inbox.put_workload(key, answer)
+        self.queue.add(key)
+
     async def _make_route(self, key: Key, call: CreateRoute | Apply) -> None:
         kind = call.kind
         where = call.namespace if isinstance(call, Apply) else key.namespace
@@ -324,6 +348,8 @@ class Performer:
             self.inbox.route_changed(key, call.route)
         elif call.kind == SERVICE:
             self.inbox.service_changed(key, call.name)
+        elif call.kind in WORKLOAD_RESOURCES:
+            self.inbox.workload_changed(key)
         elif call.kind == POD:
             self.inbox.pods.pop(key, None)
 

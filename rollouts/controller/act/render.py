@@ -33,6 +33,7 @@ from rollouts.core.model.intents import (
     AskRoute,
     AskSecretCopy,
     AskService,
+    AskWorkload,
     ConfigCopyIntent,
     CreateAnalysisRun,
     CreateConfigCopy,
@@ -43,6 +44,7 @@ from rollouts.core.model.intents import (
     EvictPod,
     Intent,
     MakeRoute,
+    MarkWorkload,
     MoveReplicaSet,
     ObjectIntent,
     PatchPod,
@@ -50,6 +52,7 @@ from rollouts.core.model.intents import (
     ReleaseConfigCopy,
     ReleaseRoute,
     ReleaseService,
+    ReleaseWorkload,
     RemoveAnnotation,
     ReplicaSetIntent,
     SetTraffic,
@@ -66,6 +69,7 @@ from rollouts.core.model.workload import WorkloadSeen
 from rollouts.manifests.adoption import adoption_patch, release_patch
 from rollouts.manifests.analysis_run import analysis_run, termination_patch
 from rollouts.manifests.in_place import controller_patch, deployment_patch, replica_set_in
+from rollouts.manifests.named_workload import mark_workload, release_workload
 from rollouts.manifests.ownership import PREFIX
 from rollouts.manifests.service import release_service, switch_service
 from rollouts.manifests.workload import pod_patch, replica_set, replica_set_patch
@@ -87,7 +91,7 @@ def render(
             return render_subset(snapshot.rollout, intent, routes)
         case CreateInDeployment() | MoveReplicaSet() | StepDeployment():
             return (_in_place(snapshot, intent),)
-        case AskService() | AskPods() | AskAutoscaling() | AskConfig() | AskSecretCopy():
+        case AskService() | AskWorkload() | AskPods() | AskAutoscaling() | AskConfig() | AskSecretCopy():
             return (intent,)
         case _:
             return (_write(snapshot.rollout, intent),)
@@ -119,6 +123,10 @@ def _write(rollout: Rollout, intent: ReplicaSetIntent | AnalysisRunIntent | Conf
             return _patch(SERVICE, intent.name, intent.uid, switch_service(intent, rollout=rollout.name))
         case ReleaseService():
             return _patch(SERVICE, intent.name, intent.uid, release_service(intent), leaves_watch=True)
+        case MarkWorkload(kind=kind):
+            return _patch(kind.resource, intent.name, intent.uid, mark_workload(intent, rollout=rollout.name))
+        case ReleaseWorkload(kind=kind):
+            return _patch(kind.resource, intent.name, intent.uid, release_workload(intent), leaves_watch=True)
         case PatchPod():
             return _patch(POD, intent.name, intent.uid, pod_patch(intent))
         case TerminateAnalysisRun():

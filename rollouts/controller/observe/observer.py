@@ -16,7 +16,7 @@ from rollouts.api.status.wire import status_from_wire
 from rollouts.api.times import time_or_0
 from rollouts.cluster.decoding import UnreadableObject, json_object
 from rollouts.cluster.store import Store
-from rollouts.cluster.structs import Metadata, ReplicaSetObject, RolloutObject
+from rollouts.cluster.structs import Metadata, ReplicaSetObject, RolloutObject, WorkloadObject
 from rollouts.cluster.watch_state import FAILED_TELL_S
 from rollouts.controller.configs.observed import Configs, config_of
 from rollouts.controller.facts.gateway_lags import GatewayLags, names_of
@@ -25,8 +25,9 @@ from rollouts.controller.observe.analyses import Analyses
 from rollouts.controller.observe.places import Place, places_of
 from rollouts.controller.observe.routes import RouteRead, RouteReader
 from rollouts.controller.observe.services import ServiceReader, rule_of
+from rollouts.controller.observe.workloads import WorkloadReader, template_of, template_parts
 from rollouts.controller.workqueue.inbox import Inbox
-from rollouts.controller.workqueue.managed import ManagedServices
+from rollouts.controller.workqueue.managed import ManagedNames
 from rollouts.controller.workqueue.owned import replica_sets_of
 from rollouts.controller.workqueue.selectors import Selectors
 from rollouts.controller.workqueue.standing_watches import WATCHED_KINDS
@@ -39,6 +40,8 @@ from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.snapshot import OrphanedReplicaSet, ReplicaSet, Service, Snapshot
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.traffic import RouteName
+from rollouts.core.model.workload import is_of
+from rollouts.core.model.workload_ref import NamedWorkload
 from rollouts.core.routing.ping_pong import with_roles
 from rollouts.errors import ObjectUnreadable, SpecInvalid, SpecProblem, WatchFailed
 from rollouts.manifests.adoption import not_ours
@@ -111,14 +114,13 @@ Observation: TypeAlias = Seen | Unreadable | Illegible | Undecided | Gone
 
 
 class _Parsed(Struct, frozen=True):
-    """A parsed spec, kept for each (uid, generation): parsing costs more than the rest of a pass.
+    """A parsed spec, kept for each version of what it was parsed of: parsing costs more than the rest of a pass.
 
     Args:
-        providers: version of the providers that it was parsed with.
+        version: generation of the Rollout, version of the providers, and the parts of the workload that gives the template.
     """
 
-    generation: int
-    providers: int
+    version: tuple[int, int, tuple[bytes, ...]]
     spec: RolloutSpec | tuple[SpecProblem, ...]
     places: tuple[Place, ...] = ()
 
@@ -133,21 +135,23 @@ class Observer:
         lags: the measured lags of gateways; None without measurements.
         analyses: reads AnalysisRuns and templates; None where there are none.
         configs: reads sources of configuration and their copies; None to leave all references of templates as they are.
+        workloads: reads the workloads that specs name; None where there are none.
         command_notes: whether the API server notes who gave a command.
     """
 
     store: Store
     inbox: Inbox
-    managed: ManagedServices
+    managed: ManagedNames
     clock: Clock
     routes: RouteReader | None = None
     facts: Callable[[], ClusterFacts] = ClusterFacts
     lags: GatewayLags | None = None
     analyses: Analyses | None = None
     configs: Configs | None = None
+    workloads: WorkloadReader | None = None
     command_notes: bool = False
     selectors: Selectors = field(default_factory=Selectors)
-    _parsed: Recent[str, _Parsed] = field(default_factory=partial(Recent, PARSED_MAX))
+    _parsed: Recent[tuple[str, bool], _Parsed] = field(default_factory=partial(Recent, PARSED_MAX))
     _read: Recent[str, tuple[RolloutObject, RolloutStatus, Manifest]] = field(
         default_factory=partial(Recent, PARSED_MAX)
     )
@@ -160,19 +164,20 @@ class Observer:
         rollout: RolloutObject | None = rollouts.get(key.namespace, key.name)
         if rollout is None:
             return Gone()
-        now_s = self.clock.now_s()
-        metadata = rollout.metadata
+        now_s, metadata = self.clock.now_s(), rollout.metadata
         status, status_wire = self._status(rollout)
         parsed = self._parse(rollout)
         if parsed is None:
             return Undecided()
+        parsed = self._with_workload(key, rollout, parsed, now_s=now_s)
         spec = parsed.spec
         owned = self.store.table(REPLICA_SET)
-        replica_sets = tuple(map(_replica_set, replica_sets_of(owned, key, metadata.uid)))
+        ours = replica_sets_of(owned, key, metadata.uid)
+        replica_sets = tuple(map(_replica_set, ours))
         if not isinstance(spec, RolloutSpec):
             on_record = self._rollout(rollout, spec_on_record(status))
             snapshot = Snapshot(now_s=now_s, rollout=on_record, status=status, replica_sets=replica_sets)
-            trouble = self._trouble(key, metadata.uid, services=(), routes=())
+            trouble = self._trouble(key, metadata.uid, (), ())
             return Unreadable(
                 metadata=metadata, problems=spec, snapshot=snapshot, status_wire=status_wire, trouble=trouble
             )
@@ -182,7 +187,8 @@ class Observer:
             context = context_of(key, spec, status)
             routes = self.routes.read(key, parsed.places, context, now_s=now_s, elsewhere=status.elsewhere)
         revision_of = {replica_set.name: replica_set.revision for replica_set in replica_sets}
-        reader = ServiceReader(self.store, self.inbox, key, spec.template_labels, revision_of, now_s)
+        labels = spec.template_labels if spec.template_hash else _labels_on_record(ours, status.current_revision)
+        reader = ServiceReader(self.store, self.inbox, key, labels, revision_of, now_s)
         named = (name for name in named_services(spec.strategy) if isinstance(name, str))
         services: dict[ServiceRef, Service] = {
             name: reader.service(name) for name in sorted({*named, *self.managed.of(key)})
@@ -212,11 +218,13 @@ class Observer:
             native_sleep=facts.native_sleep,
             shares_pods_with=self.selectors.of(key),
         )
+        if self.workloads is not None:
+            snapshot = self.workloads.observed(snapshot)
         if self.configs is not None:
             snapshot = self.configs.observed(snapshot, answers.copies)
         if self.analyses is not None:
             snapshot = self.analyses.observed(snapshot, rollout)
-        trouble = self._trouble(key, metadata.uid, services=services, routes=routes.values())
+        trouble = self._trouble(key, metadata.uid, services, routes.values(), spec.workload_ref)
         return Seen(metadata=metadata, snapshot=snapshot, status_wire=status_wire, routes=routes, trouble=trouble)
 
     def _rollout(self, seen: RolloutObject, spec: RolloutSpec) -> Rollout:
@@ -237,7 +245,8 @@ class Observer:
 
     def forget(self, key: Key, uid: str) -> None:
         """Drops what is known of a Rollout that is gone."""
-        self._parsed.pop(uid, None)
+        for with_workload in (False, True):
+            self._parsed.pop((uid, with_workload), None)
         self._read.pop(uid, None)
         if self.analyses is not None:
             self.analyses.forget(key, uid)
@@ -245,15 +254,22 @@ class Observer:
             self.configs.forget(key)
 
     def _trouble(
-        self, key: Key, uid: str, *, services: Collection[ServiceRef], routes: Collection[RouteRead]
+        self,
+        key: Key,
+        uid: str,
+        services: Collection[ServiceRef],
+        routes: Collection[RouteRead],
+        workload: NamedWorkload | None = None,
     ) -> ObjectUnreadable | WatchFailed | None:
         """Why no decision about the Rollout of that key and uid can be made now; None when it can. O(1) while all is well.
 
         An object that cannot be seen is not absent: a ReplicaSet that cannot be read still has its pods. So nothing is
         decided, and status says why.
         """
-        of_routes = [(read.kind, read.place.target.namespace) for read in routes]
-        for kind, namespace in (*((kind, key.namespace) for kind in WATCHED_KINDS), *of_routes):
+        others = [(read.kind, read.place.target.namespace) for read in routes]
+        if workload is not None:
+            others.append((workload.kind.resource, key.namespace))
+        for kind, namespace in (*((kind, key.namespace) for kind in WATCHED_KINDS), *others):
             table = self.store.watched(kind)
             if table is None or not table.covers(namespace):
                 continue
@@ -265,6 +281,10 @@ class Observer:
                     f"the watch of {kind.plural} has failed since {since}; nothing is decided until it works: {watch.trouble}; "
                     f"check that the controller's ServiceAccount may list and watch {kind.plural}"
                 )
+        if workload is not None:
+            resource = workload.kind.resource
+            if (unread := self.store.table(resource).unreadable.get((key.namespace, workload.name))) is not None:
+                return _unreadable_error(resource, unread)
         for kind, unreadable_object in self._unreadable(key, uid, services, routes):
             return _unreadable_error(kind, unreadable_object)
         return None
@@ -302,16 +322,29 @@ class Observer:
             known = self._read[uid] = (rollout, status_from_wire(wire), wire)
         return known[1], known[2]
 
-    def _parse(self, rollout: RolloutObject) -> _Parsed | None:
-        """The parsed spec; None while one of its providers is not known yet."""
+    def _with_workload(self, key: Key, rollout: RolloutObject, parsed: _Parsed, *, now_s: float) -> _Parsed:
+        """The spec with the template of the workload that it names, if that can be used."""
+        if self.workloads is None:
+            return parsed
+        reference = parsed.spec.workload_ref if isinstance(parsed.spec, RolloutSpec) else None
+        self.workloads.follow(key, reference)
+        if reference is None or not is_of(self.workloads.workload(key, reference, now_s=now_s), key.name):
+            return parsed
+        return self._parse(rollout, self.workloads.found(key, reference)) or parsed
+
+    def _parse(self, rollout: RolloutObject, workload: WorkloadObject | None = None) -> _Parsed | None:
+        """The parsed spec, with the template of that workload; None while one of its providers is not known yet."""
         metadata, reader = rollout.metadata, self.routes
         providers = reader.version if reader is not None else 0
-        parsed = self._parsed.get(metadata.uid)
-        if parsed is not None and (parsed.generation, parsed.providers) == (metadata.generation, providers):
-            self._parsed.move_to_end(metadata.uid)
+        taken = () if workload is None else template_parts(workload)
+        version, kept_as = (metadata.generation, providers, taken), (metadata.uid, workload is not None)
+        parsed = self._parsed.get(kept_as)
+        if parsed is not None and parsed.version == version:
+            self._parsed.move_to_end(kept_as)
             return parsed
         try:
-            spec = parse_spec(bytes(rollout.spec) or b"{}")
+            template = template_of(workload) if workload is not None else None
+            spec = parse_spec(bytes(rollout.spec) or b"{}", template)
             if self.configs is None and spec.config_refs:
                 spec = replace(spec, config_refs=())
             places: tuple[Place, ...] = ()
@@ -319,10 +352,10 @@ class Observer:
                 if reader.undecided(spec):
                     return None
                 places = places_of(spec, reader.providers, namespace=metadata.namespace)
-            parsed = _Parsed(metadata.generation, providers, spec, places)
+            parsed = _Parsed(version, spec, places)
         except SpecInvalid as exc:
-            parsed = _Parsed(metadata.generation, providers, exc.problems)
-        self._parsed[metadata.uid] = parsed
+            parsed = _Parsed(version, exc.problems)
+        self._parsed[kept_as] = parsed
         return parsed
 
     def _with_gateways(self, proxy: ProxyFacts, routes: Iterable[RouteRead]) -> ProxyFacts:
@@ -370,6 +403,14 @@ def _replica_set(seen: ReplicaSetObject) -> ReplicaSet:
         restart_surge=min(restart_surge_of(annotations), spec.replicas),
         config=config_of(seen),
     )
+
+
+def _labels_on_record(replica_sets: Iterable[ReplicaSetObject], revision: str) -> Mapping[str, str]:
+    """The labels of the pods of a revision, while the template of the spec is not known."""
+    for replica_set in replica_sets:
+        if (replica_set.metadata.labels or {}).get(REVISION) == revision:
+            return replica_set.spec.template.metadata.labels or {}
+    return {}
 
 
 def _orphan(seen: ReplicaSetObject, key: Key, spec: RolloutSpec) -> OrphanedReplicaSet:

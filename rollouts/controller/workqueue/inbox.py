@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 
 from rollouts.cluster.store import NamespacedName
-from rollouts.cluster.structs import RouteObject, ServiceObject
+from rollouts.cluster.structs import RouteObject, ServiceObject, WorkloadObject
 from rollouts.controller.workqueue.askers import Askers
 from rollouts.core.model.autoscaling import AutoscalingGate, AutoscalingSeen
 from rollouts.core.model.config import CopyLook
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.snapshot import CreationRefused, DrainSeen, EvictionRefused, PodsSeen
 from rollouts.core.model.traffic import LiveSeen, RouteName, RouteRefused
+from rollouts.core.model.workload_ref import WorkloadKind
 from rollouts.objects import Key, Kind
 from rollouts.ports import Clock
 from rollouts.recent import Recent
@@ -34,6 +35,22 @@ class ServiceAnswer(Struct, frozen=True):
 
     service: ServiceObject | None
     asked_s: float
+
+
+class WorkloadAnswer(Struct, frozen=True, kw_only=True):
+    """The API server's answer about the workload that a Rollout names.
+
+    Args:
+        workload: None when it does not exist, or when the answer is a refusal.
+        forbidden: why it may not be read or marked, and what helps; "" when it may.
+        asked_s: monotonic time of the question; the answer is at least as new.
+    """
+
+    kind: WorkloadKind
+    name: str
+    asked_s: float
+    workload: WorkloadObject | None = None
+    forbidden: str = ""
 
 
 class RouteAnswer(Struct, frozen=True, kw_only=True):
@@ -64,6 +81,7 @@ class KnownAnswers:
     """
 
     services: dict[str, ServiceAnswer] = field(default_factory=dict)
+    workload: WorkloadAnswer | None = None
     routes: dict[RouteName, RouteAnswer] = field(default_factory=dict)
     live: dict[RouteName, LiveSeen] = field(default_factory=dict)
     refused_routes: dict[RouteName, RouteRefused] = field(default_factory=dict)
@@ -87,6 +105,8 @@ class Inbox:
         """The last list of a Rollout's pods, until one of them is written; `decide` judges how old it may be."""
         self.service_askers: Askers[NamespacedName] = Askers()
         """Rollouts that asked about a Service: they get a pass when some Rollout begins to manage it."""
+        self.workload_askers: Askers[NamespacedName] = Askers()
+        """Rollouts that name a workload of that name, of whatever kind."""
         self.route_askers: Askers[NamespacedName] = Askers()
         """Rollouts that asked about a route of that name, of whatever kind."""
 
@@ -98,6 +118,10 @@ class Inbox:
         """Takes the answer to a question about Service `name`."""
         self._answers[key].services[name] = answer
         self.service_askers.asks_also(key, (key.namespace, name))
+
+    def put_workload(self, key: Key, answer: WorkloadAnswer) -> None:
+        """Takes the answer about the workload that the Rollout names."""
+        self._answers[key].workload = answer
 
     def put_route(self, key: Key, route: RouteName, answer: RouteAnswer) -> None:
         """Takes the answer to a question about a route."""
@@ -148,6 +172,13 @@ class Inbox:
             return None
         return answer
 
+    def workload(self, key: Key, kind: WorkloadKind, name: str) -> WorkloadAnswer | None:
+        """The answer about that workload; None when there is none, or when it says that it exists and is over 10 s old."""
+        answer = self.of(key).workload
+        if answer is None or (answer.kind, answer.name) != (kind, name):
+            return None
+        return None if answer.workload is not None and self.age_s(answer) > SERVICE_ANSWER_S else answer
+
     def route(self, key: Key, route: RouteName) -> RouteAnswer | None:
         """The answer about a route; None when there is none, or when it says that the route exists and is over 10 s old."""
         answer = self.of(key).routes.get(route)
@@ -160,7 +191,7 @@ class Inbox:
         asked, answer = self.of(key).autoscaling or (None, None)
         return answer if asked == gate else None
 
-    def age_s(self, answer: ServiceAnswer | RouteAnswer) -> float:
+    def age_s(self, answer: ServiceAnswer | WorkloadAnswer | RouteAnswer) -> float:
         """Seconds since the question was sent."""
         return self._clock.monotonic_s() - answer.asked_s
 
@@ -172,9 +203,15 @@ class Inbox:
         """Drops the answer about a Service after a write to it, or when it is watched now."""
         self.of(key).services.pop(name, None)
 
+    def workload_changed(self, key: Key) -> None:
+        """Drops the answer about the Rollout's workload after a write to it."""
+        if key in self._answers:
+            self._answers[key].workload = None
+
     def forget(self, key: Key) -> None:
         """Forgets a Rollout that is gone."""
         self.service_askers.asks(key, ())
+        self.workload_askers.asks(key, ())
         self.route_askers.asks(key, ())
         self._answers.pop(key, None)
         self.pods.pop(key, None)

@@ -1,4 +1,4 @@
-"""Which Services and routes each Rollout manages, by its annotation on them: indexes over the watched objects.
+"""Which Services, workloads and routes each Rollout manages, by its annotation on them: indexes over the watched objects.
 
 Anybody may write an annotation. In the Rollout's own namespace it is believed: whoever writes there may change the Rollout too.
 In other namespaces the route's owner must allow Rollouts of that namespace (`rollouts.dev/allow-rollouts-from`), and the route
@@ -9,39 +9,41 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from rollouts.cluster.structs import OwnerReference, RouteObject, ServiceObject
+from rollouts.cluster.structs import OwnerReference, RouteObject, ServiceObject, WorkloadObject
 from rollouts.controller.workqueue.index import Index
 from rollouts.manifests.ownership import MADE_FROM, MANAGED_BY, allows
 from rollouts.objects import ROLLOUT, Key, Kind, name_problem, namespace_problem
 
 
-def managed_by(service: ServiceObject) -> str:
-    """Name of the Rollout that manages `service`, in the Service's namespace; "" for none."""
-    name = (service.metadata.annotations or {}).get(MANAGED_BY, "")
+def managed_by(seen: ServiceObject | WorkloadObject) -> str:
+    """Name of the Rollout that manages a Service or a workload, in the same namespace; "" for none."""
+    name = (seen.metadata.annotations or {}).get(MANAGED_BY, "")
     return "" if name_problem(name) else name
 
 
-class ManagedServices:
-    """The managed Services, looked up by Service and by Rollout in O(1). The watch's first list fills it."""
+class ManagedNames:
+    """The managed objects of one kind, Services or workloads, by Rollout, in O(1). The watch's first list fills it."""
 
     def __init__(self) -> None:
         self._names: Index[Key, str] = Index()
 
-    def learn(self, before: ServiceObject | None, after: ServiceObject | None) -> None:
-        """Follows one change of a watched Service."""
+    def learn(
+        self, before: ServiceObject | WorkloadObject | None, after: ServiceObject | WorkloadObject | None
+    ) -> None:
+        """Follows one change of a watched object."""
         if before is not None and (owner := _owner(before)):
             self._names.discard(owner, before.metadata.name)
         if after is not None and (owner := _owner(after)):
             self._names.add(owner, after.metadata.name)
 
     def of(self, key: Key) -> tuple[str, ...]:
-        """Names of the Services that Rollout `key` manages, sorted."""
+        """Names of the objects that Rollout `key` manages, sorted."""
         return tuple(sorted(self._names.get(key, ())))
 
 
-def _owner(service: ServiceObject) -> Key | None:
-    name = managed_by(service)
-    return Key(service.metadata.namespace, name) if name else None
+def _owner(seen: ServiceObject | WorkloadObject) -> Key | None:
+    name = managed_by(seen)
+    return Key(seen.metadata.namespace, name) if name else None
 
 
 class ManagedRouteObject(Struct, frozen=True):

@@ -39,11 +39,13 @@ class OptionalWatch:
     """Keeps a table equal to the cluster for as long as the kind can be seen, and empty otherwise.
 
     Args:
+        labels: a label selector; "" for every object of the kind.
         on_change, on_unreadable: as for `cluster.watch.reflect`; what can no longer be seen is reported as gone.
         on_seen: called whenever the objects can be seen that could not be seen before.
         on_unseen: called after each try that was refused.
         is_missed: whether somebody wants an object that there is not; called rarely. None for a kind that is always wanted.
         keeps_what_was_seen: without the right to see them, the objects that were seen before still hold.
+        grant: what helps where the right to see them is missing; by default to grant it.
     """
 
     table: Table[Any]
@@ -56,6 +58,8 @@ class OptionalWatch:
     on_unseen: Callable[[], None] = lambda: None
     is_missed: Callable[[], bool] | None = None
     keeps_what_was_seen: bool = False
+    grant: str = ""
+    labels: str = ""
     listed: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     """Set when it is known what there is, even if that is nothing."""
     _unknown: set[str] = field(init=False)  # by scope
@@ -88,6 +92,7 @@ class OptionalWatch:
                     self.api,
                     self.table,
                     namespace=scope,
+                    label_selector=self.labels,
                     on_change=self.on_change,
                     on_problem=self._on_problem,
                     on_unreadable=self.on_unreadable,
@@ -127,7 +132,7 @@ class OptionalWatch:
         else:
             what_is_wrong, remedy = (
                 f"the controller may not watch {kind.plural}",
-                f"grant get, list and watch of {what}",
+                self.grant or f"grant get, list and watch of {what}",
             )
         if scope not in self._refused:
             log.info("kind_not_seen", kind=kind.kind, namespace=scope, why=str(why), remedy=remedy)

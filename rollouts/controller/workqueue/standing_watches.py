@@ -1,6 +1,6 @@
 """The kinds that the controller always watches, whatever the Rollouts name, and the tables for them.
 
-AnalysisRuns, templates and ConfigMaps have tables too. Their CRDs, or the right to see them, may be missing, so
+AnalysisRuns, templates, workloads and ConfigMaps have tables too. Their CRDs, or the right to see them, may be missing, so
 `optional_watch.py` watches them.
 """
 
@@ -15,8 +15,10 @@ from rollouts.cluster.structs import (
     ReplicaSetObject,
     RolloutObject,
     ServiceObject,
+    WorkloadObject,
 )
 from rollouts.controller.workqueue.triggers import SERVICE_NAME
+from rollouts.core.model.workload_ref import WORKLOAD_RESOURCES
 from rollouts.manifests.ownership import MANAGED, MANAGED_VALUE, NAME
 from rollouts.objects import (
     ANALYSIS_RUN,
@@ -55,5 +57,7 @@ def new_store(clock: Clock, scopes: tuple[str, ...]) -> Store:
     store.add(ANALYSIS_RUN, AnalysisRunObject, by_owner=True, namespaces=scopes, optional=True)
     store.add(ANALYSIS_TEMPLATE, AnalysisTemplateObject, namespaces=scopes, optional=True)
     store.add(CLUSTER_ANALYSIS_TEMPLATE, AnalysisTemplateObject, optional=True)
+    for kind in WORKLOAD_RESOURCES:
+        store.add(kind, WorkloadObject, namespaces=scopes, optional=True)
     store.add(CONFIG_MAP, ConfigMapObject, labels=(NAME,), namespaces=scopes, optional=True, metadata_only=True)
     return store

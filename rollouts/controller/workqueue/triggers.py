@@ -21,6 +21,7 @@ from rollouts.cluster.structs import (
     RolloutObject,
     RouteObject,
     ServiceObject,
+    WorkloadObject,
 )
 from rollouts.controller.workqueue.askers import Askers, SourceKey
 from rollouts.controller.workqueue.inbox import Inbox
@@ -45,6 +46,7 @@ Watched: TypeAlias = (
     | AnalysisRunObject
     | AnalysisTemplateObject
     | ConfigMapObject
+    | WorkloadObject
 )
 """The kinds that the controller watches."""
 
@@ -56,6 +58,7 @@ _CONTENT: Mapping[type[Watched], Callable[[Any], object]] = {
     EndpointSliceObject: attrgetter("endpoints"),
     RouteObject: attrgetter("spec", "status"),  # its status says which gateways accepted it
     AnalysisTemplateObject: attrgetter("spec"),
+    WorkloadObject: attrgetter("spec", "status", "template"),
 }
 """What decisions read. Of a ConfigMap only a read of the new version says whether its content is another one."""
 
@@ -117,6 +120,10 @@ class Triggers:
                 return (*_controller_keys(seen.metadata), *self.templates.of((namespace, seen.metadata.name)))
             case AnalysisTemplateObject():
                 return self.templates.of((namespace, seen.metadata.name))
+            case WorkloadObject():
+                rollout = managed_by(seen)
+                naming = self.inbox.workload_askers.of((namespace, seen.metadata.name))
+                return {Key(namespace, rollout)} | naming if rollout else naming
             case ConfigMapObject():  # of a copy, its label names the Rollout
                 of_copy = self._named(namespace, (seen.metadata.labels or {}).get(NAME, ""))
                 return (*of_copy, *self.sources.of((ConfigKind.CONFIG_MAP, namespace, seen.metadata.name)))

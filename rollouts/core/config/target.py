@@ -44,7 +44,7 @@ def config_plan(seen: Snapshot) -> ConfigPlan | None:
     spec = seen.rollout.spec
     if not spec.config_refs:
         return None
-    on_record = _revision_on_record(seen)
+    on_record = revision_on_record(seen)
     sources = {ref: seen.sources.get((ref.kind, ref.name), SourceUnread()) for ref in spec.config_refs}
     if (unknown := _why_unknown(sources)) is not None:
         asks = [ref for ref, source in sources.items() if isinstance(source, SourceUnread) and source.asks]
@@ -79,7 +79,7 @@ def changed_sources(seen: Snapshot) -> str:
     return " and ".join([f"{use.kind} {use.source}" for use in changed])
 
 
-def _revision_on_record(seen: Snapshot) -> str:
+def revision_on_record(seen: Snapshot) -> str:
     """The revision that the spec was last known to mean; "" for a Rollout without a revision."""
     for command in seen.status.commands:
         if command.verb is Verb.ROLLBACK and command.holds:

@@ -38,6 +38,15 @@ CONFIG_HOLDS = {
 }
 """Waits for the content of a source: the running revision has its own, so they say nothing about it."""
 
+WORKLOAD_HOLDS = {
+    Reason.WORKLOAD_NOT_READ,
+    Reason.WORKLOAD_NOT_FOUND,
+    Reason.WORKLOAD_NOT_USABLE,
+    Reason.WORKLOAD_OWNED_TWICE,
+    Reason.WORKLOAD_FORBIDDEN,
+}
+"""Waits for the workload that `workloadRef` names: the running revision needs nothing of it, so they say nothing about it."""
+
 AUTOSCALING_HOLDS = {
     Reason.AUTOSCALER_NOT_SETTLED,
     Reason.NO_HEADROOM,
@@ -52,6 +61,7 @@ AT_AUTOSCALING_GATE = AUTOSCALING_HOLDS | {Reason.AUTOSCALER_NOT_FOUND}
 NOT_HELD_UP = (
     PAUSES
     | CONFIG_HOLDS
+    | WORKLOAD_HOLDS
     | AUTOSCALING_HOLDS
     | {Reason.INVALID_SPEC}
     | {Reason.SCALE_DOWN_DELAY, Reason.RETRY_NEEDED, Reason.ROLLED_BACK, Reason.DRAINING, Reason.ANALYSIS_RUNNING}

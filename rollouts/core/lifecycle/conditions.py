@@ -14,10 +14,10 @@ from rollouts.core.advice.proxy_findings import port_reuse
 from rollouts.core.advice.service_findings import Relation, trait_findings, weight_findings
 from rollouts.core.advice.shared_selectors import shared_text
 from rollouts.core.context.pass_context import PassContext
-from rollouts.core.context.waits import CONFIG_HOLDS, PAUSES, Wait, pods_text
+from rollouts.core.context.waits import CONFIG_HOLDS, PAUSES, WORKLOAD_HOLDS, Wait, pods_text
 from rollouts.core.drain.pre_stop import cut_short, unsafe
 from rollouts.core.lifecycle.commands import problems_of
-from rollouts.core.lifecycle.config_copies import AT_REST, with_hold
+from rollouts.core.lifecycle.holds import AT_REST, hold_of, is_reading, with_hold
 from rollouts.core.lifecycle.housekeeping import not_adopted
 from rollouts.core.lifecycle.lost_copies import forged_copies, gone_copies
 from rollouts.core.lifecycle.preview import preview_fact
@@ -40,7 +40,8 @@ from rollouts.core.scale.settling import headroom_percent, is_settled, lacking_w
 WARNED = frozenset(
     {
         *("DrainUnsafe", "DrainTimedOut", "ServiceUnsafe", "ReplicaSetNotAdopted"),
-        *("ConfigCopyMissing", "ConfigUnusable", "RevisionRefused", "RouteRefused", "SelectorShared"),
+        *("ConfigCopyMissing", "ConfigUnusable", "WorkloadUnusable"),
+        *("RevisionRefused", "RouteRefused", "SelectorShared"),
     }
 )
 """Conditions that get a Warning Event when they begin and when their message changes."""
@@ -70,10 +71,9 @@ def concluded(ctx: PassContext, wait: Wait | None) -> RolloutStatus:
     if wait is None:
         wait = _standing_wait(ctx, status)
     held, told, generation = wait, wait, ctx.seen.rollout.generation
-    if (plan := ctx.seen.config) is not None:
+    if ctx.seen.config is not None or ctx.spec.workload_ref is not None:
         held = with_hold(ctx, wait)
-        if plan.hold is not None and not plan.hold.message:
-            # a read that was just asked for will say what this generation means
+        if is_reading(ctx):
             generation = ctx.recorded.observed_generation
         told = wait if wait is not None and held is not None and held.reason is wait.reason else held
     moved_at_s = progressed_at_s(ctx, status, held)
@@ -170,9 +170,7 @@ def _conditions(
         facts.append(("ConfigCopyMissing", True, Reason.CONFIG_COPY_MISSING, gone))
     if (refused := ctx.creation_refused) is not None:
         facts.append(("RevisionRefused", True, refused.reason, refused.message))
-    hold = ctx.seen.config.hold if ctx.seen.config is not None else None
-    if hold is not None and needs_a_person(hold.reason) and (wait is None or wait.reason is not hold.reason):
-        facts.append(("ConfigUnusable", True, hold.reason, hold.message))
+    facts += _hold_facts(ctx, wait)
     if ctx.seen.shares_pods_with:
         facts.append(("SelectorShared", True, Reason.SELECTOR_SHARED, shared_text(list(ctx.seen.shares_pods_with))))
     if ctx.rolled_back:
@@ -190,7 +188,7 @@ def _phase_facts(ctx: PassContext, status: RolloutStatus, phase: Phase, wait: Wa
         case Phase.HEALTHY:
             message, reason = f"revision {revision} is rolled out", Reason.HEALTHY
         case Phase.PROGRESSING:
-            if reason not in CONFIG_HOLDS:
+            if reason not in CONFIG_HOLDS | WORKLOAD_HOLDS:
                 message = f"revision {revision} is being rolled out"
             reason = Reason.ROLLOUT_UPDATED
         case Phase.PAUSED:
@@ -211,6 +209,15 @@ def _phase_facts(ctx: PassContext, status: RolloutStatus, phase: Phase, wait: Wa
     if phase is Phase.DEGRADED and wait is not None and wait.spec_is_wrong:
         facts.append(("InvalidSpec", True, reason, message))
     return facts
+
+
+def _hold_facts(ctx: PassContext, wait: Wait | None) -> list[Fact]:
+    """What needs a person before another revision can be taken up, unless the Rollout waits for that alone."""
+    hold = hold_of(ctx)
+    if hold is None or not needs_a_person(hold.reason) or (wait is not None and wait.reason is hold.reason):
+        return []
+    kind = "WorkloadUnusable" if hold.reason in WORKLOAD_HOLDS else "ConfigUnusable"
+    return [(kind, True, hold.reason, hold.message)]
 
 
 def _command_facts(status: RolloutStatus) -> list[Fact]:

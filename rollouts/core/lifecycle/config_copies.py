@@ -17,7 +17,7 @@ from rollouts.core.config.copies import uses_of
 from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait
-from rollouts.core.model.config import ConfigHold, ConfigKind, ConfigUse, SourceKnown, SourceUnread
+from rollouts.core.model.config import ConfigKind, ConfigUse, SourceKnown, SourceUnread
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
     AdoptConfigCopy,
@@ -44,26 +44,6 @@ PODS_SEEN_S = 10.0
 STRANGERS_AGAIN_S = 60.0
 """How long after a list with a pod of no known ReplicaSet the pods are listed again."""
 
-AT_REST = {Reason.SCALE_DOWN_DELAY, Reason.DRAINING, Reason.ROLLED_BACK}
-"""Waits of a Rollout whose update is over."""
-
-
-def with_hold(ctx: PassContext, wait: Wait | None) -> Wait | None:
-    """The wait of the pass, with what holds the Rollout at the revision on record; an unfinished update keeps its own reason."""
-    hold = ctx.seen.config.hold if ctx.seen.config is not None else None
-    if hold is None or (not hold.message and ctx.status.current_revision):
-        return wait
-    if wait is None or wait.reason is hold.reason:
-        return _wait_of(hold)
-    if wait.reason in AT_REST:
-        return replace(_wait_of(hold), message=f"{hold.message}; {wait.message}")
-    return replace(wait, message=f"{wait.message}; {hold.message}")
-
-
-def _wait_of(hold: ConfigHold) -> Wait:
-    message = hold.message or "reading the ConfigMaps and Secrets that the template names"
-    return Wait(hold.reason, message, hold.deadline_s)
-
 
 def config_questions(ctx: PassContext) -> tuple[AskConfig, ...]:
     """Asks for the contents that are not known."""
@@ -71,10 +51,7 @@ def config_questions(ctx: PassContext) -> tuple[AskConfig, ...]:
 
 
 def with_copies(ctx: PassContext, step: Contribution) -> Contribution:
-    """The step, with the copies of ConfigMaps that its new ReplicaSet names created first, and those of Secrets before pods.
-
-    While the contents are not known the ReplicaSet cannot be created: the step ends before it.
-    """
+    """The step, with the copies of ConfigMaps that its new ReplicaSet names created first, and those of Secrets before pods."""
     step = _with_config_maps(ctx, step)
     lacking = {
         replica_set.uid: replica_set for replica_set in ctx.seen.replica_sets if _waits(replica_set.config or ())
@@ -87,8 +64,6 @@ def _with_config_maps(ctx: PassContext, step: Contribution) -> Contribution:
     at = next((index for index, intent in enumerate(step.intents) if isinstance(intent, CreateReplicaSet)), None)
     if plan is None or at is None:
         return step
-    if plan.hold is not None:
-        return replace(step, intents=step.intents[:at], wait=_wait_of(plan.hold))
     retain = ctx.spec.config_versioning.retain
     usable = {(copy.kind, copy.name) for copy in ctx.seen.copies if not copy.deleting and (copy.owned or retain)}
     uses = [

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rollouts.core.context.pass_context import PassContext
-from rollouts.core.context.waits import AT_AUTOSCALING_GATE, NOT_HELD_UP, Wait
+from rollouts.core.context.waits import AT_AUTOSCALING_GATE, NOT_HELD_UP, WORKLOAD_HOLDS, Wait
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskFeatures, AskRoute, AskService, Intent
 from rollouts.core.model.reasons import Reason
@@ -28,6 +28,7 @@ _NEED_A_PERSON = (
     | ROUTES_NEED_A_PERSON
     | {Reason.ANALYSIS_INVALID, Reason.AUTOSCALER_NOT_FOUND, Reason.CONFIG_NOT_FOUND, Reason.CONFIG_FORBIDDEN}
     | {Reason.CONFIG_COPY_NOT_USABLE, Reason.CONFIG_COPY_MISSING}
+    | (WORKLOAD_HOLDS - {Reason.WORKLOAD_NOT_READ})
 )
 
 
@@ -45,7 +46,7 @@ def counted(ctx: PassContext) -> RolloutStatus:
     /replica_calculator.go, `GetExternalPerPodMetricReplicas`.
     """
     sets = ctx.seen.replica_sets
-    selector = ctx.spec.selector_text
+    selector = ctx.spec.selector_text or ctx.status.selector  # without one while its workload is not known
     if isinstance(ctx.spec.strategy, BlueGreen):  # the autoscaler measures the pods that serve
         active = ctx.status.active_revision or ctx.status.stable_revision or ctx.status.current_revision
         sets = tuple(replica_set for replica_set in sets if replica_set.revision == active)

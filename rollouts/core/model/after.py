@@ -30,18 +30,21 @@ from rollouts.core.model.intents import (
     EvictPod,
     Intent,
     MakeRoute,
+    MarkWorkload,
     MoveReplicaSet,
     PatchPod,
     PatchReplicaSet,
     ReleaseConfigCopy,
     ReleaseRoute,
     ReleaseService,
+    ReleaseWorkload,
     RemoveAnnotation,
     RouteIntent,
     SetTraffic,
     StepDeployment,
     SwitchService,
     TerminateAnalysisRun,
+    WorkloadIntent,
 )
 from rollouts.core.model.revision import replica_set_name
 from rollouts.core.model.rollout import Rollout
@@ -72,6 +75,8 @@ def after(seen: Snapshot, intent: Intent) -> Snapshot:
             return _with_service(seen, name, revision=revision, managed_by=seen.rollout.name)
         case ReleaseService(name=name):
             return _with_service(seen, name, revision="", managed_by="")
+        case MarkWorkload() | ReleaseWorkload():
+            return _with_workload(seen, intent)
         case SetTraffic() | MakeRoute() | ReleaseRoute():
             return replace(seen, routes=_routes_after(seen, intent))
         case PatchPod() | EvictPod():
@@ -166,6 +171,16 @@ def _with_service(seen: Snapshot, name: ServiceRef, *, revision: str, managed_by
         return seen
     now = replace(service, revision=revision, managed_by=managed_by, watched=bool(managed_by))
     return replace(seen, services={**seen.services, name: _written(service, now)})
+
+
+def _with_workload(seen: Snapshot, intent: WorkloadIntent) -> Snapshot:
+    """With our marks, or released: then a Snapshot does not show it. The joined spec stays as it is."""
+    left = tuple([each for each in seen.left_workloads if each.uid != intent.uid])
+    workload = seen.workload
+    if isinstance(intent, ReleaseWorkload) or not isinstance(workload, WorkloadSeen) or workload.uid != intent.uid:
+        return replace(seen, left_workloads=left)
+    marked = replace(workload, managed_by=seen.rollout.name, watched=True, read_at_s=None)
+    return replace(seen, workload=_written(workload, marked))
 
 
 def _routes_after(seen: Snapshot, intent: RouteIntent) -> Mapping[RouteName, Route]:

@@ -17,6 +17,7 @@ from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.status import AbortNote, RolloutStatus, Verb
 from rollouts.core.model.traffic import Pace, RouteName, Split
 from rollouts.core.model.workload import Held, UpdateFields
+from rollouts.core.model.workload_ref import WorkloadKind
 from rollouts.objects import ANALYSIS_RUN, CONFIG_MAP, REPLICA_SET, Kind
 
 
@@ -142,6 +143,24 @@ class SwitchService(Struct, frozen=True, kw_only=True):
 class ReleaseService(Struct, frozen=True, kw_only=True):
     """Takes our selector key, label and annotation off a Service that the spec no longer names."""
 
+    name: str
+    uid: str
+    resource_version: str
+
+
+class MarkWorkload(Struct, frozen=True, kw_only=True):
+    """Marks the workload that `workloadRef` names as managed by this Rollout, so that it is watched."""
+
+    kind: WorkloadKind
+    name: str
+    uid: str
+    resource_version: str
+
+
+class ReleaseWorkload(Struct, frozen=True, kw_only=True):
+    """Takes our marks off a workload that the spec no longer names."""
+
+    kind: WorkloadKind
     name: str
     uid: str
     resource_version: str
@@ -310,6 +329,13 @@ class AskService(Ask, frozen=True):
     name: ServiceRef
 
 
+class AskWorkload(Ask, frozen=True):
+    """Reads one workload that is not watched."""
+
+    kind: WorkloadKind
+    name: str
+
+
 class AskPods(Ask, frozen=True):
     """Lists the Rollout's pods once."""
 
@@ -337,9 +363,19 @@ DeploymentIntent: TypeAlias = CreateInDeployment | MoveReplicaSet | StepDeployme
 RouteIntent: TypeAlias = SetTraffic | MakeRoute | ReleaseRoute
 AnalysisRunIntent: TypeAlias = CreateAnalysisRun | TerminateAnalysisRun | DeleteAnalysisRun
 ConfigCopyIntent: TypeAlias = CreateConfigCopy | DeleteConfigCopy | AdoptConfigCopy | ReleaseConfigCopy
-ObjectIntent: TypeAlias = SwitchService | ReleaseService | PatchPod | EvictPod | RemoveAnnotation
+WorkloadIntent: TypeAlias = MarkWorkload | ReleaseWorkload
+ObjectIntent: TypeAlias = SwitchService | ReleaseService | WorkloadIntent | PatchPod | EvictPod | RemoveAnnotation
 AskIntent: TypeAlias = (
-    AskRoute | AskFeatures | AskLive | AskDrained | AskService | AskPods | AskAutoscaling | AskConfig | AskSecretCopy
+    AskRoute
+    | AskFeatures
+    | AskLive
+    | AskDrained
+    | AskService
+    | AskWorkload
+    | AskPods
+    | AskAutoscaling
+    | AskConfig
+    | AskSecretCopy
 )
 Intent: TypeAlias = (
     ReplicaSetIntent | DeploymentIntent | RouteIntent | AnalysisRunIntent | ConfigCopyIntent | ObjectIntent | AskIntent

@@ -47,6 +47,7 @@ class Reason(StrEnum):
     )
     ROUTE_RELEASED = "RouteReleased", "A route is no longer managed by the Rollout."
     SERVICE_RELEASED = "ServiceReleased", "A Service is no longer managed by the Rollout."
+    WORKLOAD_RELEASED = "WorkloadReleased", "A workload is no longer managed by the Rollout."
     ANALYSIS_SUCCESSFUL = "AnalysisRunSuccessful", "An AnalysisRun ended with a success."
     ANALYSIS_FAILED = "AnalysisRunFailed", "An AnalysisRun failed: what it measured is not as good as it must be."
     ANALYSIS_RUN_INCONCLUSIVE = (
@@ -153,6 +154,26 @@ class Reason(StrEnum):
     CONFIG_COPY_MISSING = (
         "ConfigCopyMissing",
         "A copy that a kept revision names is gone and cannot be made again of its source, or is not what its name says.",
+    )
+    WORKLOAD_NOT_READ = (
+        "WorkloadNotRead",
+        "Waits for the workload that workloadRef names to be read and marked; the revision on record stays meanwhile.",
+    )
+    WORKLOAD_NOT_FOUND = (
+        "WorkloadNotFound",
+        "The workload that workloadRef names does not exist; the revision on record stays.",
+    )
+    WORKLOAD_NOT_USABLE = (
+        "WorkloadNotUsable",
+        "The workload that workloadRef names has no pod template, or another tool manages it; the revision on record stays.",
+    )
+    WORKLOAD_OWNED_TWICE = (
+        "WorkloadOwnedTwice",
+        "Another Rollout manages the workload that workloadRef names; the revision on record stays.",
+    )
+    WORKLOAD_FORBIDDEN = (
+        "WorkloadForbidden",
+        "The controller may not read, watch or mark the workload that workloadRef names; the revision on record stays.",
     )
     SCALE_DOWN_DELAY = (
         "ScaleDownDelay",
@@ -273,6 +294,11 @@ _REMEDIES = {
     Reason.CONFIG_FORBIDDEN: "Set configVersioning of the chart; for Secrets apply what `rollouts rbac -f FILE` prints.",
     Reason.CONFIG_COPY_NOT_USABLE: "Delete or rename the object that the message names.",
     Reason.CONFIG_COPY_MISSING: "Give the source its earlier content again, or roll out a new revision.",
+    Reason.WORKLOAD_NOT_READ: _BY_ITSELF,
+    Reason.WORKLOAD_NOT_FOUND: "Create the workload, or correct workloadRef.",
+    Reason.WORKLOAD_NOT_USABLE: "Change what the message names, or name another workload.",
+    Reason.WORKLOAD_OWNED_TWICE: "Name another workload, or delete the other Rollout.",
+    Reason.WORKLOAD_FORBIDDEN: "Name its kind in the chart's `workloads`.",
     Reason.SCALE_DOWN_DELAY: _BY_ITSELF,
     Reason.SERVICE_NOT_FOUND: "Create the Service; the update then continues by itself.",
     Reason.SERVICE_NOT_USABLE: "Change what the message names; the update then continues by itself.",

@@ -18,7 +18,7 @@ from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.service_traits import PLAIN, ServiceTraits
 from rollouts.core.model.status import AbortNote, RolloutStatus
 from rollouts.core.model.traffic import Route, RouteName
-from rollouts.core.model.workload import ReferencedWorkload
+from rollouts.core.model.workload import ReferencedWorkload, WorkloadSeen
 from rollouts.core.model.workload_ref import WorkloadMode
 
 
@@ -240,6 +240,8 @@ class Snapshot(Struct, frozen=True, kw_only=True):
         drains: the last answer of the drain probes, by revision.
         pods: the last list of pods that a pass asked for.
         creation_refused: the last refusal of a ReplicaSet, or of a copy that it needs first.
+        workload: the workload that the spec names; None when it names none.
+        left_workloads: those that this Rollout still manages and the spec does not name.
         runs: the AnalysisRuns that this Rollout's uid controls.
         taken_runs: names of AnalysisRuns with one of our names that another owner has.
         drafts: by gate: the run that can be made there; only while an update is under way.
@@ -250,7 +252,6 @@ class Snapshot(Struct, frozen=True, kw_only=True):
         autoscaling: the last answer, to the gate that the spec has now.
         native_sleep: the server supports `preStop.sleep` (Kubernetes 1.34 and later).
         shares_pods_with: the Rollouts whose selector finds its pods, or whose pods its selector finds; as `Rollout cart`.
-        workload: the one that `spec.workloadRef` names; None without such a reference.
     """
 
     now_s: float
@@ -264,6 +265,8 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     pods: PodsSeen | None = None
     eviction_refused: EvictionRefused | None = None
     creation_refused: CreationRefused | None = None
+    workload: ReferencedWorkload | None = None
+    left_workloads: tuple[WorkloadSeen, ...] = ()
     runs: tuple[RunSeen, ...] = ()
     taken_runs: frozenset[str] = frozenset()
     drafts: Mapping[AnalysisGate, Draft] = field(default_factory=dict)
@@ -275,7 +278,6 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     proxy: ProxyFacts = ProxyFacts()
     native_sleep: bool = True
     shares_pods_with: tuple[str, ...] = ()
-    workload: ReferencedWorkload | None = None
 
 
 def is_in_place(seen: Snapshot) -> bool:

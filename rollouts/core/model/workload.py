@@ -55,8 +55,9 @@ class WorkloadSeen(Struct, frozen=True, kw_only=True):
     Args:
         managed_by: name of the Rollout that manages it (annotation `rollouts.dev/managed-by`).
         watched: it carries the label `rollouts.dev/managed: "true"`.
-        template_hash: of its pod template as the API server gives it, see core/model/revision.py.
+        template_hash: of its pod template as the API server gives it, see core/model/revision.py; "" while it cannot be used.
         replicas: its `spec.replicas`; 0 for a PodTemplate.
+        available: pods that its own controller counts as available.
         observed: its controller has seen its latest spec.
         deployment: None for other kinds.
         hold_works: the API server pauses it in the write that changes its template; None while that is not known.
@@ -70,8 +71,9 @@ class WorkloadSeen(Struct, frozen=True, kw_only=True):
     resource_version: str
     managed_by: str
     watched: bool
-    template_hash: str
+    template_hash: str = ""
     replicas: int = 0
+    available: int = 0
     observed: bool = True
     deleting: bool = False
     deployment: DeploymentSeen | None = None
@@ -86,8 +88,29 @@ class WorkloadAbsent(Struct, frozen=True):
     at_s: float
 
 
+class WorkloadForbidden(Struct, frozen=True):
+    """The controller may not read, watch or mark the workload; `message` says what helps.
+
+    Args:
+        at_s: when the API server said so; None when the watch says it, which reports when that has changed.
+    """
+
+    message: str
+    at_s: float | None = None
+
+
 class WorkloadUnasked(Struct, frozen=True):
     """The workload is not watched and was not read yet, or the answer is too old."""
 
 
-ReferencedWorkload: TypeAlias = WorkloadSeen | WorkloadAbsent | WorkloadUnasked
+ReferencedWorkload: TypeAlias = WorkloadSeen | WorkloadAbsent | WorkloadForbidden | WorkloadUnasked
+
+
+def is_of(workload: ReferencedWorkload | None, rollout: str) -> bool:
+    """Whether the workload can be used by that Rollout: it is marked as its own, and so it is watched."""
+    return (
+        isinstance(workload, WorkloadSeen)
+        and workload.watched
+        and workload.managed_by == rollout
+        and not workload.problem
+    )

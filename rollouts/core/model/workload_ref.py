@@ -10,6 +10,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from rollouts.objects import DEPLOYMENT, NAMED_REPLICA_SET, POD_TEMPLATE, Kind
+
 
 class WorkloadKind(StrEnum):
     """The kinds that a Rollout may name."""
@@ -17,6 +19,20 @@ class WorkloadKind(StrEnum):
     DEPLOYMENT = "Deployment"
     REPLICA_SET = "ReplicaSet"
     POD_TEMPLATE = "PodTemplate"
+
+    @property
+    def resource(self) -> Kind:
+        """The resource of the API server."""
+        return _RESOURCES[self]
+
+
+_RESOURCES = {
+    WorkloadKind.DEPLOYMENT: DEPLOYMENT,
+    WorkloadKind.REPLICA_SET: NAMED_REPLICA_SET,
+    WorkloadKind.POD_TEMPLATE: POD_TEMPLATE,
+}
+WORKLOAD_RESOURCES = tuple(_RESOURCES.values())
+"""The resources that are watched for workloads that Rollouts name."""
 
 
 class WorkloadMode(StrEnum):

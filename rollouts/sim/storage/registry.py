@@ -102,6 +102,7 @@ BUILT_IN = (
              short_names=("cm",)),
     Resource(objects.SECRET, defaults=config_rules.secret_defaults, check=config_rules.secret_problems,
              selectable=_NAMES | {"type"}),
+    Resource(objects.POD_TEMPLATE, has_generation=True),
     Resource(SERVICE_ACCOUNT, short_names=("sa",)),
     Resource(NAMESPACE, has_status=True, short_names=("ns",)),
     Resource(NODE, has_status=True, short_names=("no",)),

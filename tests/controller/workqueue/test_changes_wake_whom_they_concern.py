@@ -11,7 +11,7 @@ from rollouts.cluster.structs import ConfigMapObject
 from rollouts.controller.configs import contents
 from rollouts.controller.workqueue.askers import Askers
 from rollouts.controller.workqueue.inbox import ServiceAnswer
-from rollouts.controller.workqueue.managed import ManagedServices
+from rollouts.controller.workqueue.managed import ManagedNames
 from rollouts.controller.workqueue.triggers import Watched
 from rollouts.core.model.config import ConfigKind
 from rollouts.manifests.ownership import name_label
@@ -157,7 +157,7 @@ async def test_a_change_wakes_whoever_has_to_do_with_the_object(
 
 def test_the_index_of_managed_services_follows_every_change() -> None:
     """It replaces a scan over all Services in every pass."""
-    managed = ManagedServices()
+    managed = ManagedNames()
     mine, yours = service(managed_by="cart"), service(managed_by="till", version=2)
     managed.learn(None, mine)
     managed.learn(None, service("api", managed_by="cart"))

@@ -1,0 +1,162 @@
+"""The workload that a Rollout names at one instant, and those that it still manages. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from msgspec import Struct
+
+from rollouts.api.spec.parse import WorkloadTemplate
+from rollouts.cluster.decoding import json_object
+from rollouts.cluster.store import Store
+from rollouts.cluster.structs import WorkloadObject
+from rollouts.controller.workqueue.inbox import Inbox
+from rollouts.controller.workqueue.managed import ManagedNames, managed_by
+from rollouts.core.model.frozen import replace
+from rollouts.core.model.snapshot import Snapshot
+from rollouts.core.model.workload import (
+    DeploymentSeen,
+    ReferencedWorkload,
+    UpdateFields,
+    WorkloadAbsent,
+    WorkloadForbidden,
+    WorkloadSeen,
+    WorkloadUnasked,
+)
+from rollouts.core.model.workload_ref import NamedWorkload, WorkloadKind
+from rollouts.manifests.in_place import held_of, limit_of
+from rollouts.manifests.ownership import HOLD, MANAGED, MANAGED_VALUE
+from rollouts.objects import Key, Kind
+
+_KRUISE = "rollouts.kruise.io/"
+_FLAGGER = "flagger.app/"
+
+
+class WorkloadReader(Struct, frozen=True):
+    """Reads workloads from the store if they are watched, otherwise from the inbox.
+
+    Args:
+        managed: the names of those that each Rollout manages, by kind.
+        why_unseen: why workloads of a kind cannot be seen in a namespace, and what helps; "" when they can.
+    """
+
+    store: Store
+    inbox: Inbox
+    managed: Mapping[Kind, ManagedNames]
+    why_unseen: Callable[[Kind, str], str]
+
+    def follow(self, key: Key, reference: NamedWorkload | None) -> None:
+        """From now on a change of that workload wakes the Rollout, and of no other one."""
+        self.inbox.workload_askers.asks(key, () if reference is None else ((key.namespace, reference.name),))
+
+    def observed(self, snapshot: Snapshot) -> Snapshot:
+        """`snapshot` with the workload that its spec names, and those that the Rollout still manages."""
+        rollout = snapshot.rollout
+        key, reference = Key(rollout.namespace, rollout.name), rollout.spec.workload_ref
+        named = (reference.kind, reference.name) if reference is not None else None
+        left = tuple(
+            workload_seen(kind, seen)
+            for kind in WorkloadKind
+            for name in self.managed[kind.resource].of(key)
+            if (kind, name) != named and (seen := self.store.table(kind.resource).get(key.namespace, name)) is not None
+        )
+        if reference is None:
+            return replace(snapshot, left_workloads=left) if left else snapshot
+        workload = self.workload(key, reference, now_s=snapshot.now_s)
+        if isinstance(workload, WorkloadSeen):
+            workload = replace(workload, template_hash=rollout.spec.template_hash)
+        return replace(snapshot, workload=workload, left_workloads=left)
+
+    def found(self, key: Key, reference: NamedWorkload) -> WorkloadObject | None:
+        """The object behind `workload`, as it is known."""
+        watched: WorkloadObject | None = self.store.table(reference.kind.resource).get(key.namespace, reference.name)
+        if watched is not None:
+            return watched
+        answer = self.inbox.workload(key, reference.kind, reference.name)
+        return answer.workload if answer is not None else None
+
+    def workload(self, key: Key, reference: NamedWorkload, *, now_s: float) -> ReferencedWorkload:
+        """The workload that the spec names, as far as it is known."""
+        kind = reference.kind.resource
+        watched: WorkloadObject | None = self.store.table(kind).get(key.namespace, reference.name)
+        if watched is not None:
+            return workload_seen(reference.kind, watched)
+        if why := self.why_unseen(kind, key.namespace):
+            return WorkloadForbidden(why)
+        answer = self.inbox.workload(key, reference.kind, reference.name)
+        if answer is None:
+            return WorkloadUnasked()
+        read_at_s = now_s - self.inbox.age_s(answer)
+        if answer.forbidden:
+            return WorkloadForbidden(answer.forbidden, read_at_s)
+        if answer.workload is None:
+            return WorkloadAbsent(read_at_s)
+        return workload_seen(reference.kind, answer.workload, read_at_s=read_at_s)
+
+
+def workload_seen(kind: WorkloadKind, seen: WorkloadObject, *, read_at_s: float | None = None) -> WorkloadSeen:
+    """What decisions read of a workload."""
+    metadata, spec, status = seen.metadata, seen.spec, seen.status
+    no_pods = kind is WorkloadKind.POD_TEMPLATE
+    deployment, problem = None, _problem(kind, seen)
+    if kind is WorkloadKind.DEPLOYMENT:
+        try:
+            deployment = _deployment(seen)
+        except ValueError as exc:
+            problem = problem or f"{exc}; repair it"
+    return WorkloadSeen(
+        kind=kind,
+        name=metadata.name,
+        uid=metadata.uid,
+        resource_version=metadata.resource_version,
+        managed_by=managed_by(seen),
+        watched=(metadata.labels or {}).get(MANAGED) == MANAGED_VALUE,
+        replicas=0 if no_pods else spec.replicas,
+        available=status.available_replicas,
+        observed=no_pods or status.observed_generation >= metadata.generation,
+        deleting=metadata.deletion_timestamp is not None,
+        deployment=deployment,
+        problem=problem,
+        read_at_s=read_at_s,
+    )
+
+
+def template_parts(seen: WorkloadObject) -> tuple[bytes, ...]:
+    """What `template_of` reads: as long as it is the same, so is the template."""
+    return bytes(seen.spec.template), bytes(seen.spec.selector), bytes(seen.template)
+
+
+def template_of(seen: WorkloadObject) -> WorkloadTemplate | None:
+    """The pod template of a workload, and its selector; None when it has no template."""
+    template = json_object(bytes(seen.spec.template)) or json_object(bytes(seen.template))
+    return WorkloadTemplate(template, json_object(bytes(seen.spec.selector)) or None) if template else None
+
+
+def _problem(kind: WorkloadKind, seen: WorkloadObject) -> str:
+    metadata = seen.metadata
+    marks = sorted({*(metadata.labels or ()), *(metadata.annotations or ())})
+    if mark := next((mark for mark in marks if mark.startswith(_KRUISE)), ""):
+        return f"OpenKruise Rollouts manages it ({mark}): delete its Rollout first"
+    for owner in metadata.owner_references or ():
+        if owner.api_version.startswith(_FLAGGER):
+            return f"Flagger's {owner.kind} {owner.name} owns it: delete that first, or name another {kind}"
+    template = seen.template if kind is WorkloadKind.POD_TEMPLATE else seen.spec.template
+    return "" if bytes(template) not in (b"", b"null", b"{}") else "it has no pod template"
+
+
+def _deployment(seen: WorkloadObject) -> DeploymentSeen:
+    """Raises: ValueError, when the note of an update, or a limit, cannot be read."""
+    metadata, spec = seen.metadata, seen.spec
+    limits = spec.strategy.rolling_update
+    return DeploymentSeen(
+        paused=spec.paused,
+        by_recreate=spec.strategy.type == "Recreate",
+        fields=UpdateFields(
+            max_surge=limit_of(limits.max_surge) if limits is not None else None,
+            max_unavailable=limit_of(limits.max_unavailable) if limits is not None else None,
+            min_ready_s=spec.min_ready_seconds,
+            progress_deadline_s=spec.progress_deadline_seconds,
+        ),
+        holds=HOLD in (metadata.labels or {}),
+        held=held_of(metadata.annotations or {}),
+    )

@@ -1,0 +1,111 @@
+"""Where a Rollout with `workloadRef` has its template from: the workload is read, marked as the Rollout's, and then watched.
+
+What is not known, or may not be used, holds the Rollout at the revision on record, and takes nothing from the pods that run.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from rollouts.core.config.target import revision_on_record
+from rollouts.core.context.contribution import Contribution
+from rollouts.core.context.pass_context import PassContext
+from rollouts.core.context.waits import Wait
+from rollouts.core.model.frozen import replace
+from rollouts.core.model.intents import AskWorkload, MarkWorkload, Notice, ReleaseWorkload
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.snapshot import Snapshot
+from rollouts.core.model.workload import (
+    WorkloadAbsent,
+    WorkloadForbidden,
+    WorkloadSeen,
+    WorkloadUnasked,
+    is_of,
+)
+from rollouts.core.model.workload_ref import NamedWorkload
+from rollouts.core.routing.services import ASK_MOST_S, ask_again_s
+
+_PATH = "spec.workloadRef"
+
+
+def as_its_workload_says(seen: Snapshot) -> Snapshot:
+    """The snapshot with the revision on record, while the workload of its Rollout gives no template."""
+    spec = seen.rollout.spec
+    if spec.workload_ref is None or spec.template_hash:
+        return seen
+    return replace(seen, rollout=replace(seen.rollout, spec=replace(spec, revision=revision_on_record(seen))))
+
+
+def workload_wait(seen: Snapshot) -> Wait | None:
+    """Why the workload gives no template now; None when it does. Without a message it is about to."""
+    reference, workload = seen.rollout.spec.workload_ref, seen.workload
+    if reference is None:
+        return None
+    match workload:
+        case None | WorkloadUnasked():
+            return Wait(Reason.WORKLOAD_NOT_READ, "")
+        case WorkloadAbsent():
+            fix = "create it, or name another one" if seen.status.current_revision else "create it"
+            return Wait(Reason.WORKLOAD_NOT_FOUND, f"{_PATH}: {reference} does not exist: {fix}")
+        case WorkloadForbidden(message=message):
+            return Wait(Reason.WORKLOAD_FORBIDDEN, f"{_PATH}: {message}")
+        case WorkloadSeen():
+            return _wait_for(seen, reference, workload)
+        case _:
+            assert_never(workload)
+
+
+def _wait_for(seen: Snapshot, reference: NamedWorkload, workload: WorkloadSeen) -> Wait | None:
+    owner = workload.managed_by
+    if owner and owner != seen.rollout.name:
+        message = f"{_PATH}: Rollout {owner} manages {reference}: name another one, or delete that Rollout"
+        return Wait(Reason.WORKLOAD_OWNED_TWICE, message, spec_is_wrong=True)
+    if workload.problem:
+        return Wait(Reason.WORKLOAD_NOT_USABLE, f"{_PATH}: {reference}: {workload.problem}", spec_is_wrong=True)
+    return None if is_of(workload, seen.rollout.name) else Wait(Reason.WORKLOAD_NOT_READ, "")
+
+
+def workload_questions(ctx: PassContext) -> Contribution:
+    """Reads the workload, or marks it as this Rollout's. One that is missing or refused is read again, first soon."""
+    reference, workload = ctx.spec.workload_ref, ctx.seen.workload
+    if reference is None:
+        return Contribution()
+    ask = Contribution(intents=(AskWorkload(reference.kind, reference.name),))
+    match workload:
+        case None | WorkloadUnasked():
+            return ask
+        case WorkloadAbsent(at_s=at_s):
+            return _again(ctx, ask, Reason.WORKLOAD_NOT_FOUND, at_s)
+        case WorkloadForbidden(at_s=at_s):
+            return Contribution() if at_s is None else _again(ctx, ask, Reason.WORKLOAD_FORBIDDEN, at_s)
+        case WorkloadSeen():
+            if is_of(workload, ctx.seen.rollout.name):
+                return Contribution()
+            if workload_wait(ctx.seen) != Wait(Reason.WORKLOAD_NOT_READ, ""):
+                # No event comes for one that is not watched, so it is read again once the answer is too old.
+                return Contribution(wake_at_s=None if workload.watched else ctx.now_s + ASK_MOST_S)
+            uid, version = workload.uid, workload.resource_version
+            mark = MarkWorkload(kind=workload.kind, name=workload.name, uid=uid, resource_version=version)
+            return Contribution(intents=(mark,))
+        case _:
+            assert_never(workload)
+
+
+def _again(ctx: PassContext, ask: Contribution, reason: Reason, asked_at_s: float) -> Contribution:
+    again_s = ask_again_s(ctx, reason, asked_at_s=asked_at_s)
+    return ask if ctx.now_s >= again_s else Contribution(wake_at_s=again_s)
+
+
+def workload_releases(ctx: PassContext) -> Contribution:
+    """Releases workloads that are managed although the spec no longer names them, with an Event for each."""
+    left = ctx.seen.left_workloads
+    return Contribution(
+        intents=tuple([release_of(workload) for workload in left]),
+        notices=tuple([Notice(Reason.WORKLOAD_RELEASED, f"{each.kind} {each.name} is released") for each in left]),
+    )
+
+
+def release_of(workload: WorkloadSeen) -> ReleaseWorkload:
+    """The release of one workload as it was seen."""
+    uid, version = workload.uid, workload.resource_version
+    return ReleaseWorkload(kind=workload.kind, name=workload.name, uid=uid, resource_version=version)

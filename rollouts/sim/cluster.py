@@ -51,6 +51,7 @@ class SimulatedCluster:
         clock: for timestamps; None for the loop's time. Pass `SystemClock` for real time.
         slice_lag_s: time from a pod's change to its EndpointSlice.
         kube_proxy: mode of kube-proxy, as its ConfigMap names it; empty for a cluster without that ConfigMap.
+        hold_policies: whether the chart's policies hold workloads that a Rollout updates in place.
     """
 
     def __init__(
@@ -62,10 +63,11 @@ class SimulatedCluster:
         kubelet: KubeletSettings | None = None,
         slice_lag_s: float = 0.02,
         kube_proxy: str = "iptables",
+        hold_policies: bool = False,
     ) -> None:
         loop = asyncio.get_running_loop()
         self.clock = clock or SimClock(loop)
-        self.api = SimServer(clock=self.clock, seed=seed, crds=crds)
+        self.api = SimServer(clock=self.clock, seed=seed, crds=crds, hold_policies=hold_policies)
         self.world = World(self.api, loop, random.Random(seed + 1))  # noqa: S311  # a simulation's seed
         self.kubelets = Kubelets(self.world, kubelet or KubeletSettings())
         self.replica_sets = ReplicaSetController(self.world)

@@ -1,7 +1,7 @@
 """Promise: a new template of a workload that a Rollout updates in place waits for the Rollout, whatever brings it.
 
 And in an update no other write changes the fields by which it is stepped. Each row says what one write leads to. On the real API
-server the chart's policies do it.
+server the chart's policies do it, on the simulated one a rule in Python.
 """
 
 from __future__ import annotations
@@ -13,8 +13,11 @@ from typing import Any
 
 import pytest
 
+from rollouts.clock import SystemClock
 from rollouts.cluster.connection import connect
 from rollouts.objects import DEPLOYMENT, Kind
+from rollouts.sim.cluster import SimulatedCluster
+from rollouts.sim.storage.hold_policies import POLICIES
 from tests.contract.conversation import Conversation
 from tests.contract.held_workloads import (
     CASES,
@@ -57,9 +60,13 @@ def _holds(plane: ControlPlane, kind: Kind, namespace: str) -> bool:
     return strategy["type"] == "OnDelete" or MOST in {**strategy["rollingUpdate"]}.values()
 
 
-@pytest.fixture(params=[pytest.param("real", marks=pytest.mark.controlplane)])
+@pytest.fixture
 async def held(request: pytest.FixtureRequest) -> AsyncIterator[Conversation]:
     """A talk with each server about a namespace in which workloads are held."""
+    if request.param == "simulated":
+        async with SimulatedCluster(clock=SystemClock(), hold_policies=True) as cluster:
+            yield Conversation(cluster.api, "default", is_simulated=True)
+        return
     plane, namespace = request.getfixturevalue("control_plane"), request.getfixturevalue("held_namespace")
     connection = await connect(kubeconfig=plane.kubeconfig_admin, context=None, user_agent="contract/1")
     try:
@@ -68,7 +75,13 @@ async def held(request: pytest.FixtureRequest) -> AsyncIterator[Conversation]:
         await connection.aclose()
 
 
-@pytest.mark.parametrize("name", CASES)
+ROWS = [
+    *(("simulated", name) for name, case in CASES.items() if case.kind in POLICIES),
+    *(pytest.param("real", name, marks=pytest.mark.controlplane) for name in CASES),
+]
+
+
+@pytest.mark.parametrize(("held", "name"), ROWS, indirect=["held"])
 async def test_a_write_leads_to(held: Conversation, name: str) -> None:
     """Fields, marks and refusals, in a dry run: what is there stays."""
     case, called = CASES[name], f"w-{list(CASES).index(name)}"

@@ -1,7 +1,8 @@
 """The simulated API server: `ports.ApiServer` in memory, request by request and watch by watch.
 
 It turns a path into a type and a verb, a query into options, and an answer into bytes. `verbs.py` carries out the writes, and
-`history.py` keeps the objects. It has no users and no admission: authorisation is tested on the real server.
+`history.py` keeps the objects. It has no users, and of admission only what the chart's policies for workloads do: the rest is
+tested on the real server.
 """
 
 from __future__ import annotations
@@ -115,14 +116,20 @@ class Aggregation:
 
 
 class SimServer:
-    """An API server without a network; it serves the types of `crds` from the start. A seed decides uids and generated names."""
+    """An API server without a network; it serves the types of `crds` from the start. A seed decides uids and generated names.
 
-    def __init__(self, *, clock: ports.Clock, seed: int = 0, crds: Iterable[Manifest] = ()) -> None:
+    With `hold_policies` it has the chart's policies for workloads that a Rollout updates in place.
+    """
+
+    def __init__(
+        self, *, clock: ports.Clock, seed: int = 0, crds: Iterable[Manifest] = (), hold_policies: bool = False
+    ) -> None:
         self.history = ObjectHistory()
         self.registry = Registry()
         self.registry.add(BUILT_IN)
         self.aggregation = Aggregation()
-        self.verbs = Verbs(self.registry, self.history, clock, random.Random(seed))  # noqa: S311  # a simulation's seed
+        rng = random.Random(seed)  # noqa: S311  # a simulation's seed
+        self.verbs = Verbs(self.registry, self.history, clock, rng, hold_policies)
         self.counts: Counter[tuple[str, str, str, int]] = Counter()
         """Counts of requests through the port, by verb, plural, subresource and status, without the actors' own writes.
 

@@ -22,6 +22,7 @@ from rollouts.sim.storage import autoscaler_rules, claim_rules, daemonset_rules,
 from rollouts.sim.storage.builtin_rules import metadata_problems
 from rollouts.sim.storage.fields import SERVERS_METADATA
 from rollouts.sim.storage.history import ADDED, DELETED, MODIFIED, ObjectHistory, Stored
+from rollouts.sim.storage.hold_policies import WrittenWorkload, admitted
 from rollouts.sim.storage.job_rules import with_selector
 from rollouts.sim.storage.patches import json_patch, merge_patch, strategic_merge_patch
 from rollouts.sim.storage.refusals import (
@@ -105,12 +106,13 @@ def rfc3339(second: int) -> str:
 
 @dataclass
 class Verbs:
-    """The write verbs; `rng` is for uids and generated names."""
+    """The write verbs; `rng` is for uids and generated names. With `hold_policies` updates of workloads are held."""
 
     registry: Registry
     history: ObjectHistory
     clock: ports.Clock
     rng: random.Random
+    hold_policies: bool = False
 
     def now(self) -> str:
         """The current time as the API writes it."""
@@ -199,15 +201,18 @@ class Verbs:
             part: the part of `new` that is written: `status`, `scale`, or empty for the object itself.
             owners: field owners after an apply; None for any other write.
 
-        Raises: Refused: 409, 422.
+        Raises: Refused: 403 (a policy), 409, 422.
         """
-        self._guard_versions(resource, old, new.get("metadata") or {})
+        given = new.get("metadata") or {}
+        self._guard_versions(resource, old, given)
         new = self._only_part(resource, old, new, part)
+        if self.hold_policies and not part:
+            new = resource.defaults(new)
+            owners = self._owners(resource, old, new, options, part, owners)  # what a policy sets has no owner
+            new = admitted(resource.kind, WrittenWorkload(old.manifest, new, whole="uid" not in given))
         if part != "status" or resource.is_custom:
             new = self._checked(resource, new, old.manifest, options)
-        if owners is None:
-            writer = self._writer(resource, options, server_side.UPDATE, part)
-            owners = server_side.owners_after_update(old.owners, writer, old.manifest, new, resource.shape)
+        owners = self._owners(resource, old, new, options, part, owners)
         apart = _BODY_FREE | ({"status"} if resource.has_status else set())
         names = (old.manifest.keys() | new.keys()) - apart
         differs = resource.has_generation and any(old.manifest.get(name) != new.get(name) for name in names)
@@ -362,6 +367,20 @@ class Verbs:
 
     def _writer(self, resource: Resource, options: WriteOptions, operation: str, part: str = "") -> server_side.Owner:
         return server_side.Owner(options.manager, operation, part, resource.kind.api_version, frozenset(), self.now())
+
+    def _owners(
+        self,
+        resource: Resource,
+        old: Stored,
+        new: Manifest,
+        options: WriteOptions,
+        part: str,
+        known: tuple[server_side.Owner, ...] | None,
+    ) -> tuple[server_side.Owner, ...]:
+        if known is not None:
+            return known
+        writer = self._writer(resource, options, server_side.UPDATE, part)
+        return server_side.owners_after_update(old.owners, writer, old.manifest, new, resource.shape)
 
     def _guard_versions(self, resource: Resource, old: Stored, metadata: Manifest) -> None:
         version, uid = metadata.get("resourceVersion"), metadata.get("uid")

@@ -136,6 +136,12 @@ def namespace_terminates(kind: Kind, name: str, namespace: str) -> Refused:
     return Refused(403, "Forbidden", f'{_resource(kind)} "{name}" is forbidden: {why}', details)
 
 
+def denied_by_policy(kind: Kind, name: str, message: str) -> Refused:
+    """403: a ValidatingAdmissionPolicy denies the write; the real server's message also names the policy and its binding."""
+    denied = f"ValidatingAdmissionPolicy denied request: {message}"
+    return Refused(403, "Forbidden", f'{_resource(kind)} "{name}" is forbidden: {denied}', _details(kind, name))
+
+
 def apply_conflict(conflicts: list[tuple[str, str]]) -> Refused:
     """409 for a server-side apply; `conflicts` are pairs of the other manager, as the real server describes it, and a field."""
     causes = [

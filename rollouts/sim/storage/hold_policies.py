@@ -1,0 +1,91 @@
+"""What the chart's policies for workloads that a Rollout updates in place do to a write, in a simulated API server.
+
+Source: helm/rollouts/templates/holds.yaml; tests/contract plays the same table on it and on the real API server with those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+
+from rollouts.manifests.ownership import HELD, HOLD, MANAGED, MANAGED_BY, PREFIX
+from rollouts.objects import DEPLOYMENT, Kind, Manifest
+from rollouts.sim.storage.refusals import denied_by_policy
+
+Policy: TypeAlias = Callable[["WrittenWorkload"], Manifest]
+"""From an update to what is written instead. Raises: Refused."""
+
+PROMOTING = f"{PREFIX}promoting"
+
+
+class WrittenWorkload(Struct, frozen=True):
+    """An update of a workload, as a policy sees it.
+
+    Args:
+        old, new: with defaults.
+        whole: it is a whole manifest of somebody who has not read the workload: without a uid.
+    """
+
+    old: Manifest
+    new: Manifest
+    whole: bool
+
+    def marks(self, part: str, *, after: bool = False) -> Mapping[str, str]:
+        """Its `labels` or `annotations`, before the update or after it."""
+        found: Mapping[str, str] = (self.new if after else self.old)["metadata"].get(part) or {}
+        return found
+
+    @property
+    def is_new_template(self) -> bool:
+        """Whether the pod template changes."""
+        return bool(self.new["spec"].get("template") != self.old["spec"].get("template"))
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing may follow the new template."""
+        return HOLD in self.marks("labels") and self.is_new_template
+
+    @property
+    def guards(self) -> bool:
+        """Whether an update is under way, and the write is not the controller's, which would raise its number."""
+        before, after = self.marks("annotations").get(HELD), self.marks("annotations", after=True).get(HELD)
+        return before is not None and (self.whole or before == after)
+
+    def with_spec(self, fields: Mapping[str, Any]) -> Manifest:
+        """The object that is written, with these fields of the spec; a whole manifest keeps the marks that were there."""
+        metadata = dict(self.new["metadata"])
+        for part in ("labels", "annotations") if self.whole else ():
+            if kept := {name: value for name, value in self.marks(part).items() if name.startswith(PREFIX)}:
+                metadata[part] = {**self.marks(part, after=True), **kept}
+        return {**self.new, "metadata": metadata, "spec": {**self.new["spec"], **fields}}
+
+
+def _deployment(write: WrittenWorkload) -> Manifest:
+    before, fields = write.old["spec"], dict[str, Any]()
+    if write.guards:
+        fields = {name: before[name] for name in ("strategy", "progressDeadlineSeconds")}
+        fields["minReadySeconds"] = before.get("minReadySeconds", 0)
+    was_paused = before.get("paused", False)
+    if write.holds or (write.whole and was_paused):
+        fields["paused"] = True
+    written = write.with_spec(fields)
+    annotations, name = write.marks("annotations"), write.old["metadata"]["name"]
+    rollout = annotations.get(MANAGED_BY, "")
+    if PROMOTING in annotations and write.is_new_template:
+        raise denied_by_policy(DEPLOYMENT, name, f"a promotion of Rollout {rollout} ends in a moment: try again")
+    if was_paused and write.guards and not written["spec"].get("paused"):
+        raise denied_by_policy(DEPLOYMENT, name, f"an update of Rollout {rollout} has paused this Deployment")
+    return written
+
+
+POLICIES: Mapping[Kind, Policy] = {DEPLOYMENT: _deployment}
+
+
+def admitted(kind: Kind, write: WrittenWorkload) -> Manifest:
+    """What is written instead of the update. Raises: Refused (403)."""
+    is_managed = MANAGED in write.marks("labels") or MANAGED in write.marks("labels", after=True)
+    is_marked = HOLD in write.marks("labels") or not write.marks("annotations").keys().isdisjoint({HELD, PROMOTING})
+    policy = POLICIES.get(kind)
+    return policy(write) if policy is not None and is_managed and is_marked else write.new

@@ -78,6 +78,10 @@ class Workload:
         self.patch({"metadata": MARKS, "spec": {"template": template, "paused": None}})
         self.patch({"spec": {"paused": None}})  # the first write changed the template, so it was held, too
         assert not self.until(lambda _: True)["spec"].get("paused")
+        return self.seen()
+
+    def seen(self) -> list[tuple[str, dict[str, Any]]]:
+        """ReplicaSets and pods as they are now."""
         return [(path, self.plane.api.get(path).raise_for_status().json()) for path in self._watched]
 
     def made(self, rest: list[tuple[str, dict[str, Any]]]) -> list[tuple[str, str]]:
@@ -200,8 +204,38 @@ def test_a_dry_run_tells_whether_the_hold_works(workload: Workload) -> None:
     assert "annotations" not in workload.until(lambda _: True)["spec"]["template"]["metadata"]
 
 
+STEP = {"strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}, "minReadySeconds": 2**31 - 2}
+HELD: dict[str, Any] = {
+    "metadata": {"annotations": {"rollouts.dev/held": "1"}},
+    "spec": {"progressDeadlineSeconds": 2**31 - 1, **STEP},
+}
+"""The controller's first step of an update: one new pod beside three."""
+
+
+def test_manifests_that_are_applied_again_in_a_step_move_no_pod(workload: Workload) -> None:
+    """They name other limits, as Git does, and the Deployment controller would follow them. From here on pods follow."""
+    workload.at_rest()
+    workload.kubectl("set", "image", "deployment/web", "app=app:7")
+    workload.patch({**HELD, "spec": {**HELD["spec"], "paused": None}})
+    in_step = workload.until(lambda one: one["status"].get("updatedReplicas") == 1 and one["status"]["replicas"] == 4)
+    rest = workload.seen()
+
+    for words in (("apply",), ("apply", "--server-side", "--force-conflicts"), ("replace",)):
+        manifest = workload.manifest("app:7")
+        manifest["spec"] |= {"strategy": {"rollingUpdate": {"maxSurge": 3, "maxUnavailable": 3}}, "minReadySeconds": 0}
+        workload.kubectl(*words, "-f", "-", input=json.dumps(manifest))
+
+    after = workload.until(lambda _: True)
+    assert after["spec"] == in_step["spec"]
+    assert after["metadata"]["annotations"]["rollouts.dev/held"] == "1"
+    assert workload.made(rest) == []
+    ended = {"rollouts.dev/held": None}
+    workload.patch({"metadata": {"annotations": ended}, "spec": {"minReadySeconds": None, "strategy": None}})
+    workload.until(_is_complete)
+
+
 def test_a_held_template_goes_on_when_somebody_resumes_it(workload: Workload) -> None:
-    """`kubectl rollout resume` before an update has begun. From here on pods follow, so the tests above come first."""
+    """`kubectl rollout resume` before an update has begun."""
     workload.at_rest()
     workload.kubectl("set", "image", "deployment/web", "app=app:8")
     held = workload.until(lambda _: True)

@@ -36,8 +36,8 @@ def found(helm: Path, values: str, served: list[str] = SERVED) -> list[tuple[str
 
 
 def test_each_kind_has_its_policy(helm: Path) -> None:
-    """And none without a kind: the controller has no right to a workload then."""
-    assert found(helm, "workloads=null") == []
+    """None by default: the controller has no right to a workload then."""
+    assert found(helm, "admission.holds=true") == []
     assert found(helm, "workloads={deployments}") == [("v1", MUTATES, "deployments"), ("v1", DENIES, "deployments")]
     assert found(helm, "workloads={statefulsets,daemonsets}") == [
         ("v1", MUTATES, "daemonsets"),

@@ -14,7 +14,7 @@ An expression that a fence needs and CEL cannot say stays a promise of the code:
 rollouts replicasets services pods evictions {{ if .Values.configVersioning }}configmaps {{ end }}secrets analysisruns others
 {{- if .Values.analysis.jobs.enabled }} jobs{{ end }}
 {{- if include "rollouts.bringsTemplates" . }} analysistemplates{{ end }}
-{{- if without .Values.workloads "replicasets" }} workloads{{ end }}
+{{- if without .Values.workloads "replicasets" "statefulsets" "daemonsets" }} workloads{{ end }}
 {{- if .Values.leaderElection }} leases{{ end }}
 {{- if include "rollouts.ingressRouters" . }} ingresses{{ end }}
 {{- range .Values.routers }}{{ if not (has . (list "nginx" "alb" "skipper")) }} {{ . | lower }}{{ end }}{{ end }}
@@ -107,7 +107,7 @@ variables.metadataStays && {{ include "rollouts.sameBut" (dict "new" "variables.
 
 {{- define "rollouts.fence.workloads" -}}
 rules:
-  {{- range without .Values.workloads "replicasets" }}
+  {{- range without .Values.workloads "replicasets" "statefulsets" "daemonsets" }}
   - {apiGroups: [{{ include "rollouts.groupOfWorkload" . | quote }}], apiVersions: ["*"], resources: [{{ . }}], operations: [CREATE, UPDATE, DELETE]}
   {{- end }}
 validations:

@@ -133,7 +133,7 @@ optional; without it the waits have a safe length, and a condition says so.
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create]
-{{- range .Values.workloads }}
+{{- range without .Values.workloads "statefulsets" "daemonsets" }}
 - apiGroups: [{{ include "rollouts.groupOfWorkload" . | quote }}]
   resources: [{{ . }}]
   verbs: [get, list, watch, patch]

@@ -22,6 +22,7 @@ from rollouts.core.lifecycle.config_copies import (
     surplus_copies,
     with_copies,
 )
+from rollouts.core.lifecycle.hold import hold_question
 from rollouts.core.lifecycle.holds import without_creation
 from rollouts.core.lifecycle.housekeeping import (
     merged_patches,
@@ -151,11 +152,11 @@ def _service_release(course: Course) -> Contribution:
 
 
 def _workload(course: Course) -> Contribution:
-    """Reads and marks the workload of the spec, and releases those that the spec no longer names."""
+    """Reads and marks the workload of the spec, asks what holds it, and releases those that the spec no longer names."""
     ctx = course.ctx
     if ctx.spec.workload_ref is None and not ctx.seen.left_workloads:
         return _NOTHING
-    return joined([workload_questions(ctx), workload_releases(ctx)], after_s=ctx.now_s)
+    return joined([workload_questions(ctx), hold_question(ctx), workload_releases(ctx)], after_s=ctx.now_s)
 
 
 def _role_metadata(course: Course) -> Contribution:

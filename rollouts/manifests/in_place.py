@@ -9,7 +9,7 @@ from typing import Any
 from rollouts.core.model.intents import CreateInDeployment, MoveReplicaSet, StepDeployment
 from rollouts.core.model.rollout import IntOrPercent, Percent, Rollout
 from rollouts.core.model.workload import Held, UpdateFields, WorkloadSeen
-from rollouts.manifests.ownership import HELD, NAME, name_label, owner_reference
+from rollouts.manifests.ownership import HELD, NAME, PREFIX, name_label, owner_reference
 from rollouts.objects import DEPLOYMENT, REPLICA_SET, Manifest, mapping
 
 POD_TEMPLATE_HASH = "pod-template-hash"
@@ -37,6 +37,12 @@ def deployment_patch(intent: StepDeployment) -> Manifest:
             },
         },
     }
+
+
+def hold_question(uid: str) -> Manifest:
+    """A merge patch for a dry run: another template, and no pause. It comes out paused only if a policy holds the Deployment."""
+    template = {"metadata": {"annotations": {f"{PREFIX}hold-question": "1"}}}
+    return {"metadata": {"uid": uid}, "spec": {"paused": None, "template": template}}
 
 
 def replica_set_in(workload: WorkloadSeen, rollout: Rollout, intent: CreateInDeployment) -> Manifest:

@@ -15,15 +15,19 @@ import pytest
 
 from rollouts.clock import SystemClock
 from rollouts.cluster.connection import connect
+from rollouts.manifests.in_place import hold_question
 from rollouts.objects import DEPLOYMENT, Kind
+from rollouts.ports import MERGE_PATCH
 from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.storage.hold_policies import POLICIES
 from tests.contract.conversation import Conversation
 from tests.contract.held_workloads import (
     CASES,
     DAEMON_SET,
+    FREE,
     MARKED,
     MOST,
+    PAUSED,
     PREFIX,
     PROMOTING,
     STATEFUL_SET,
@@ -98,6 +102,24 @@ async def test_a_write_leads_to(held: Conversation, name: str) -> None:
     keeps = case.marks if case.keeps is None else case.keeps
     assert _marks(answer.metadata) == {part: keeps.get(part, {}) for part in ("labels", "annotations")}
     assert (await held.get(case.kind, called)).body["spec"] == there["spec"]
+
+
+ROWS_OF_QUESTIONS = [
+    (marks, there, works) for marks, works in ((MARKED, True), (FREE, False)) for there in ({}, PAUSED)
+]
+
+
+@pytest.mark.parametrize(("marks", "there", "works"), ROWS_OF_QUESTIONS)
+@pytest.mark.parametrize("held", ["simulated", pytest.param("real", marks=pytest.mark.controlplane)], indirect=True)
+async def test_a_dry_run_tells_whether_a_policy_holds(held: Conversation, marks: Any, there: Any, works: bool) -> None:
+    """Also of a Deployment that is paused: the question takes the pause off."""
+    name = f"asked-{list(marks['labels'])[-1]}-{len(there)}"
+    one = await held.made(DEPLOYMENT, manifest(DEPLOYMENT, name, marks=marks, **there))
+
+    answer = await held.patch(DEPLOYMENT, name, hold_question(one["metadata"]["uid"]), MERGE_PATCH, dryRun="All")
+
+    assert answer.body["spec"].get("paused", False) is works
+    assert (await held.get(DEPLOYMENT, name)).body["spec"] == one["spec"]
 
 
 def _marks(metadata: dict[str, Any]) -> dict[str, dict[str, str]]:

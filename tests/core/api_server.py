@@ -19,6 +19,7 @@ from rollouts.core.model.intents import (
     AskConfig,
     AskDrained,
     AskFeatures,
+    AskHold,
     AskLive,
     AskPods,
     AskRoute,
@@ -53,6 +54,7 @@ from rollouts.core.model.intents import (
 from rollouts.core.model.rollout import Percent
 from rollouts.core.model.snapshot import EvictionRefused, Pod, PodsSeen, ReplicaSet
 from rollouts.core.model.traffic import ALL_TO_STABLE, LiveSeen, RouteName, RouteSeen, Split, VerifiedBy
+from rollouts.core.model.workload import HoldSeen
 from tests.core.config_worlds import copy_read
 from tests.core.model import World, annotated, deleted, moved, route, with_load_read, wrote
 from tests.core.sources import Configs, asked, noted
@@ -73,6 +75,10 @@ def applied(there: World, intent: Intent) -> World:
             return _with_service(there, intent)
         case MarkWorkload() | ReleaseWorkload() | AskWorkload():
             return _with_workload(there, intent)
+        case AskHold():
+            truth = there.workload
+            answer = HoldSeen(at_s=there.now_s, works=truth is not None and truth.hold_works is True)
+            return there if truth is None else replace(there, workload=replace(truth, hold=answer))
         case PatchPod() | EvictPod():
             return _with_pods(there, intent)
         case RemoveAnnotation(verb=verb, value=value):

@@ -11,7 +11,7 @@ from typing import Any
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.rollout import IntOrPercent, Percent, Strategy
 from rollouts.core.model.snapshot import ReplicaSet
-from rollouts.core.model.workload import DeploymentSeen, UpdateFields, WorkloadSeen
+from rollouts.core.model.workload import DeploymentSeen, HoldSeen, UpdateFields, WorkloadSeen
 from rollouts.core.model.workload_ref import Hold, NamedWorkload, WorkloadKind, WorkloadMode
 from tests.core.model import World, world
 
@@ -40,7 +40,7 @@ def deployed(
         template_hash="a",
         replicas=replicas,
         deployment=DeploymentSeen(paused=False, by_recreate=False, fields=users(min_ready_s), holds=True),
-        hold_works=hold is Hold.POLICY,
+        hold=HoldSeen(at_s=0.0, works=hold is Hold.POLICY),
     )
     return replace(there, workload=workload)
 

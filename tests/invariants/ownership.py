@@ -11,6 +11,7 @@ from rollouts.core.model.intents import (
     AskConfig,
     AskDrained,
     AskFeatures,
+    AskHold,
     AskLive,
     AskPods,
     AskRoute,
@@ -158,6 +159,7 @@ def _is_ours_as_seen(before: Snapshot, intent: Intent) -> bool:
             AskConfig()
             | AskService()
             | AskWorkload()
+            | AskHold()
             | AskPods()
             | AskRoute()
             | AskFeatures()

@@ -36,15 +36,35 @@ from rollouts.manifests.adoption import adoption_patch, release_patch
 from rollouts.manifests.analysis_job import MeasuringJob, job_manifest
 from rollouts.manifests.analysis_run import termination_patch
 from rollouts.manifests.config_copy import config_copy, config_copy_probe, config_key
+from rollouts.manifests.in_place import hold_question
 from rollouts.manifests.named_workload import mark_workload, release_workload
 from rollouts.manifests.ownership import owner_reference
 from rollouts.manifests.service import mark_service, release_service, switch_service
 from rollouts.manifests.workload import replica_set, replica_set_patch
-from rollouts.objects import ANALYSIS_RUN, CONFIG_MAP, JOB, REPLICA_SET, ROLLOUT, SECRET, SERVICE, Kind, Manifest
+from rollouts.objects import (
+    ANALYSIS_RUN,
+    CONFIG_MAP,
+    DEPLOYMENT,
+    JOB,
+    REPLICA_SET,
+    ROLLOUT,
+    SECRET,
+    SERVICE,
+    Kind,
+    Manifest,
+)
 from rollouts.sim.network.gateway_types import gateway_crds
 from tests import build
 from tests.behaviour import reading
-from tests.lab.chart import RELEASE_NAMESPACE, another_account, as_user, every_right, install_crds, wait_until_fenced
+from tests.lab.chart import (
+    FENCED,
+    RELEASE_NAMESPACE,
+    another_account,
+    as_user,
+    every_right,
+    install_crds,
+    wait_until_fenced,
+)
 from tests.lab.control_plane import ControlPlane
 
 pytestmark = pytest.mark.controlplane
@@ -110,6 +130,27 @@ def bench(control_plane: ControlPlane, controller_kubeconfig: Path) -> Iterator[
         web = build.manifest(ROLLOUT, "web", spec=SPEC)
         made = control_plane.api.post(ROLLOUT.path(namespace), json=web).raise_for_status().json()
         yield Bench(control_plane, account, namespace, reading.rollout(made))
+
+
+def test_a_dry_run_asks_what_holds_a_deployment(bench: Bench) -> None:
+    """Another template in a dry run, and nothing else of a template: neither another one, nor the same one to be stored."""
+    marks = {
+        "labels": {"rollouts.dev/managed": "true", "rollouts.dev/hold": "true"},
+        "annotations": {"rollouts.dev/managed-by": "web"},
+    }
+    spec = {"replicas": 0, "selector": {"matchLabels": {"app": "web"}}, "template": TEMPLATE}
+    made = bench.there(DEPLOYMENT, {"metadata": {"name": "asked", **marks}, "spec": spec})
+    path, question = DEPLOYMENT.path(bench.namespace, "asked"), hold_question(made["metadata"]["uid"])
+    content, dry = {"Content-Type": "application/merge-patch+json"}, {"dryRun": "All"}
+
+    answer = bench.account.patch(path, json=question, headers=content, params=dry)
+    stored = bench.account.patch(path, json=question, headers=content)
+    image = {"spec": {"template": {"spec": {"containers": [{"name": "app", "image": "evil"}]}}}}
+    other = bench.account.patch(path, json=image, headers=content, params=dry)
+
+    assert answer.is_success, answer.text
+    assert answer.json()["spec"]["paused"]
+    assert [FENCED in each.text for each in (stored, other)] == [True, True]
 
 
 def test_replica_sets_are_made_changed_and_deleted(bench: Bench) -> None:

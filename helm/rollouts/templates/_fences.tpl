@@ -113,9 +113,12 @@ rules:
 validations:
   - message: it may not create and delete workloads
     expression: request.operation == 'UPDATE'
+  # A dry run with this annotation tells whether a policy holds a Deployment (holds.yaml).
   - message: it may only change the number of replicas in the spec of a Deployment, and nothing in a pod template
     expression: >-
-      has(object.spec) ? {{ include "rollouts.specBut" "k == 'replicas'" }} : object.template == oldObject.template
+      has(object.spec) ? {{ include "rollouts.specBut" "k == 'replicas'" }} || (request.dryRun
+      && object.spec.?template.?metadata.?annotations[?'rollouts.dev/hold-question'].hasValue())
+      : object.template == oldObject.template
   - message: of the metadata of a workload it may only change the label rollouts.dev/managed and the annotations of its Rollout
     expression: >-
       {{ include "rollouts.marksOfWorkload" (dict "annotations" "k in ['rollouts.dev/managed-by', 'rollouts.dev/scaled-down']") }}

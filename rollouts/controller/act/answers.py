@@ -28,14 +28,16 @@ from rollouts.controller.workqueue.queue import WorkQueue
 from rollouts.controller.workqueue.workload_watches import forbidden_workload
 from rollouts.core.model.config import CopyLook
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import AskAutoscaling, AskPods, AskSecretCopy, AskService, AskWorkload
+from rollouts.core.model.intents import AskAutoscaling, AskHold, AskPods, AskSecretCopy, AskService, AskWorkload
 from rollouts.core.model.snapshot import DrainSeen
+from rollouts.core.model.workload import HoldSeen
 from rollouts.core.model.workload_ref import WorkloadKind
 from rollouts.errors import ApiExists, ApiForbidden, ApiInvalid, ApiNotFound, Delays, RolloutsError, remedy
 from rollouts.manifests.config_copy import config_copy_probe
+from rollouts.manifests.in_place import hold_question
 from rollouts.manifests.ownership import REVISION, pods_selector
-from rollouts.objects import POD, REPLICA_SET, SECRET, SERVICE, Key, Kind
-from rollouts.ports import Clock, ClusterLoad, DataPlanes, DrainQuestion
+from rollouts.objects import DEPLOYMENT, POD, REPLICA_SET, SECRET, SERVICE, Key, Kind
+from rollouts.ports import MERGE_PATCH, Clock, ClusterLoad, DataPlanes, DrainQuestion
 
 ASK_AGAIN = Delays(transient_s=1.0, refused_s=60.0)
 AUTOSCALING_AGAIN_S = 1.0  # an answer that says the same again
@@ -117,6 +119,8 @@ class Answers:
                 self.inbox.put_service(key, str(name), ServiceAnswer(service, asked_s))
             case AskWorkload(kind=of, name=name):
                 self.inbox.put_workload(key, await self._workload(key, of, name))
+            case AskHold():
+                self.inbox.put_hold(key, ask.uid, await self._held(key, ask))
             case ReadRoute(route=route):
                 asked_s = self.clock.monotonic_s()
                 try:
@@ -161,6 +165,16 @@ class Answers:
             log.warning("workload_forbidden", rollout=str(key), workload=f"{kind} {name}", why=str(exc))
             return replace(answer, forbidden=forbidden_workload(resource, "read", str(exc)))
         return replace(answer, workload=found)
+
+    async def _held(self, key: Key, ask: AskHold) -> HoldSeen:
+        """Whether a new template would come out paused. What refuses the question says why nothing holds."""
+        at_s, question = self.clock.now_s(), hold_question(ask.uid)
+        try:
+            answer = await self.client.patch(DEPLOYMENT, key.namespace, ask.name, question, MERGE_PATCH, dry_run=True)
+        except (ApiForbidden, ApiInvalid, ApiNotFound) as exc:
+            log.warning("hold_not_seen", rollout=str(key), deployment=ask.name, why=str(exc))
+            return HoldSeen(at_s=at_s, works=False, message=str(exc))
+        return HoldSeen(at_s=at_s, works=decode(DEPLOYMENT, answer).spec.paused)
 
     async def _tried(self, key: Key, name: str) -> CopyLook:
         """Whether a Secret of that name is there: only a create as a dry run tells that without the right to read it.

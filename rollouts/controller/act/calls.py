@@ -15,6 +15,7 @@ from rollouts.core.model.config import ConfigUse
 from rollouts.core.model.intents import (
     AskAutoscaling,
     AskConfig,
+    AskHold,
     AskPods,
     AskSecretCopy,
     AskService,
@@ -162,6 +163,7 @@ class AskDataPlanes:
 OwnQuestion: TypeAlias = (
     AskService
     | AskWorkload
+    | AskHold
     | AskPods
     | AskAutoscaling
     | AskSecretCopy

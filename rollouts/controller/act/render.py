@@ -28,6 +28,7 @@ from rollouts.core.model.intents import (
     AskConfig,
     AskDrained,
     AskFeatures,
+    AskHold,
     AskLive,
     AskPods,
     AskRoute,
@@ -91,7 +92,7 @@ def render(
             return render_subset(snapshot.rollout, intent, routes)
         case CreateInDeployment() | MoveReplicaSet() | StepDeployment():
             return (_in_place(snapshot, intent),)
-        case AskService() | AskWorkload() | AskPods() | AskAutoscaling() | AskConfig() | AskSecretCopy():
+        case AskService() | AskWorkload() | AskHold() | AskPods() | AskAutoscaling() | AskConfig() | AskSecretCopy():
             return (intent,)
         case _:
             return (_write(snapshot.rollout, intent),)

@@ -64,7 +64,8 @@ class WorkloadReader(Struct, frozen=True):
             return replace(snapshot, left_workloads=left) if left else snapshot
         workload = self.workload(key, reference, now_s=snapshot.now_s)
         if isinstance(workload, WorkloadSeen):
-            workload = replace(workload, template_hash=rollout.spec.template_hash)
+            hold = self.inbox.hold(key, workload.uid)
+            workload = replace(workload, template_hash=rollout.spec.template_hash, hold=hold)
         return replace(snapshot, workload=workload, left_workloads=left)
 
     def found(self, key: Key, reference: NamedWorkload) -> WorkloadObject | None:

@@ -15,6 +15,7 @@ from rollouts.core.model.config import CopyLook
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.snapshot import CreationRefused, DrainSeen, EvictionRefused, PodsSeen
 from rollouts.core.model.traffic import LiveSeen, RouteName, RouteRefused
+from rollouts.core.model.workload import HoldSeen
 from rollouts.core.model.workload_ref import WorkloadKind
 from rollouts.objects import Key, Kind
 from rollouts.ports import Clock
@@ -88,6 +89,7 @@ class KnownAnswers:
     drained: dict[str, DrainSeen] = field(default_factory=dict)
     copies: dict[str, CopyLook] = field(default_factory=dict)
     autoscaling: tuple[AutoscalingGate, AutoscalingSeen] | None = None
+    hold: tuple[str, HoldSeen] | None = None
     eviction_refused: EvictionRefused | None = None
     creation_refused: CreationRefused | None = None
 
@@ -150,6 +152,10 @@ class Inbox:
         others = [other for other in answers.copies.items() if other[0] != name]
         answers.copies = {**dict(others[1 - COPY_LOOKS_MAX :]), name: look}
 
+    def put_hold(self, key: Key, uid: str, answer: HoldSeen) -> None:
+        """Takes the answer about the policy that holds the Deployment of that uid."""
+        self._answers[key].hold = uid, answer
+
     def put_refusal(self, key: Key, refusal: EvictionRefused) -> None:
         """Remembers that a PodDisruptionBudget refused an eviction."""
         self._answers[key].eviction_refused = refusal
@@ -190,6 +196,11 @@ class Inbox:
         """The last answer to this gate's question; `decide` judges how old it may be."""
         asked, answer = self.of(key).autoscaling or (None, None)
         return answer if asked == gate else None
+
+    def hold(self, key: Key, uid: str) -> HoldSeen | None:
+        """The last answer about the Deployment of that uid."""
+        asked, answer = self.of(key).hold or ("", None)
+        return answer if asked == uid else None
 
     def age_s(self, answer: ServiceAnswer | WorkloadAnswer | RouteAnswer) -> float:
         """Seconds since the question was sent."""

@@ -336,6 +336,13 @@ class AskWorkload(Ask, frozen=True):
     name: str
 
 
+class AskHold(Ask, frozen=True):
+    """Asks whether the API server pauses the Deployment in the write that changes its template: a dry run tells."""
+
+    name: str
+    uid: str
+
+
 class AskPods(Ask, frozen=True):
     """Lists the Rollout's pods once."""
 
@@ -372,6 +379,7 @@ AskIntent: TypeAlias = (
     | AskDrained
     | AskService
     | AskWorkload
+    | AskHold
     | AskPods
     | AskAutoscaling
     | AskConfig

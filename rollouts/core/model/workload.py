@@ -49,6 +49,19 @@ class DeploymentSeen(Struct, frozen=True, kw_only=True):
     held: Held | None = None
 
 
+class HoldSeen(Struct, frozen=True, kw_only=True):
+    """The answer to `AskHold`: whether the API server pauses a Deployment in the write that changes its template.
+
+    Args:
+        at_s: when it was asked.
+        message: why it was refused; "" for a plain answer.
+    """
+
+    at_s: float
+    works: bool
+    message: str = ""
+
+
 class WorkloadSeen(Struct, frozen=True, kw_only=True):
     """The workload as it was seen.
 
@@ -60,7 +73,7 @@ class WorkloadSeen(Struct, frozen=True, kw_only=True):
         available: pods that its own controller counts as available.
         observed: its controller has seen its latest spec.
         deployment: None for other kinds.
-        hold_works: the API server pauses it in the write that changes its template; None while that is not known.
+        hold: the last answer about the policy that holds it; None while it was not asked.
         problem: why it cannot be used, and what to do; "" when the other fields decide that.
         read_at_s: when it was read; None for one that the watch shows.
     """
@@ -77,9 +90,14 @@ class WorkloadSeen(Struct, frozen=True, kw_only=True):
     observed: bool = True
     deleting: bool = False
     deployment: DeploymentSeen | None = None
-    hold_works: bool | None = None
+    hold: HoldSeen | None = None
     problem: str = ""
     read_at_s: float | None = None
+
+    @property
+    def hold_works(self) -> bool | None:
+        """Whether the API server pauses it in the write that changes its template; None while that is not known."""
+        return None if self.hold is None else self.hold.works
 
 
 class WorkloadAbsent(Struct, frozen=True):

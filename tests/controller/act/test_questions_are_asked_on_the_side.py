@@ -13,7 +13,7 @@ from rollouts.controller.act.calls import Patch, WriteStatus
 from rollouts.controller.act.performer import Performer
 from rollouts.core.model.autoscaling import AutoscalingGate
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import AskAutoscaling, AskPods, AskService, EvictPod
+from rollouts.core.model.intents import AskAutoscaling, AskHold, AskPods, AskService, EvictPod
 from rollouts.objects import SERVICE
 from rollouts.ports import MERGE_PATCH, Request, Response
 from tests.controller.world import CART, Answer, World, answered, error, ok, replica_set, says, service
@@ -93,6 +93,30 @@ async def test_an_absent_service_is_an_answer_and_an_error_is_none(world: World,
     assert answer is not None
     assert answer.service is None
     assert world.inbox.service(CART, "secret") is None
+
+
+@pytest.mark.parametrize(
+    ("reply", "works", "why"),
+    [
+        (Response(200, b'{"spec": {"paused": true}}'), True, ""),
+        (Response(200, b'{"spec": {}}'), False, ""),
+        (error(403, "Forbidden"), False, "403"),
+    ],
+)
+async def test_a_dry_run_tells_what_holds_a_deployment(
+    reply: Response, works: bool, why: str, world: World, performer: Performer
+) -> None:
+    """Of that Deployment: one that was made again is asked about again. What refuses the question holds nothing."""
+    world.api.answers = [says(reply)]
+    await performer.perform(world.target(), [AskHold("cart", "uid-1")])
+    assert await world.queue.take() == CART
+
+    (request,) = world.api.requests
+    assert (request.method, request.query.get("dryRun")) == ("PATCH", "All")
+    answer = world.inbox.hold(CART, "uid-1")
+    assert answer is not None
+    assert (answer.works, bool(answer.message)) == (works, bool(why))
+    assert world.inbox.hold(CART, "uid-2") is None
 
 
 async def test_only_pods_of_our_replica_sets_are_seen(world: World, performer: Performer) -> None:

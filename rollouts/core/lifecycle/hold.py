@@ -1,0 +1,27 @@
+"""Whether a policy of the API server holds the Deployment that is updated in place: asked once it is marked."""
+
+from __future__ import annotations
+
+from rollouts.core.context.contribution import Contribution
+from rollouts.core.context.pass_context import PassContext
+from rollouts.core.model.intents import AskHold
+from rollouts.core.model.workload import WorkloadSeen, is_of
+from rollouts.core.model.workload_ref import Hold, WorkloadMode
+
+HOLD_AGAIN_S = 600.0
+"""Policies are not watched, and a Rollout at rest wakes for nothing: a pass that comes later asks again."""
+
+
+def hold_question(ctx: PassContext) -> Contribution:
+    """Asks while no update is under way. In one the guard keeps the template of the question, too."""
+    reference, workload = ctx.spec.workload_ref, ctx.seen.workload
+    if reference is None or reference.mode is not WorkloadMode.IN_PLACE or reference.hold is Hold.AT_REST:
+        return Contribution()
+    if not isinstance(workload, WorkloadSeen) or not is_of(workload, ctx.seen.rollout.name):
+        return Contribution()
+    found, answer = workload.deployment, workload.hold
+    if found is None or not found.holds or found.held is not None:
+        return Contribution()
+    if answer is not None and ctx.now_s < answer.at_s + HOLD_AGAIN_S:
+        return Contribution()
+    return Contribution(intents=(AskHold(workload.name, workload.uid),))

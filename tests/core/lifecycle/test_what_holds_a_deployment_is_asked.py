@@ -1,0 +1,61 @@
+"""Promise: whether a policy holds a Deployment that is updated in place is asked once it is marked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rollouts.core.decide import decide
+from rollouts.core.lifecycle.hold import HOLD_AGAIN_S
+from rollouts.core.model.frozen import replace
+from rollouts.core.model.intents import AskHold
+from rollouts.core.model.rollout import Canary
+from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
+from rollouts.core.model.workload import Held, HoldSeen
+from rollouts.core.model.workload_ref import Hold
+from tests.core.deployments import USERS, deployed
+from tests.core.model import World, snapshot
+from tests.core.worlds import settled
+
+STRATEGY = Canary(steps=(SetWeight(50), PauseUntilPromoted()))
+QUESTION = AskHold("cart", "uid-deployment")
+
+
+def _at_rest(hold: Hold = Hold.AUTO, answer: HoldSeen | None = None, **deployment: Any) -> World:
+    there = settled(deployed(STRATEGY, hold=hold))
+    assert there.workload is not None
+    assert there.workload.deployment is not None
+    changed = replace(there.workload, hold=answer, deployment=replace(there.workload.deployment, **deployment))
+    return replace(there, workload=changed)
+
+
+def _asks(there: World) -> bool:
+    return QUESTION in decide(snapshot(there)).intents
+
+
+@pytest.mark.parametrize("hold", [Hold.AUTO, Hold.POLICY])
+def test_it_is_asked_once_the_deployment_has_its_label(hold: Hold) -> None:
+    """Without the label nothing holds it, and the answer would say nothing about the policy."""
+    assert _asks(_at_rest(hold))
+    assert not _asks(_at_rest(hold, holds=False))
+
+
+def test_nobody_asks_who_needs_no_policy() -> None:
+    """Paused between updates it is held by itself."""
+    assert not _asks(_at_rest(Hold.AT_REST))
+
+
+def test_it_is_not_asked_in_an_update() -> None:
+    """The answer would be that of the guard."""
+    assert not _asks(_at_rest(held=Held(number=1, replicas=4, own=USERS)))
+
+
+def test_a_pass_that_comes_later_asks_again() -> None:
+    """A policy that came or went is reported by no watch. Nothing wakes for it: a Rollout at rest costs nothing."""
+    answered = _at_rest(answer=HoldSeen(at_s=1_000.0, works=True))
+    fresh, old = (replace(answered, now_s=1_000.0 + age_s) for age_s in (HOLD_AGAIN_S - 1, HOLD_AGAIN_S))
+
+    assert not _asks(fresh)
+    assert decide(snapshot(fresh)).requeue_at_s is None
+    assert _asks(old)

@@ -8,11 +8,10 @@ from typing import Any
 
 from rollouts.objects import DEPLOYMENT, Kind, Manifest
 from rollouts.ports import APPLY_PATCH, MERGE_PATCH
+from rollouts.sim.storage.registry import DAEMON_SET, STATEFUL_SET
 from tests import build
 from tests.contract.conversation import Answer, Conversation
 
-STATEFUL_SET = Kind("apps", "v1", "StatefulSet", "statefulsets")
-DAEMON_SET = Kind("apps", "v1", "DaemonSet", "daemonsets")
 PREFIX = "rollouts.dev/"
 MOST = 2147483647
 

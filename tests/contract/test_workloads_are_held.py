@@ -19,18 +19,16 @@ from rollouts.manifests.in_place import hold_question
 from rollouts.objects import DEPLOYMENT, Kind
 from rollouts.ports import MERGE_PATCH
 from rollouts.sim.cluster import SimulatedCluster
-from rollouts.sim.storage.hold_policies import POLICIES
+from rollouts.sim.storage.registry import DAEMON_SET, STATEFUL_SET
 from tests.contract.conversation import Conversation
 from tests.contract.held_workloads import (
     CASES,
-    DAEMON_SET,
     FREE,
     MARKED,
     MOST,
     PAUSED,
     PREFIX,
     PROMOTING,
-    STATEFUL_SET,
     manifest,
 )
 from tests.lab.chart import render
@@ -80,7 +78,7 @@ async def held(request: pytest.FixtureRequest) -> AsyncIterator[Conversation]:
 
 
 ROWS = [
-    *(("simulated", name) for name, case in CASES.items() if case.kind in POLICIES),
+    *(("simulated", name) for name in CASES),
     *(pytest.param("real", name, marks=pytest.mark.controlplane) for name in CASES),
 ]
 

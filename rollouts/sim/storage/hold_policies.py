@@ -13,11 +13,13 @@ from msgspec import Struct
 from rollouts.manifests.ownership import HELD, HOLD, MANAGED, MANAGED_BY, PREFIX
 from rollouts.objects import DEPLOYMENT, Kind, Manifest
 from rollouts.sim.storage.refusals import denied_by_policy
+from rollouts.sim.storage.registry import DAEMON_SET, STATEFUL_SET
 
 Policy: TypeAlias = Callable[["WrittenWorkload"], Manifest]
 """From an update to what is written instead. Raises: Refused."""
 
 PROMOTING = f"{PREFIX}promoting"
+NO_POD = 2**31 - 1  # a partition of a StatefulSet that no ordinal reaches
 
 
 class WrittenWorkload(Struct, frozen=True):
@@ -48,10 +50,21 @@ class WrittenWorkload(Struct, frozen=True):
         return HOLD in self.marks("labels") and self.is_new_template
 
     @property
-    def guards(self) -> bool:
-        """Whether an update is under way, and the write is not the controller's, which would raise its number."""
+    def same_update(self) -> bool:
+        """Whether the number of the update stays; the controller raises it in each of its writes."""
         before, after = self.marks("annotations").get(HELD), self.marks("annotations", after=True).get(HELD)
-        return before is not None and (self.whole or before == after)
+        return self.whole or before == after
+
+    @property
+    def guards(self) -> bool:
+        """Whether an update is under way, and the write is not the controller's."""
+        return HELD in self.marks("annotations") and self.same_update
+
+    @property
+    def keeps_hold(self) -> bool:
+        """Whether a hold that no update has taken over yet stays: nobody takes its label off."""
+        has_label = self.whole or HOLD in self.marks("labels", after=True)
+        return HOLD in self.marks("labels") and has_label and self.same_update
 
     def with_spec(self, fields: Mapping[str, Any]) -> Manifest:
         """The object that is written, with these fields of the spec; a whole manifest keeps the marks that were there."""
@@ -80,7 +93,25 @@ def _deployment(write: WrittenWorkload) -> Manifest:
     return written
 
 
-POLICIES: Mapping[Kind, Policy] = {DEPLOYMENT: _deployment}
+def _stateful_set(write: WrittenWorkload) -> Manifest:
+    before = write.old["spec"]["updateStrategy"]
+    is_held = (before.get("rollingUpdate") or {}).get("partition") == NO_POD
+    stays = write.guards or (is_held and write.keeps_hold)
+    strategy = before if stays else write.new["spec"]["updateStrategy"]
+    if write.holds and strategy["type"] != "OnDelete":
+        strategy = {**strategy, "rollingUpdate": {**(strategy.get("rollingUpdate") or {}), "partition": NO_POD}}
+    return write.with_spec({"updateStrategy": strategy})
+
+
+def _daemon_set(write: WrittenWorkload) -> Manifest:
+    before = write.old["spec"]["updateStrategy"]
+    is_held = before["type"] == "OnDelete" and "rollingUpdate" in before
+    stays = write.guards or (is_held and write.keeps_hold)
+    strategy = before if stays else write.new["spec"]["updateStrategy"]
+    return write.with_spec({"updateStrategy": {**strategy, "type": "OnDelete"} if write.holds else strategy})
+
+
+POLICIES: Mapping[Kind, Policy] = {DEPLOYMENT: _deployment, STATEFUL_SET: _stateful_set, DAEMON_SET: _daemon_set}
 
 
 def admitted(kind: Kind, write: WrittenWorkload) -> Manifest:

@@ -15,6 +15,7 @@ import pytest
 
 from rollouts.objects import DEPLOYMENT, POD, REPLICA_SET, Manifest
 from rollouts.sim.actors.deployments import controller
+from rollouts.sim.actors.deployments.replica_sets import REVISION, REVISION_HISTORY, new_annotations
 from rollouts.sim.actors.pods import is_active, is_ready
 from rollouts.sim.apiserver.verbs import DeleteOptions
 from rollouts.sim.cluster import SimulatedCluster
@@ -119,6 +120,18 @@ async def test_what_a_deployment_made_goes_with_it_unless_it_is_orphaned(cluster
 def _delete(cluster: SimulatedCluster, propagation: str) -> None:
     resource = cluster.api.registry.of(DEPLOYMENT)
     cluster.api.verbs.delete(resource, "default", "web", DeleteOptions(propagation=propagation))
+
+
+async def test_the_history_of_revisions_is_bounded() -> None:
+    """Who rolls back and forth for years gets no annotation that is too large to be written: the oldest numbers go."""
+    noted = {REVISION: "1"}
+    for number in range(2, 2_000):
+        noted = new_annotations({}, noted, number)
+    history = noted[REVISION_HISTORY].split(",")
+
+    assert len(noted[REVISION_HISTORY]) <= 2_000
+    assert history == [str(number) for number in range(2_000 - len(history) - 1, 1_999)]
+    assert len(history) == 400
 
 
 async def test_without_deployments_their_controller_is_never_called(cluster: SimulatedCluster) -> None:

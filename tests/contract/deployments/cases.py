@@ -16,6 +16,7 @@ from tests.contract.deployments.stage import (
     applied,
     beside,
     both,
+    deleted,
     given,
     held,
     hold,
@@ -419,6 +420,27 @@ BY_ITSELF: Mapping[str, Case] = {
         (started(3, progressDeadlineSeconds=NO_DEADLINE), "1=3 r1 | 3/3/3/3/0 | Available, -"),
         (image("2bad"), "1=3 r1, 2bad=1 r2 | 4/1/3/3/1 | Available, -"),
         (spec(strategy=RECREATE), "1=0 r1, 2bad=3 r2 | 3/3/0/0/3 | Unavailable, -"),
+    ),
+    "limits that round to nothing let one pod lack": (
+        (
+            started(4, strategy=limits("0%", "10%"), progressDeadlineSeconds=NO_DEADLINE),
+            "1=4 r1 | 4/4/4/4/0 | Available, -",
+        ),
+        (image("2bad"), "1=3 r1, 2bad=1 r2 | 4/1/3/3/1 | Available, -"),
+    ),
+    "of two that are equally large the newer one grows and the older one shrinks": (
+        (started(), "1=10 r1 | 10/10/10/10/0 | Available, NewReplicaSetAvailable"),
+        (both(*PAUSED_AT_2, hold(5, 5)), "1=5 r1, 2=5 r2 | 10/5/10/5/5 | Available, -"),
+        (scale(11), "1=5 r1, 2=6 r2 | 11/6/11/5/6 | Unavailable, -"),
+        (scale(10), "1=5 r1, 2=5 r2 | 10/5/10/5/5 | Available, -"),
+        (scale(9), "1=4 r1, 2=5 r2 | 9/5/9/4/5 | Available, -"),
+    ),
+    "while it is being deleted it only counts": (
+        (started(4), "1=4 r1 | 4/4/4/4/0 | Available, NewReplicaSetAvailable"),
+        (deleted, "1=4 r1 | 4/4/4/4/0 | Available, NewReplicaSetAvailable"),
+        (beside("2", 2, owner="none"), "1=4 r1, 2!=2 r- | 4/4/4/4/0 | Available, NewReplicaSetAvailable"),
+        (image("3"), "1=4 r1, 2!=2 r- | 4/0/4/4/0 | Available, NewReplicaSetAvailable"),
+        (resized("1", 5), "1=5 r1, 2!=2 r- | 5/0/5/5/0 | Available, NewReplicaSetAvailable"),
     ),
 }
 

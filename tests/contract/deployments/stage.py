@@ -278,6 +278,12 @@ def replaced(version: str, **fields: Any) -> Act:
     return act
 
 
+async def deleted(play: Play) -> None:
+    """Somebody deletes the Deployment, and somebody else's finalizer keeps it."""
+    await play.patch({"metadata": {"finalizers": ["contract.rollouts.dev/stay"]}})
+    assert (await play.talk.delete(DEPLOYMENT, play.app)).status == 200
+
+
 def applied(version: str) -> Act:
     """A GitOps tool applies its manifest again, which names neither limits nor a pause."""
 

@@ -397,6 +397,11 @@ BY_ITSELF: Mapping[str, Case] = {
         (image("3"), "2=0 r2, 3=2 r3 | 2/2/2/2/0 | Available, NewReplicaSetAvailable"),
         (image("4"), "3=0 r3, 4=2 r4 | 2/2/2/2/0 | Available, NewReplicaSetAvailable"),
     ),
+    "a smaller limit of the history holds in a pause, too": (
+        (started(2), "1=2 r1 | 2/2/2/2/0 | Available, NewReplicaSetAvailable"),
+        (image("2"), "1=0 r1, 2=2 r2 | 2/2/2/2/0 | Available, NewReplicaSetAvailable"),
+        (both(PAUSE, spec(revisionHistoryLimit=0)), "2=2 r2 | 2/2/2/2/0 | Available, DeploymentPaused"),
+    ),
     "all pods are replaced at once": (
         (started(3, strategy={"type": "Recreate"}), "1=3 r1 | 3/3/3/3/0 | Available, NewReplicaSetAvailable"),
         (image("2"), "1=0 r1, 2=3 r2 | 3/3/3/3/0 | Available, NewReplicaSetAvailable"),

@@ -9,17 +9,19 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
 
 from rollouts.clock import SystemClock
-from rollouts.objects import REPLICA_SET, SERVICE
+from rollouts.objects import POD, REPLICA_SET, SERVICE, Kind
 from rollouts.ports import METADATA
 from rollouts.sim.actors.kubelet import KubeletSettings
 from rollouts.sim.apiserver.http import SimHttp
 from rollouts.sim.cluster import SimulatedCluster
+from rollouts.sim.storage.registry import DAEMON_SET, STATEFUL_SET
 from tests import build
 from tests.sim.manifests import replica_set, service, stored
 
@@ -167,6 +169,78 @@ async def test_kubectl_rolls_a_deployment_out_and_back(tmp_path: Path, lab_progr
     assert again == {"app:2": 6}
     assert (restarted, applied) == (3, {"app:1": 4})
     assert cluster.list(REPLICA_SET) == []
+
+
+def workload(kind: Kind, image: str, **spec: Any) -> str:
+    """A StatefulSet or a DaemonSet `db` whose pods are ready at once."""
+    metadata = {"labels": {"app": "db"}, "annotations": {"sim.rollouts.dev/startup-seconds": "0"}}
+    usual = {
+        "selector": {"matchLabels": {"app": "db"}},
+        "template": build.pod_template("db", image=image, metadata=metadata),
+    }
+    return json.dumps(build.manifest(kind, "db", "default", spec={**usual, **spec}))
+
+
+@pytest.mark.controlplane
+@pytest.mark.parametrize("kind", [STATEFUL_SET, DAEMON_SET], ids=["sts", "ds"])
+async def test_kubectl_rolls_out(tmp_path: Path, lab_programs: Path, kind: Kind) -> None:
+    """Status waits, history lists, undo takes a template of before, restart makes a revision, pods follow."""
+    name = f"{kind.kind.lower()}/db"
+    cluster = SimulatedCluster(clock=SystemClock())
+    async with _served(cluster, lab_programs, tmp_path) as kubectl:
+
+        def images() -> set[str]:
+            pods = [pod for pod in cluster.list(POD) if "deletionTimestamp" not in pod["metadata"]]
+            return {pod["spec"]["containers"][0]["image"] for pod in pods}
+
+        await kubectl("apply", "--validate=false", "-f", "-", stdin=workload(kind, "db:1"))
+        await kubectl("rollout", "status", name, "--timeout=20s")
+        await kubectl("set", "image", name, "app=db:2")
+        done = await kubectl("rollout", "status", name, "--timeout=20s")
+        second, history = images(), await kubectl("rollout", "history", name)
+        await kubectl("rollout", "undo", name)
+        await kubectl("rollout", "status", name, "--timeout=20s")
+        first, undone = images(), await kubectl("rollout", "history", name)
+        await kubectl("rollout", "restart", name)
+        await kubectl("rollout", "status", name, "--timeout=20s")
+        restarted = await kubectl("rollout", "history", name, "--revision=4")
+        listed = await kubectl("get", "all")
+
+    assert ("partitioned roll out complete" if kind == STATEFUL_SET else "successfully rolled out") in done
+    assert (second, first) == ({"db:2"}, {"db:1"})
+    assert [line.split()[0] for line in history.splitlines()[2:] if line] == ["1", "2"]
+    assert [line.split()[0] for line in undone.splitlines()[2:] if line] == ["2", "3"]
+    assert "kubectl.kubernetes.io/restartedAt" in restarted
+    assert f"{kind.kind.lower()}.apps/db" in listed
+
+
+@pytest.mark.controlplane
+async def test_kubectl_says_how_far_a_partition_and_a_deletion_come(tmp_path: Path, lab_programs: Path) -> None:
+    """A partitioned update is complete for kubectl; it can say nothing of OnDelete; scale is a subresource."""
+    partition = {"updateStrategy": {"rollingUpdate": {"partition": 2}}}
+    cluster = SimulatedCluster(clock=SystemClock())
+    async with _served(cluster, lab_programs, tmp_path) as kubectl:
+        await kubectl(
+            "apply", "--validate=false", "-f", "-", stdin=workload(STATEFUL_SET, "db:1", replicas=3, **partition)
+        )
+        await kubectl("rollout", "status", "sts/db", "--timeout=20s")
+        await kubectl("set", "image", "sts/db", "app=db:2")
+        partitioned = await kubectl("rollout", "status", "sts/db", "--timeout=20s")
+        await kubectl("scale", "sts/db", "--replicas=1")
+        await kubectl("wait", "sts/db", "--for=jsonpath={.status.replicas}=1", "--timeout=20s")
+        await kubectl(
+            "patch",
+            "sts",
+            "db",
+            "--type=merge",
+            "-p",
+            '{"spec":{"updateStrategy":{"type":"OnDelete","rollingUpdate":null}}}',
+        )
+        refused = await kubectl("rollout", "status", "sts/db", "--timeout=20s", code=1)
+
+    assert "partitioned roll out complete: 1 new pods have been updated" in partitioned
+    assert "only available for RollingUpdate" in refused
+    assert [pod["metadata"]["name"] for pod in cluster.list(POD)] == ["db-0"]
 
 
 @pytest.mark.parametrize("turns", range(5))

@@ -53,7 +53,8 @@ class VolumeController(Actor):
             return
         resource = self.world.resource(CLAIM)
         if pod_facts.is_terminating(claim):
-            users = self.world.history.select(POD, key[0])
+            # A pod without a node does not count: the kubelet will not start it.
+            users = (pod for pod in self.world.history.select(POD, key[0]) if pod.manifest["spec"].get("nodeName"))
             if not any(key[1] in claim_names(pod) for pod in users):
                 left = [name for name in claim.metadata.get("finalizers") or () if name != IN_USE]
                 metadata = {**claim.metadata, "finalizers": left}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from rollouts.objects import Manifest
+from rollouts.objects import POD, Manifest
+from rollouts.ports import MERGE_PATCH
 from rollouts.sim.storage.registry import CONTROLLER_REVISION
 from tests.contract.conversation import Conversation
-from tests.contract.workloads import BROKEN, MAX_INT32, Act, Deleted, Joins, daemon_set, pods
+from tests.contract.workloads import BROKEN, MAX_INT32, Act, Deleted, Joins, Orphaned, daemon_set, pods
 
 ON_DELETE: Manifest = {"updateStrategy": {"type": "OnDelete", "rollingUpdate": None}}
 NEVER_AVAILABLE: Manifest = {"minReadySeconds": MAX_INT32}
@@ -25,6 +26,14 @@ CASES: dict[str, tuple[Manifest, tuple[tuple[Act, str], ...]]] = {
     "with OnDelete a new template moves nothing, and a deleted pod is new": (
         ON_DELETE,
         ((pods(2), "1111 updated 0 available 4"), (Deleted((1,)), "1112 updated 1 available 4")),
+    ),
+    "pods that were orphaned are adopted": (
+        ON_DELETE,
+        (
+            (pods(2), "1111 updated 0 available 4"),
+            (Deleted((1,)), "1112 updated 1 available 4"),
+            (Orphaned(), "1112 updated 3 available 4"),
+        ),
     ),
     "a node that joins gets the new template": (
         ON_DELETE,
@@ -117,3 +126,19 @@ async def test_revisions_that_no_pod_has_are_forgotten_beyond_the_limit(api: Con
             await watched.shows("1111 updated 0 available 4")
 
         assert await watched.revisions() == {"1": 1, "4": 4}
+
+
+async def test_a_pod_that_loses_its_label_is_released(api: Conversation) -> None:
+    """People look into such a pod, while another one does its work."""
+    async with daemon_set(api, **ON_DELETE) as watched:
+        await watched.act(pods(2))
+        await watched.shows("1111 updated 0 available 4")
+        name = (await api.names(POD, labelSelector="app=db"))[0]
+        labels = {"metadata": {"labels": {"app": "looked-at"}}}
+
+        await api.patch(POD, name, labels, MERGE_PATCH)
+        await watched.shows("1112 updated 1 available 4")
+        released = await api.get(POD, name)
+        await api.delete(POD, name)
+
+        assert "ownerReferences" not in released.metadata

@@ -6,7 +6,7 @@ import pytest
 
 from rollouts.objects import Manifest
 from tests.contract.conversation import Conversation
-from tests.contract.workloads import BROKEN, MAX_INT32, Act, Deleted, Replaced, partition, pods, stateful_set
+from tests.contract.workloads import BROKEN, MAX_INT32, Act, Deleted, Orphaned, Replaced, partition, pods, stateful_set
 
 HELD = partition(MAX_INT32)
 ON_DELETE: Manifest = {"updateStrategy": {"type": "OnDelete", "rollingUpdate": None}}
@@ -86,6 +86,21 @@ CASES: dict[str, tuple[Manifest, tuple[tuple[Act, str], ...]]] = {
     "a replace that names no partition rolls all pods": (
         {},
         ((HELD, "11111 1×5 1×5"), (Replaced(2), "22222 2×5 2×5")),
+    ),
+    "pods that were orphaned are adopted, and the template of then is the current one, whatever they are": (
+        HELD,
+        (
+            (pods(2), "11111 1×5 2×0"),
+            (Orphaned(), "11111 1×5 1×5"),
+            (pods(2), "11111 1×5 2×0"),
+            (partition(4), "11112 1×4 2×1"),
+            (Orphaned(), "11112 1×4 1×4"),
+            (Deleted((4,)), "11111 1×5 1×5"),
+        ),
+    ),
+    "made again with a new template, no partition holds: that is the current revision, and a deleted pod is new": (
+        HELD,
+        ((Orphaned(2), "11111 2×0 2×0"), (Deleted((4,)), "11112 2×1 2×1")),
     ),
     "a rolling update without numbers rolls all pods": (
         {"updateStrategy": {"type": "RollingUpdate"}},

@@ -35,11 +35,18 @@ class Replaced:
     version: int
 
 
+@dataclass(frozen=True)
+class Orphaned:
+    """The workload is deleted without its pods, and made again as it was, but for the version."""
+
+    version: int = 1
+
+
 class Joins:
     """One more node for a DaemonSet."""
 
 
-Act: TypeAlias = Manifest | Deleted | Replaced | Joins
+Act: TypeAlias = Manifest | Deleted | Replaced | Orphaned | Joins
 """A merge patch of `spec`, or one of the above."""
 
 
@@ -85,15 +92,22 @@ class Watched:
                         self.known.pop(each["metadata"]["name"], None)
                         await self.api.delete(POD, each["metadata"]["name"])
             case Replaced(version):
-                spec = {**self.made["spec"], "template": template(version)}
-                body = {**self.kind.head, **self.made, "spec": spec}
-                answer = await self.api.put(self.kind, NAME, body)
+                answer = await self.api.put(self.kind, NAME, {**self.kind.head, **self._of(version)})
                 assert answer.status == 200, answer.body
+            case Orphaned(version):
+                await self.api.delete(self.kind, NAME, {"propagationPolicy": "Orphan"})
+                await self.api.until(lambda answer: answer.status == 404, self.kind, NAME)
+                await self.api.made(self.kind, self._of(version))
             case Joins():
                 await self.join()
             case _:
                 answer = await self.api.patch(self.kind, NAME, {"spec": act}, MERGE_PATCH)
                 assert answer.status == 200, answer.body
+
+    def _of(self, version: int) -> Manifest:
+        spec = self.made["spec"]
+        made = {**spec["template"], "spec": {**spec["template"]["spec"], **template(version)["spec"]}}
+        return {**self.made, "spec": {**spec, "template": made}}
 
     async def join(self) -> None:
         """Adds a node that only this test's DaemonSet selects and tolerates."""

@@ -1,7 +1,7 @@
 """What the StatefulSet and the DaemonSet controllers share: the pods of an object, and the ControllerRevisions of its templates.
 
 A template that was there before gets its old ControllerRevision again, with the next number. Pods and ControllerRevisions without
-an owner are not adopted.
+a controller are adopted by the object that selects them, and released when their labels are changed.
 Source: k8s.io/kubernetes pkg/controller/history/controller_history.go, `getStatefulSetRevisions` of
 pkg/controller/statefulset/stateful_set_control.go, `constructHistory` of pkg/controller/daemon/update.go.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import zlib
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from rollouts.objects import POD, Kind, Manifest
 from rollouts.sim.actors import pods as pod_facts
@@ -19,9 +19,14 @@ from rollouts.sim.apiserver.verbs import NAME_LETTERS, DeleteOptions
 from rollouts.sim.storage.history import DELETED, CommittedWrite, ObjectKey, Stored
 from rollouts.sim.storage.refusals import compact_json
 from rollouts.sim.storage.registry import CONTROLLER_REVISION
+from rollouts.sim.storage.selectors import selects
 
 REVISION_LABEL = "controller-revision-hash"
 """The label of a pod with its revision: the ControllerRevision's name for a StatefulSet, its hash for a DaemonSet."""
+
+
+_NOBODY = ""
+"""In place of the uid of a pod's controller."""
 
 
 class RevisionedController(Actor):
@@ -52,8 +57,8 @@ class RevisionedController(Actor):
 
     def pods_of(self, owner: Stored) -> list[Stored]:
         """The pods that an object controls, in the order of their names."""
-        pods = self._pods[owner.metadata["uid"]]
-        return [pod for key, pod in sorted(pods.items()) if key[0] == owner.key[0]]
+        pods = {**self._pods[owner.metadata["uid"]], **self._pods[_NOBODY]}
+        return self._claimed(owner, POD, [pod for key, pod in sorted(pods.items()) if key[0] == owner.key[0]])
 
     def delete_pod(self, pod: Stored) -> None:
         """Deletes a pod that was just seen."""
@@ -62,8 +67,31 @@ class RevisionedController(Actor):
     def revisions_of(self, owner: Stored) -> list[Stored]:
         """The ControllerRevisions of an object, oldest first."""
         found = self.world.history.select(CONTROLLER_REVISION, owner.key[0])
-        owned = [each for each in found if pod_facts.controller_uid(each) == owner.metadata["uid"]]
-        return sorted(owned, key=_age)
+        return sorted(self._claimed(owner, CONTROLLER_REVISION, found), key=_age)
+
+    def may_adopt(self, owner: Stored, orphan: Stored) -> bool:  # noqa: ARG002 - for a controller that looks at names
+        """Whether an owner takes an object that it selects, and that has no controller."""
+        return not pod_facts.is_terminating(orphan)
+
+    def _claimed(self, owner: Stored, kind: Kind, found: Iterable[Stored]) -> list[Stored]:
+        """Those that an owner controls, after it has adopted and released some. One that is being deleted does neither."""
+        uid, is_going = owner.metadata["uid"], pod_facts.is_terminating(owner)
+        claimed: list[Stored] = []
+        for each in found:
+            controller, owners = pod_facts.controller_uid(each), each.metadata.get("ownerReferences") or []
+            selected = selects(owner.manifest["spec"]["selector"], each.labels)
+            if controller == uid and (selected or is_going):
+                claimed.append(each)
+            elif controller == uid:
+                self._write_owners(kind, each, [own for own in owners if own["uid"] != uid])
+            elif controller is None and selected and not is_going and self.may_adopt(owner, each):
+                own = pod_facts.owner_reference(self.kind, owner)
+                claimed.append(self._write_owners(kind, each, [*owners, own]))
+        return claimed
+
+    def _write_owners(self, kind: Kind, stored: Stored, owners: list[Manifest]) -> Stored:
+        manifest = {**stored.manifest, "metadata": {**stored.metadata, "ownerReferences": owners}}
+        return self.world.verbs.update(self.world.resource(kind), stored, manifest, self.options)
 
     def latest(self, owner: Stored, revisions: list[Stored]) -> tuple[Stored, int]:
         """The ControllerRevision of an object's template, and how many names were taken; `revisions` are those of the object."""
@@ -113,15 +141,16 @@ class RevisionedController(Actor):
         self.enqueue(change.new.key)
 
     def _on_pod(self, change: CommittedWrite) -> None:
-        uid = pod_facts.controller_uid(change.new)
-        if uid is None:
-            return
-        if change.event == DELETED:
-            self._pods[uid].pop(change.new.key, None)
-        else:
-            self._pods[uid][change.new.key] = change.new
-        if uid in self._key_of:
-            self.enqueue(self._key_of[uid])
+        pod = change.new
+        uid = pod_facts.controller_uid(pod) or _NOBODY
+        if change.old is not None:
+            self._pods[pod_facts.controller_uid(change.old) or _NOBODY].pop(pod.key, None)
+        if change.event != DELETED:
+            self._pods[uid][pod.key] = pod
+        may_want = self._key_of.values() if uid == _NOBODY else (self._key_of[uid],) if uid in self._key_of else ()
+        for key in may_want:
+            if key[0] == pod.key[0]:
+                self.enqueue(key)
 
 
 def _age(revision: Stored) -> tuple[int, str, str]:

@@ -138,6 +138,12 @@ class StatefulSetController(RevisionedController):
         if limit >= 0:
             self.forget(history, len(history) - limit, live=())
 
+    def may_adopt(self, owner: Stored, orphan: Stored) -> bool:
+        """A pod must have the name of an ordinal, too."""
+        name = _NAME.fullmatch(orphan.metadata["name"])
+        is_member = name is not None and name[1] == owner.metadata["name"]
+        return super().may_adopt(owner, orphan) and (is_member or orphan.manifest["kind"] != POD.kind)
+
     def _keep(self, turn: _Turn) -> bool:
         """Sees to the pods that there must be, lowest first; whether the rest of the sync may go on."""
         for ordinal in turn.ordinals:

@@ -27,6 +27,10 @@ CASES: dict[str, tuple[Manifest, tuple[tuple[Act, str], ...]]] = {
         ON_DELETE,
         ((pods(2), "1111 updated 0 available 4"), (Deleted((1,)), "1112 updated 1 available 4")),
     ),
+    "turned to RollingUpdate again, it rolls the rest": (
+        ON_DELETE,
+        ((pods(2), "1111 updated 0 available 4"), (rolling(maxUnavailable=1), "2222 updated 4 available 4")),
+    ),
     "pods that were orphaned are adopted": (
         ON_DELETE,
         (

@@ -16,8 +16,8 @@ def scale(replicas: int) -> Manifest:
     return {"replicas": replicas}
 
 
-# What is seen: the versions of the pods by ordinal; then the version of currentRevision × currentReplicas, and that of
-# updateRevision × updatedReplicas.
+# What is seen: the versions of the pods by ordinal, `-` for none; then the version of currentRevision × currentReplicas, and the
+# version of updateRevision × updatedReplicas.
 CASES: dict[str, tuple[Manifest, tuple[tuple[Act, str], ...]]] = {
     "a partition of 5 holds the pods there are, and a scale-up makes new ones": (
         partition(5),
@@ -72,6 +72,34 @@ CASES: dict[str, tuple[Manifest, tuple[tuple[Act, str], ...]]] = {
     "with Parallel it is replaced": (
         {**partition(4), "podManagementPolicy": "Parallel"},
         ((pods(BROKEN), "11119 1×4 9×1"), (pods(2), "11112 1×4 2×1")),
+    ),
+    "no pod is made above one that is broken, so of broken pods the lowest must be deleted first": (
+        ON_DELETE,
+        (
+            (pods(BROKEN), "11111 1×5 9×0"),
+            (Deleted((2,)), "11911 1×4 9×1"),
+            (Deleted((4,)), "1191- 1×3 9×1"),
+            (pods(1), "1191- 1×3 1×3"),
+            (Deleted((3,)), "119-- 1×2 1×2"),
+            (Deleted((2,)), "11111 1×5 1×5"),
+        ),
+    ),
+    "scaled to 0, the template that was held becomes the current one, and the partition holds nothing": (
+        HELD,
+        ((pods(2), "11111 1×5 2×0"), (scale(0), " 2×0 2×0"), (scale(3), "222 2×3 2×3")),
+    ),
+    "the current revision moves when the last pod is Ready, before it is available": (
+        {"podManagementPolicy": "Parallel"},
+        ((scale(1), "1 1×1 1×1"), ({"minReadySeconds": MAX_INT32}, "1 1×1 1×1"), (pods(2), "2 2×1 2×1")),
+    ),
+    "a partition that is put back to 0 after an abort rolls all pods": (
+        partition(4),
+        (
+            (pods(2), "11112 1×4 2×1"),
+            (HELD, "11112 1×4 2×1"),
+            (Deleted((4,)), "11111 1×5 2×0"),
+            (partition(0), "22222 2×5 2×5"),
+        ),
     ),
     "with OnDelete each deletion and each scale-up is new, and the current revision stays the old one": (
         ON_DELETE,

@@ -182,14 +182,19 @@ class Watched:
         return lost
 
     async def _stateful(self, found: Any, living: list[Any], ready: int) -> str:
-        status, replicas = found["status"], found["spec"]["replicas"]
-        if [len(living), status["replicas"], status.get("readyReplicas", 0)] != [replicas, replicas, ready]:
+        status = found["status"]
+        if [status["replicas"], status.get("readyReplicas", 0)] != [len(living), ready]:
             return f"{status} of {len(living)} pods"
         listed = (await self.api.list(CONTROLLER_REVISION)).body["items"]
         named = {each["metadata"]["name"]: version_of(each["data"]["spec"]["template"]) for each in listed}
         current = f"{named[status['currentRevision']]}×{status.get('currentReplicas', 0)}"
         update = f"{named[status['updateRevision']]}×{status.get('updatedReplicas', 0)}"
-        return f"{''.join(map(version_of, sorted(living, key=self._place)))} {current} {update}"
+        start = (found["spec"].get("ordinals") or {}).get("start", 0)
+        versions = {self._place(each): version_of(each) for each in living}
+        expected = range(start, start + found["spec"]["replicas"])
+        if versions.keys() - set(expected):
+            return f"{sorted(versions)} in place of {expected}"
+        return f"{''.join(versions.get(ordinal, '-') for ordinal in expected)} {current} {update}"
 
     async def _daemons(self, found: Any, living: list[Any], ready: int) -> str:
         status = found["status"]

@@ -66,12 +66,23 @@ def never_negative(value: Any, path: str) -> Iterator[Cause]:
 
 
 def share_problems(share: int | str, path: str) -> Iterator[Cause]:
-    """The problems of a number of pods that may be a percentage of all: `25%`, and not above 100 %."""
+    """The problems of a number of pods that may be a percentage of all, as `25%`."""
     yield from never_negative(share, path)
     if isinstance(share, str) and not _PERCENT.match(share):
         yield value_invalid(path, json.dumps(share), _PERCENT_RULE)
-    elif isinstance(share, str) and int(share[:-1]) > 100:
+
+
+def more_than_all(share: int | str, path: str) -> Iterator[Cause]:
+    """The problem of a percentage above 100."""
+    if isinstance(share, str) and share_number(share) > 100:
         yield value_invalid(path, json.dumps(share), "must not be greater than 100%")
+
+
+def share_number(share: int | str) -> int:
+    """The number of pods, or of percent; 0 for a text that is no percentage."""
+    if isinstance(share, int):
+        return share
+    return int(share[:-1]) if _PERCENT.match(share) else 0
 
 
 def pod_defaults(pod: Manifest) -> Manifest:

@@ -6,10 +6,16 @@ Source: k8s.io/kubernetes pkg/apis/apps/{v1/defaults.go,validation/validation.go
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from rollouts.objects import Manifest
-from rollouts.sim.storage.builtin_rules import never_negative, pod_defaults, share_problems, workload_problems
+from rollouts.sim.storage.builtin_rules import (
+    more_than_all,
+    never_negative,
+    pod_defaults,
+    share_number,
+    share_problems,
+    workload_problems,
+)
 from rollouts.sim.storage.refusals import Cause, compact_json, value_invalid, value_not_supported, value_required
 from rollouts.sim.storage.statefulset_rules import ON_DELETE, ROLLING_UPDATE, restart_policy_problems
 
@@ -44,14 +50,11 @@ def problems(new: Manifest, old: Manifest | None) -> Iterator[Cause]:
     elif strategy["type"] == ROLLING_UPDATE:
         surge, unavailable = (strategy["rollingUpdate"][name] for name in ("maxSurge", "maxUnavailable"))
         path = "spec.updateStrategy.rollingUpdate"
-        yield from share_problems(unavailable, f"{path}.maxUnavailable")
-        yield from share_problems(surge, f"{path}.maxSurge")
-        if not _is_zero(surge) and not _is_zero(unavailable):
+        for name, share in (("maxUnavailable", unavailable), ("maxSurge", surge)):
+            yield from share_problems(share, f"{path}.{name}")
+            yield from more_than_all(share, f"{path}.{name}")
+        if share_number(surge) and share_number(unavailable):
             rule = "may not be set when maxUnavailable is non-zero"
             yield value_invalid(f"{path}.maxSurge", compact_json(surge), rule)
-        elif _is_zero(surge) and _is_zero(unavailable):
+        elif share_number(surge) == 0 == share_number(unavailable):
             yield value_required(f"{path}.maxUnavailable", "cannot be 0 when maxSurge is 0")
-
-
-def _is_zero(limit: Any) -> bool:
-    return limit in (0, "0%")

@@ -6,20 +6,20 @@ Source: k8s.io/kubernetes pkg/apis/apps/{v1/defaults.go,validation/validation.go
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
-from typing import Any
 
 from rollouts.objects import Manifest
-from rollouts.sim.storage.builtin_rules import workload_defaults, workload_problems
+from rollouts.sim.storage.builtin_rules import (
+    more_than_all,
+    never_negative,
+    share_number,
+    share_problems,
+    workload_defaults,
+    workload_problems,
+)
 from rollouts.sim.storage.refusals import Cause, value_invalid, value_not_supported
 
 ROLLING_UPDATE, RECREATE = "RollingUpdate", "Recreate"
-_PERCENT = re.compile(r"^[0-9]+%$")
-_PERCENT_RULE = (
-    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', "
-    "regex used for validation is '[0-9]+%')"
-)
 _NEVER_NEGATIVE = ("minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds")
 
 
@@ -43,7 +43,7 @@ def problems(new: Manifest, old: Manifest | None) -> Iterator[Cause]:
     spec = new["spec"]
     yield from _strategy_problems(spec["strategy"])
     for name in _NEVER_NEGATIVE:
-        yield from _negative(spec.get(name), f"spec.{name}")
+        yield from never_negative(spec.get(name), f"spec.{name}")
     deadline_s = spec["progressDeadlineSeconds"]
     if deadline_s <= spec.get("minReadySeconds", 0):
         yield value_invalid("spec.progressDeadlineSeconds", f"{deadline_s}", "must be greater than minReadySeconds")
@@ -61,28 +61,9 @@ def _strategy_problems(strategy: Manifest) -> Iterator[Cause]:
         return
     limits = strategy["rollingUpdate"]
     unavailable, surge = limits["maxUnavailable"], limits["maxSurge"]
-    yield from _limit_problems(unavailable, f"{path}.maxUnavailable")
-    yield from _limit_problems(surge, f"{path}.maxSurge")
-    if _number(unavailable) == 0 == _number(surge):
+    yield from share_problems(unavailable, f"{path}.maxUnavailable")
+    yield from share_problems(surge, f"{path}.maxSurge")
+    if share_number(unavailable) == 0 == share_number(surge):
         rule = "may not be 0 when `maxSurge` is 0"
         yield value_invalid(f"{path}.maxUnavailable", json.dumps(unavailable), rule)
-    if isinstance(unavailable, str) and _number(unavailable) > 100:
-        yield value_invalid(f"{path}.maxUnavailable", json.dumps(unavailable), "must not be greater than 100%")
-
-
-def _limit_problems(limit: Any, path: str) -> Iterator[Cause]:
-    if isinstance(limit, str) and not _PERCENT.match(limit):
-        yield value_invalid(path, json.dumps(limit), _PERCENT_RULE)
-    yield from _negative(limit, path)
-
-
-def _number(limit: int | str) -> int:
-    """The number of pods, or of percent; 0 for a text that is no percentage."""
-    if isinstance(limit, int):
-        return limit
-    return int(limit[:-1]) if _PERCENT.match(limit) else 0
-
-
-def _negative(value: Any, path: str) -> Iterator[Cause]:
-    if isinstance(value, int) and value < 0:
-        yield value_invalid(path, f"{value}", "must be greater than or equal to 0")
+    yield from more_than_all(unavailable, f"{path}.maxUnavailable")

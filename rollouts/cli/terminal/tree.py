@@ -181,19 +181,24 @@ def _facts(view: RolloutView, *, now_s: float, marks: TerminalMarks) -> Iterator
     if (wanted := view.split_percent) is not None:
         live = view.live_percent
         bar = weight_bar(wanted, live=0 if live is None else live, ascii_only=marks is ASCII_MARKS)
-        if live is not None and (live == wanted or view.nearest_ratio):
-            shares = f"{percent_text(live)} canary, {percent_text(100 - live)} stable"
-            if live != wanted:
-                shares += f"  {view.nearest_ratio}, the nearest to {percent_text(wanted)}"
-        else:
-            now = "not known yet" if live is None else f"{percent_text(live)} canary"
-            shares = f"now {now}, wanted {percent_text(wanted)}"
-        yield "Weight", Parts(bar + Text(f"  {shares}  {plain(view.traffic)}".rstrip()))
+        yield (
+            "Weight",
+            Parts(bar + Text(f"  {_shares(live, wanted, view.nearest_ratio)}  {plain(view.traffic)}".rstrip())),
+        )
     if view.steps:
         yield "Steps", Parts(_steps(view, marks=marks))
     if view.scaling is not None and view.scaling.autoscalers:
         yield "Scaling", Text("\n".join(map(plain, scaling_texts(view.scaling, now_s=now_s))))
     yield "Pods", Text(view.counts)
+
+
+def _shares(live: WeightPercent | None, wanted: WeightPercent, nearest_ratio: str) -> str:
+    """The live weight, and the wanted one where it is another; pods in the nearest ratio to it are no update under way."""
+    if live is None or (live != wanted and not nearest_ratio):
+        now = "not known yet" if live is None else f"{percent_text(live)} canary"
+        return f"now {now}, wanted {percent_text(wanted)}"
+    shares = f"{percent_text(live)} canary, {percent_text(100 - live)} stable"
+    return shares if live == wanted else f"{shares}  {nearest_ratio}, the nearest to {percent_text(wanted)}"
 
 
 def _way(way: WayOut, *, marks: TerminalMarks) -> Text:

@@ -188,6 +188,8 @@ BAD: tuple[Bad, ...] = (
         f"{_PROMETHEUS}.authentication.basicAuth.password", "is required"),
     Bad("user with a colon", web(authentication={"basicAuth": {"username": "me:you", "password": "p"}}),
         f"{_WEB}.authentication.basicAuth.username", "must have no ':'"),
+    Bad("user with a line break", web(authentication={"basicAuth": {"username": "me\n", "password": "p"}}),
+        f"{_WEB}.authentication.basicAuth.username", "no control characters"),
     Bad(
         "two identities",
         web(

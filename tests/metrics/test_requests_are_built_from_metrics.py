@@ -15,7 +15,16 @@ from rollouts.core.analysis.source import BasicAuth, HttpSource, OAuth2, Prometh
 from rollouts.core.model.frozen import replace
 from rollouts.errors import ExpressionFailed, ExpressionInvalid
 from rollouts.metrics.declared import CREDENTIAL_MAX_CHARACTERS, credential_problem, endpoint_of_server
-from rollouts.metrics.requests import Basic, Bearer, ClientCredentials, HttpAnswer, MetricEndpoint, is_below, origin_of
+from rollouts.metrics.requests import (
+    HEADER_MAX_CHARACTERS,
+    Basic,
+    Bearer,
+    ClientCredentials,
+    HttpAnswer,
+    MetricEndpoint,
+    is_below,
+    origin_of,
+)
 from rollouts.metrics.samples import Absence, Document, NoEvidence, Numbers, ResultShape
 from rollouts.metrics.sources import endpoint_of, question_of, question_to, window_of
 from rollouts.metrics.web import json_path, part_of
@@ -100,6 +109,7 @@ def _range(start: str = "now() - duration('5m')", end: str = "now()", step_s: fl
         (replace(WEB, headers=(("Accept-Encoding", "gzip"),)), "not for a metric"),
         (replace(WEB, headers=(("Proxy-Authorization", TOKEN),)), "not for a metric"),
         (replace(WEB, headers=(("A", "é"),)), "not ASCII"),
+        (replace(WEB, headers=(("A", "a" * (HEADER_MAX_CHARACTERS + 1)),)), "is too long"),
         (replace(WEB, headers=(("A", "1"),) * 33), "32 at most"),
         (replace(WEB, method="DELETE"), "one of GET, POST, PUT"),
         (replace(WEB, body=TOKEN), "a GET has none"),

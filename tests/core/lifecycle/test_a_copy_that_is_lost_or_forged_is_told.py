@@ -123,6 +123,14 @@ def test_a_lost_copy_of_a_source_that_the_template_names_no_more_is_told(
     assert "pods that start need it" in told
 
 
+def test_copies_that_are_lost_for_one_reason_are_told_in_one_sentence() -> None:
+    """The pods of both revisions would wait, and one backup helps both."""
+    told = _told(settled(source_removed(copy_deleted(copy_deleted(_v2(), 0), 0))))
+
+    assert told.count("the copy of conf,") == 2
+    assert ", are gone, and the source is gone too; pods that start need it" in told
+
+
 def test_a_lost_copy_of_a_revision_without_pods_is_told_as_what_a_rollback_needs() -> None:
     """Nothing waits for it now, and who rolls back is glad to know."""
     there = settled(source_written(_v2(), "v1"))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from rollouts.objects import SERVICE, Kind, Manifest
+from rollouts.objects import SERVICE, STATEFUL_SET, Kind, Manifest
 from tests import build
 
 NAMESPACE = "default"
@@ -23,7 +23,6 @@ SCALED_OBJECT = Kind("keda.sh", "v1alpha1", "ScaledObject", "scaledobjects")
 VPA = Kind("autoscaling.k8s.io", "v1", "VerticalPodAutoscaler", "verticalpodautoscalers")
 PDB = Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
 NETWORK_POLICY = Kind("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies")
-STATEFUL_SET = Kind("apps", "v1", "StatefulSet", "statefulsets")
 GATEWAY = Kind("gateway.networking.k8s.io", "v1", "Gateway", "gateways")
 OLD_DEPLOYMENT = Kind("extensions", "v1beta1", "Deployment", "deployments")
 ARGO = ("argoproj.io", "v1alpha1")

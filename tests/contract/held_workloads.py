@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rollouts.objects import DEPLOYMENT, Kind, Manifest
+from rollouts.objects import DAEMON_SET, DEPLOYMENT, STATEFUL_SET, Kind, Manifest
 from rollouts.ports import APPLY_PATCH, MERGE_PATCH
 from rollouts.sim.storage.registry import DAEMON_SET, STATEFUL_SET
 from tests import build

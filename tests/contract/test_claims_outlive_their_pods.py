@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from rollouts.objects import POD, Kind, Manifest
+from rollouts.objects import POD, STATEFUL_SET, Kind, Manifest
 from rollouts.ports import MERGE_PATCH
-from rollouts.sim.storage.registry import CLAIM, STATEFUL_SET
+from rollouts.sim.storage.registry import CLAIM
 from tests.contract.conversation import Answer, Conversation
 from tests.contract.workloads import NAME, template
 

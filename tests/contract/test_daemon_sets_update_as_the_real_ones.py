@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rollouts.objects import POD, Manifest
+from rollouts.objects import CONTROLLER_REVISION, POD, Manifest
 from rollouts.ports import MERGE_PATCH
-from rollouts.sim.storage.registry import CONTROLLER_REVISION
 from tests.contract.conversation import Conversation
 from tests.contract.workloads import BROKEN, MAX_INT32, Act, Deleted, Joins, Orphaned, daemon_set, pods
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from rollouts.objects import Kind, Manifest
+from rollouts.objects import CONTROLLER_REVISION, DAEMON_SET, STATEFUL_SET, Kind, Manifest
 from rollouts.ports import MERGE_PATCH
-from rollouts.sim.storage.registry import CLAIM, CONTROLLER_REVISION, DAEMON_SET, STATEFUL_SET
+from rollouts.sim.storage.registry import CLAIM
 from tests import build
 from tests.contract.conversation import Conversation
 

@@ -16,10 +16,9 @@ import pytest
 from rollouts.clock import SystemClock
 from rollouts.cluster.connection import connect
 from rollouts.manifests.in_place import hold_question
-from rollouts.objects import DEPLOYMENT, Kind
+from rollouts.objects import DAEMON_SET, DEPLOYMENT, STATEFUL_SET, Kind
 from rollouts.ports import MERGE_PATCH
 from rollouts.sim.cluster import SimulatedCluster
-from rollouts.sim.storage.registry import DAEMON_SET, STATEFUL_SET
 from tests.contract.conversation import Conversation
 from tests.contract.held_workloads import (
     CASES,

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, TypeAlias
 
-from rollouts.objects import POD, Kind, Manifest
+from rollouts.objects import CONTROLLER_REVISION, DAEMON_SET, POD, STATEFUL_SET, Kind, Manifest
 from rollouts.ports import MERGE_PATCH
-from rollouts.sim.storage.registry import CONTROLLER_REVISION, DAEMON_SET, NODE, STATEFUL_SET
+from rollouts.sim.storage.registry import NODE
 from tests import build
 from tests.contract.conversation import DEADLINE_S, Conversation
 

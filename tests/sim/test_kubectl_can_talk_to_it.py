@@ -16,12 +16,11 @@ import aiohttp
 import pytest
 
 from rollouts.clock import SystemClock
-from rollouts.objects import POD, REPLICA_SET, SERVICE, Kind
+from rollouts.objects import DAEMON_SET, POD, REPLICA_SET, SERVICE, STATEFUL_SET, Kind
 from rollouts.ports import METADATA
 from rollouts.sim.actors.kubelet import KubeletSettings
 from rollouts.sim.apiserver.http import SimHttp
 from rollouts.sim.cluster import SimulatedCluster
-from rollouts.sim.storage.registry import DAEMON_SET, STATEFUL_SET
 from tests import build
 from tests.sim.manifests import replica_set, service, stored
 

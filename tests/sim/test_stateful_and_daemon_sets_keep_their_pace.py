@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from rollouts.objects import POD, Kind, Manifest
+from rollouts.objects import DAEMON_SET, POD, STATEFUL_SET, Kind, Manifest
 from rollouts.sim.actors.kubelet import GONE_NODE_S
 from rollouts.sim.actors.volumes import UNBOUND
 from rollouts.sim.apiserver.verbs import DeleteOptions, WriteOptions
 from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.storage.history import CommittedWrite
-from rollouts.sim.storage.registry import CLAIM, DAEMON_SET, NODE, STATEFUL_SET
+from rollouts.sim.storage.registry import CLAIM, NODE
 from tests import build
 from tests.sim.manifests import stored
 

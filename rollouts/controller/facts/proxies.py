@@ -31,10 +31,9 @@ from rollouts.core.context.drain_numbers import DEFAULT_MIN_SYNC_S
 from rollouts.core.model.drain import ProxyFacts, ProxyMode
 from rollouts.core.model.frozen import replace
 from rollouts.errors import ApiForbidden, ApiNotFound, ApiUnavailable, RolloutsError
-from rollouts.objects import CONFIG_MAP, Kind
+from rollouts.objects import CONFIG_MAP, DAEMON_SET, Kind
 from rollouts.ports import ApiServer
 
-DAEMON_SET = Kind("apps", "v1", "DaemonSet", "daemonsets")
 NODE = Kind("", "v1", "Node", "nodes", namespaced=False)
 
 NAMESPACE = "kube-system"

@@ -8,12 +8,12 @@ Source: k8s.io/kubernetes pkg/controller/daemon/{daemon_controller.go,update.go}
 
 from __future__ import annotations
 
-from rollouts.objects import POD, Manifest
+from rollouts.objects import DAEMON_SET, POD, Manifest
 from rollouts.sim.actors import pods as pod_facts
 from rollouts.sim.actors.revisions import REVISION_LABEL, RevisionedController
 from rollouts.sim.actors.scheduling import NO_EXECUTE, NO_SCHEDULE, fits, node_of, tolerates
 from rollouts.sim.storage.history import CommittedWrite, ObjectKey, Stored
-from rollouts.sim.storage.registry import DAEMON_SET, NODE
+from rollouts.sim.storage.registry import NODE
 from rollouts.sim.storage.statefulset_rules import ROLLING_UPDATE
 
 _TOLERATED = (

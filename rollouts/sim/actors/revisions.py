@@ -12,13 +12,12 @@ import zlib
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 
-from rollouts.objects import POD, Kind, Manifest
+from rollouts.objects import CONTROLLER_REVISION, POD, Kind, Manifest
 from rollouts.sim.actors import pods as pod_facts
 from rollouts.sim.actors.work import Actor, World
 from rollouts.sim.apiserver.verbs import NAME_LETTERS, DeleteOptions
 from rollouts.sim.storage.history import DELETED, CommittedWrite, ObjectKey, Stored
 from rollouts.sim.storage.refusals import compact_json
-from rollouts.sim.storage.registry import CONTROLLER_REVISION
 from rollouts.sim.storage.selectors import selects
 
 REVISION_LABEL = "controller-revision-hash"

@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
-from rollouts.objects import POD, Manifest
+from rollouts.objects import POD, STATEFUL_SET, Manifest
 from rollouts.sim.actors import pods as pod_facts
 from rollouts.sim.actors.revisions import REVISION_LABEL, RevisionedController
 from rollouts.sim.storage.history import ObjectKey, Stored
 from rollouts.sim.storage.refusals import Refused
-from rollouts.sim.storage.registry import CLAIM, STATEFUL_SET
+from rollouts.sim.storage.registry import CLAIM
 from rollouts.sim.storage.statefulset_rules import DELETE, ON_DELETE, ORDERED_READY, ROLLING_UPDATE
 
 RETRY_S = 1.0

@@ -16,7 +16,18 @@ from typing import Any
 from msgspec import Struct
 
 from rollouts import ports
-from rollouts.objects import AUTOSCALER, DEPLOYMENT, JOB, POD, REPLICA_SET, SERVICE, Kind, Manifest
+from rollouts.objects import (
+    AUTOSCALER,
+    DAEMON_SET,
+    DEPLOYMENT,
+    JOB,
+    POD,
+    REPLICA_SET,
+    SERVICE,
+    STATEFUL_SET,
+    Kind,
+    Manifest,
+)
 from rollouts.sim.storage import apply as server_side
 from rollouts.sim.storage import autoscaler_rules, claim_rules, daemonset_rules, statefulset_rules
 from rollouts.sim.storage.builtin_rules import metadata_problems
@@ -38,17 +49,7 @@ from rollouts.sim.storage.refusals import (
     value_invalid,
     value_required,
 )
-from rollouts.sim.storage.registry import (
-    CLAIM,
-    CRD,
-    DAEMON_SET,
-    NAMESPACE,
-    NODE,
-    STATEFUL_SET,
-    Registry,
-    Resource,
-    custom_resources,
-)
+from rollouts.sim.storage.registry import CLAIM, CRD, NAMESPACE, NODE, Registry, Resource, custom_resources
 from rollouts.sim.storage.validation import unknown_fields
 
 NAME_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # k8s.io/apimachinery pkg/util/rand: no vowels, no bad words

@@ -30,9 +30,6 @@ from rollouts.sim.storage.validation import immutable_problems, problems, with_d
 Defaults: TypeAlias = Callable[[Manifest], Manifest]
 Check: TypeAlias = Callable[[Manifest, Manifest | None], Iterator[Cause]]
 
-STATEFUL_SET = Kind("apps", "v1", "StatefulSet", "statefulsets")
-DAEMON_SET = Kind("apps", "v1", "DaemonSet", "daemonsets")
-CONTROLLER_REVISION = Kind("apps", "v1", "ControllerRevision", "controllerrevisions")
 CLAIM = Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 SERVICE_ACCOUNT = Kind("", "v1", "ServiceAccount", "serviceaccounts")
 NAMESPACE = Kind("", "v1", "Namespace", "namespaces", namespaced=False)
@@ -112,12 +109,12 @@ BUILT_IN = (
     Resource(objects.DEPLOYMENT, shapes.WORKLOAD, has_status=True, scale=ScalePaths(selector="spec.selector"),
              has_generation=True, annotations_count=True, defaults=deployment_rules.with_defaults,
              check=deployment_rules.problems, short_names=("deploy",), categories=_ALL),
-    Resource(STATEFUL_SET, shapes.WORKLOAD, has_status=True, scale=ScalePaths(selector="spec.selector"),
+    Resource(objects.STATEFUL_SET, shapes.WORKLOAD, has_status=True, scale=ScalePaths(selector="spec.selector"),
              has_generation=True, defaults=statefulset_rules.with_defaults, check=statefulset_rules.problems,
              short_names=("sts",), categories=_ALL),
-    Resource(DAEMON_SET, shapes.WORKLOAD, has_status=True, has_generation=True, defaults=daemonset_rules.with_defaults,
+    Resource(objects.DAEMON_SET, shapes.WORKLOAD, has_status=True, has_generation=True, defaults=daemonset_rules.with_defaults,
              check=daemonset_rules.problems, short_names=("ds",), categories=_ALL),
-    Resource(CONTROLLER_REVISION, check=statefulset_rules.revision_problems),
+    Resource(objects.CONTROLLER_REVISION, check=statefulset_rules.revision_problems),
     Resource(CLAIM, shapes.CLAIM, has_status=True, defaults=claim_rules.with_defaults, check=claim_rules.problems,
              short_names=("pvc",)),
     Resource(JOB, shapes.JOB, has_status=True, has_generation=True, defaults=job_rules.with_defaults,

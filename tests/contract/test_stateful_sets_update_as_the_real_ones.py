@@ -6,7 +6,18 @@ import pytest
 
 from rollouts.objects import Manifest
 from tests.contract.conversation import Conversation
-from tests.contract.workloads import BROKEN, MAX_INT32, Act, Deleted, Orphaned, Replaced, partition, pods, stateful_set
+from tests.contract.workloads import (
+    BROKEN,
+    MAX_INT32,
+    Act,
+    Deleted,
+    Forgotten,
+    Orphaned,
+    Replaced,
+    partition,
+    pods,
+    stateful_set,
+)
 
 HELD = partition(MAX_INT32)
 ON_DELETE: Manifest = {"updateStrategy": {"type": "OnDelete", "rollingUpdate": None}}
@@ -87,6 +98,10 @@ CASES: dict[str, tuple[Manifest, tuple[tuple[Act, str], ...]]] = {
     "scaled to 0, the template that was held becomes the current one, and the partition holds nothing": (
         HELD,
         ((pods(2), "11111 1×5 2×0"), (scale(0), " 2×0 2×0"), (scale(3), "222 2×3 2×3")),
+    ),
+    "when the current revision is deleted the template that was held becomes the current one": (
+        HELD,
+        ((pods(2), "11111 1×5 2×0"), (Forgotten(1), "11111 ?×5 2×0"), (Deleted((4,)), "11112 2×1 2×1")),
     ),
     "the current revision moves when the last pod is Ready, before it is available": (
         {"podManagementPolicy": "Parallel"},

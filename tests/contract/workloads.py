@@ -36,6 +36,13 @@ class Replaced:
 
 
 @dataclass(frozen=True)
+class Forgotten:
+    """The ControllerRevision of a version is deleted."""
+
+    version: int
+
+
+@dataclass(frozen=True)
 class Orphaned:
     """The workload is deleted without its pods, and made again as it was, but for the version."""
 
@@ -46,7 +53,7 @@ class Joins:
     """One more node for a DaemonSet."""
 
 
-Act: TypeAlias = Manifest | Deleted | Replaced | Orphaned | Joins
+Act: TypeAlias = Manifest | Deleted | Replaced | Orphaned | Forgotten | Joins
 """A merge patch of `spec`, or one of the above."""
 
 
@@ -98,6 +105,14 @@ class Watched:
                 await self.api.delete(self.kind, NAME, {"propagationPolicy": "Orphan"})
                 await self.api.until(lambda answer: answer.status == 404, self.kind, NAME)
                 await self.api.made(self.kind, self._of(version))
+            case Forgotten(version):
+                listed = (await self.api.list(CONTROLLER_REVISION)).body["items"]
+                (name,) = (
+                    each["metadata"]["name"]
+                    for each in listed
+                    if version_of(each["data"]["spec"]["template"]) == str(version)
+                )
+                await self.api.delete(CONTROLLER_REVISION, name)
             case Joins():
                 await self.join()
             case _:
@@ -187,7 +202,7 @@ class Watched:
             return f"{status} of {len(living)} pods"
         listed = (await self.api.list(CONTROLLER_REVISION)).body["items"]
         named = {each["metadata"]["name"]: version_of(each["data"]["spec"]["template"]) for each in listed}
-        current = f"{named[status['currentRevision']]}×{status.get('currentReplicas', 0)}"
+        current = f"{named.get(status['currentRevision'], '?')}×{status.get('currentReplicas', 0)}"
         update = f"{named[status['updateRevision']]}×{status.get('updatedReplicas', 0)}"
         start = (found["spec"].get("ordinals") or {}).get("start", 0)
         versions = {self._place(each): version_of(each) for each in living}

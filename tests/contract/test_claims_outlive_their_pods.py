@@ -116,6 +116,9 @@ async def test_claims_go_with_a_scale_down_if_the_user_says_so(api: Conversation
     await api.until(is_gone, CLAIM, gone["name"])
     await scale(api, 2)
     new = (await claim(api, 1))["metadata"]
+    pod = (await api.get(POD, f"{NAME}-0")).metadata
+    await api.delete(POD, pod["name"])
+    await api.until(lambda answer: is_there(answer) and answer.metadata["uid"] != pod["uid"], POD, pod["name"])
 
     assert new["uid"] != gone["uid"]
     assert (await claim(api, 0))["metadata"]["uid"] == kept["uid"]

@@ -27,8 +27,8 @@ def scale(replicas: int) -> Manifest:
     return {"replicas": replicas}
 
 
-# What is seen: the versions of the pods by ordinal, `-` for none; then the version of currentRevision × currentReplicas, and the
-# version of updateRevision × updatedReplicas.
+# What is seen: the versions of the pods by ordinal, `-` for none and `+` before those that are too many; then the version of
+# currentRevision × currentReplicas, and that of updateRevision × updatedReplicas.
 CASES: dict[str, tuple[Manifest, tuple[tuple[Act, str], ...]]] = {
     "a partition of 5 holds the pods there are, and a scale-up makes new ones": (
         partition(5),
@@ -98,6 +98,16 @@ CASES: dict[str, tuple[Manifest, tuple[tuple[Act, str], ...]]] = {
     "scaled to 0, the template that was held becomes the current one, and the partition holds nothing": (
         HELD,
         ((pods(2), "11111 1×5 2×0"), (scale(0), " 2×0 2×0"), (scale(3), "222 2×3 2×3")),
+    ),
+    "of two broken pods that are too many the higher one waits for the lower one, which is not deleted": (
+        ON_DELETE,
+        (
+            (pods(BROKEN), "11111 1×5 9×0"),
+            (Deleted((4,)), "11119 1×4 9×1"),
+            (Deleted((3,)), "11199 1×3 9×2"),
+            (scale(3), "111+99 1×3 9×2"),
+            (Deleted((3,)), "111 1×3 9×0"),
+        ),
     ),
     "when the current revision is deleted the template that was held becomes the current one": (
         HELD,

@@ -207,9 +207,9 @@ class Watched:
         start = (found["spec"].get("ordinals") or {}).get("start", 0)
         versions = {self._place(each): version_of(each) for each in living}
         expected = range(start, start + found["spec"]["replicas"])
-        if versions.keys() - set(expected):
-            return f"{sorted(versions)} in place of {expected}"
-        return f"{''.join(versions.get(ordinal, '-') for ordinal in expected)} {current} {update}"
+        more = "".join(versions[ordinal] for ordinal in sorted(versions.keys() - set(expected)))
+        there = "".join(versions.get(ordinal, "-") for ordinal in expected)
+        return f"{there}{f'+{more}' if more else ''} {current} {update}"
 
     async def _daemons(self, found: Any, living: list[Any], ready: int) -> str:
         status = found["status"]

@@ -95,6 +95,24 @@ async def test_an_ordered_set_grows_and_shrinks_one_pod_at_a_time(cluster: Simul
     assert seen == [("DELETED", "db-2"), ("DELETED", "db-1")]
 
 
+async def test_the_status_counts_pods_as_they_were_before_the_writes(cluster: SimulatedCluster) -> None:
+    """But for the one that it replaces: that is no current one any more, while it still is a ready one."""
+    cluster.apply(workload(STATEFUL_SET))
+    await settled(cluster, STATEFUL_SET, "111")
+    seen: list[tuple[int, ...]] = []
+
+    def note(change: CommittedWrite) -> None:
+        status = change.new.manifest["status"]
+        if status["observedGeneration"] == 2:
+            seen.append(tuple(status.get(f"{name}Replicas", 0) for name in ("ready", "current", "updated")))
+
+    cluster.api.history.listen(STATEFUL_SET, note)
+    cluster.apply(workload(STATEFUL_SET, 2))
+    await settled(cluster, STATEFUL_SET, "222")
+
+    assert (seen[0], seen[-1]) == ((3, 2, 0), (3, 3, 3))
+
+
 async def test_a_parallel_set_grows_at_once_and_updates_one_pod_at_a_time(cluster: SimulatedCluster) -> None:
     """`maxUnavailable` is dropped where the feature gate is off, as by default."""
     witness = Witness(cluster)
@@ -191,6 +209,26 @@ async def test_a_taken_pod_name_is_tried_again(cluster: SimulatedCluster) -> Non
     await settled(cluster, STATEFUL_SET, "111")
 
     assert waiting == 1
+
+
+async def test_a_new_pod_waits_until_the_claim_of_the_former_has_gone(cluster: SimulatedCluster) -> None:
+    """Scaled down and up again at once: the claim of before is being deleted, and must not be used again."""
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    claims: Manifest = {
+        "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": spec}],
+        "persistentVolumeClaimRetentionPolicy": {"whenScaled": "Delete"},
+    }
+    cluster.apply(workload(STATEFUL_SET, grace_s=0, replicas=2, **claims))
+    await settled(cluster, STATEFUL_SET, "11")
+    before = stored(cluster, CLAIM, "data-db-1")["metadata"]["uid"]
+    cluster.apply(workload(STATEFUL_SET, grace_s=0, replicas=1, **claims))
+    await cluster.until(lambda pod: pod is None, kind=POD, namespace="default", name="db-1", deadline_s=5)
+    cluster.apply(workload(STATEFUL_SET, grace_s=0, replicas=2, **claims))
+    await settled(cluster, STATEFUL_SET, "11")
+
+    after = stored(cluster, CLAIM, "data-db-1")["metadata"]
+    assert after["uid"] != before
+    assert "deletionTimestamp" not in after
 
 
 async def test_a_pod_starts_when_its_claim_is_bound(cluster: SimulatedCluster) -> None:

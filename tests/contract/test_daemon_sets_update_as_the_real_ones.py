@@ -79,6 +79,14 @@ CASES: dict[str, tuple[Manifest, tuple[tuple[Act, str], ...]]] = {
         SURGE,
         ((pods(BROKEN), "11119 updated ? available ?"), (pods(2), "2222 updated 4 available 4")),
     ),
+    "with a surge an old pod that is not Ready goes as soon as there is a new one": (
+        ON_DELETE,
+        (
+            (pods(BROKEN), "1111 updated 0 available 4"),
+            (Deleted((1,)), "1119 updated 1 available 3"),
+            ({**SURGE, **NEVER_AVAILABLE, **pods(2)}, "1112222 updated ? available 0"),
+        ),
+    ),
     "minReadySeconds that no pod reaches replace every pod at once": (
         rolling(maxUnavailable=1),
         ((NEVER_AVAILABLE, "1111 updated 4 available 0"), (pods(2), "2222 updated 4 available 0")),

@@ -99,6 +99,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     rollout_series: int = 0
     proxy_mode: ProxyModeSetting = "auto"
     routers: tuple[str, ...] = ()
+    workloads: tuple[str, ...] = ()
     data_planes: tuple[str, ...] = ()
     data_plane_ca: Path | None = None
     settle_times: tuple[str, ...] = ()
@@ -216,6 +217,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "rollout_series": partial(_between, "--rollout-series", ROLLOUT_SERIES_MAX, least=0),
     "proxy_mode": partial(_one_of, "--proxy-mode", get_args(ProxyModeSetting)),
     "routers": lambda names: tuple(dict.fromkeys(names)),
+    "workloads": lambda names: tuple(dict.fromkeys(names)),
     "data_planes": tuple,
     "data_plane_ca": _path,
     "settle_times": tuple,

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rollouts.controller.wiring import run_controller
+from rollouts.core.model.workload_ref import WORKLOAD_RESOURCES
 from rollouts.errors import SettingsInvalid
 from rollouts.settings import (
     DEFAULT_LEASE_NAME,
@@ -102,6 +103,14 @@ _FLAGS: Mapping[str, Mapping[str, Any]] = {
         "help": "how nodes proxy Services: iptables, nftables, ipvs or other (no kube-proxy); default: %(default)s, "
         "which asks the cluster (ConfigMaps of kube-proxy and Cilium, the DaemonSet of kube-proxy, the nodes' "
         "kernels)",
+    },
+    "--workload": {
+        "dest": "workloads",
+        "metavar": "KIND",
+        **_REPEATABLE,
+        "choices": [kind.plural for kind in WORKLOAD_RESOURCES],
+        "help": "watch marked workloads of this kind from the start, and release those whose Rollout was deleted while no "
+        "controller ran; repeatable. Without this flag a kind is watched when a Rollout names one in workloadRef",
     },
     "--router": {
         "dest": "routers",

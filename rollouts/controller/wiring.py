@@ -189,9 +189,8 @@ class Controller:
         self._queue = WorkQueue(clock=clock, rng=self.rng, workers=settings.workers)
         self._inbox = Inbox(clock=clock)
         self._managed, self._managed_routes = ManagedNames(), ManagedRouteObjects()
-        self._workloads = WorkloadWatches(
-            self._store, self.api, self.telemetry, self._on_change, self._on_unreadable, self._wake_rollouts_naming
-        )
+        changes, wakes = (self._on_change, self._on_unreadable), self._wake_rollouts_naming
+        self._workloads = WorkloadWatches(self._store, self.api, self.telemetry, *changes, wakes, settings.workloads)
         self._kinds = RouteKinds(api=self.api, on_found=self._watch_routes)
         self._classes = GatewayClasses(clock=clock)
         self._lags = GatewayLags(clock=clock)
@@ -446,6 +445,7 @@ class Controller:
         elif kind == ROLLOUT:
             self.readiness.crd_is_there()
             self._configuration.follow(after)
+            self._workloads.follow(after)
             if before is not None and (after is None or after.metadata.uid != before.metadata.uid):
                 self._forget(Key(metadata.namespace, metadata.name), before.metadata.uid)
         self._barrier.shown(kind, metadata.namespace, metadata.name)

@@ -46,7 +46,7 @@ from rollouts.core.lifecycle.progress import (
     waiting_for,
 )
 from rollouts.core.lifecycle.update import start_update
-from rollouts.core.lifecycle.workload import as_its_workload_says, workload_questions
+from rollouts.core.lifecycle.workload import as_its_workload_says, released_with_its_rollout, workload_questions
 from rollouts.core.model.changes import apply, record_commands
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
@@ -90,7 +90,7 @@ def decide(seen: Snapshot) -> Decision:
 def _decided(seen: Snapshot) -> Decision:
     """The Decision in sizes of ReplicaSets, whoever controls them."""
     if seen.rollout.deleting:
-        return Decision(status=seen.status)
+        return Decision(intents=released_with_its_rollout(seen), status=seen.status)
     if seen.orphans and (adopted := adoptions(seen)):
         return Decision(intents=adopted, status=seen.status)
     published = seen.status  # without an abort that is recorded only as a note

@@ -34,7 +34,7 @@ from rollouts.core.lifecycle.housekeeping import (
 )
 from rollouts.core.lifecycle.lost_copies import copy_questions, lost_copies, without_unusable_copies
 from rollouts.core.lifecycle.progress import still_wanted
-from rollouts.core.lifecycle.workload import workload_questions, workload_releases
+from rollouts.core.lifecycle.workload import workload_questions, workload_releases, workload_size
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import CreateConfigCopy, Notice, ReleaseRoute, SwitchService
 from rollouts.core.model.reasons import Reason
@@ -159,6 +159,11 @@ def _workload(course: Course) -> Contribution:
     return joined([workload_questions(ctx), hold_question(ctx), workload_releases(ctx)], after_s=ctx.now_s)
 
 
+def _workload_size(course: Course) -> Contribution:
+    """Scales the pods of the workload itself."""
+    return workload_size(course.planned) if course.ctx.spec.workload_ref is not None else _NOTHING
+
+
 def _role_metadata(course: Course) -> Contribution:
     """Gives pods the labels and annotations of their role."""
     return Contribution(intents=metadata_intents(course.ctx))
@@ -242,6 +247,7 @@ ORDINARY: tuple[Ordinary, ...] = (
     _drain_questions,
     _autoscaling_question,
     _config,
+    _workload_size,
     _analysis_runs,
     _surplus,
 )

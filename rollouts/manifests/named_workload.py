@@ -1,31 +1,45 @@
-"""What we write on a workload that a Rollout names in `workloadRef`: one label and one annotation.
+"""What we write on a workload that a Rollout names in `workloadRef`: one label, two annotations, and a Deployment's replicas.
 
 A merge patch with the uid and the resourceVersion that were seen, as for a Service.
 """
 
 from __future__ import annotations
 
-from rollouts.core.model.intents import MarkWorkload, ReleaseWorkload
-from rollouts.manifests.ownership import MANAGED, MANAGED_BY, MANAGED_VALUE
-from rollouts.objects import Manifest
+import json
+from collections.abc import Mapping
+
+from rollouts.core.model.intents import MarkWorkload, ReleaseWorkload, ScaleWorkload, WorkloadIntent
+from rollouts.core.model.workload import ScaledDown
+from rollouts.manifests.ownership import MANAGED, MANAGED_BY, MANAGED_VALUE, SCALED_DOWN
+from rollouts.objects import Manifest, whole_number
 
 
 def mark_workload(intent: MarkWorkload, *, rollout: str) -> Manifest:
     """Marks the workload as managed by the Rollout named `rollout`."""
-    return _patch(intent, rollout=rollout)
+    return _patch(intent, labels={MANAGED: MANAGED_VALUE}, annotations={MANAGED_BY: rollout})
+
+
+def scale_workload(intent: ScaleWorkload) -> Manifest:
+    """Scales a Deployment, and notes in the same write the number of replicas that it gets back."""
+    note = None if intent.own is None else json.dumps({"own": intent.own, "to": intent.replicas})
+    return {**_patch(intent, annotations={SCALED_DOWN: note}), "spec": {"replicas": intent.replicas}}
 
 
 def release_workload(intent: ReleaseWorkload) -> Manifest:
-    """Removes our label and annotation."""
-    return _patch(intent, rollout=None)
+    """Removes our label and annotations; a Deployment that was scaled down gets its replicas back in the same write."""
+    released = _patch(intent, labels={MANAGED: None}, annotations={MANAGED_BY: None, SCALED_DOWN: None})
+    return released if intent.replicas is None else {**released, "spec": {"replicas": intent.replicas}}
 
 
-def _patch(intent: MarkWorkload | ReleaseWorkload, *, rollout: str | None) -> Manifest:
-    return {
-        "metadata": {
-            "uid": intent.uid,
-            "resourceVersion": intent.resource_version,
-            "labels": {MANAGED: None if rollout is None else MANAGED_VALUE},
-            "annotations": {MANAGED_BY: rollout},
-        }
-    }
+def scaled_down_of(annotations: Mapping[str, str]) -> ScaledDown | None:
+    """The note of `scale_workload`; None for none, and when unreadable: then the number that stands is the user's."""
+    try:
+        noted = json.loads(annotations.get(SCALED_DOWN, ""))
+        own, to = (whole_number(str(noted[name]), digits=9) for name in ("own", "to"))
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    return None if own is None or to is None else ScaledDown(own=own, to=to)
+
+
+def _patch(intent: WorkloadIntent, **metadata: Mapping[str, str | None]) -> Manifest:
+    return {"metadata": {"uid": intent.uid, "resourceVersion": intent.resource_version, **metadata}}

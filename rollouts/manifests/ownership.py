@@ -9,8 +9,9 @@
   that leaves it or returns, and label `rollouts.dev/name` (merge patch with its uid and resourceVersion).
 * Service (the user's): `spec.selector[rollouts.dev/revision]`, label `rollouts.dev/managed`, annotation `rollouts.dev/managed-by`
   (merge patch with its uid and resourceVersion).
-* Workload that `workloadRef` names (the user's): label `rollouts.dev/managed`, annotation `rollouts.dev/managed-by` (merge patch
-  with its uid and resourceVersion).
+* Workload that `workloadRef` names (the user's): label `rollouts.dev/managed`, annotation `rollouts.dev/managed-by`; with
+  `scaleDown`, a Deployment's `spec.replicas` and annotation `rollouts.dev/scaled-down` (merge patch with its uid and
+  resourceVersion).
 * Route (the user's): label `rollouts.dev/managed`, annotations `rollouts.dev/managed-by`, `rollouts.dev/router`,
   `rollouts.dev/beside` and the codec's `rollouts.dev/route`; the weights of the stable and the canary Service, and the rules of
   managed routes (JSON Patch with its resourceVersion).
@@ -56,6 +57,7 @@ REVISION = REVISION_LABEL
 MANAGED = f"{PREFIX}managed"
 HOLD = f"{PREFIX}hold"
 HELD = f"{PREFIX}held"
+SCALED_DOWN = f"{PREFIX}scaled-down"
 MANAGED_VALUE = "true"
 HASH_SCHEME_LABEL = f"{PREFIX}hash-scheme"
 

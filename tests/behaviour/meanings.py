@@ -34,7 +34,7 @@ from rollouts.sim.cluster import SimulatedCluster
 from tests.behaviour.reading import MANAGED, PREFIX, RESTART_SURGE, REVISION, REVISION_NUMBER, config_note, gate
 from tests.behaviour.route_truth import INGRESS
 from tests.behaviour.truth import Truth
-from tests.behaviour.workload_truth import marking
+from tests.behaviour.workload_truth import meaning_of_patch
 
 
 class StatusWrite:
@@ -74,8 +74,8 @@ class Meanings:
             return None
         kind, name, body = target.resource.kind, target.name or "", msgspec.json.decode(request.body or b"null")
         routes = self.truth.routes
-        if request.method == "PATCH" and _marks(kind, body):
-            return marking(kind.kind, name, body)
+        if request.method == "PATCH" and _is_of_workload(kind, body):
+            return meaning_of_patch(kind.kind, name, body)
         match kind.plural, request.method, target.part:
             case "rollouts", "PATCH", "status":
                 return StatusWrite()
@@ -184,10 +184,12 @@ class Meanings:
         return None
 
 
-def _marks(kind: Kind, body: Any) -> bool:
-    """Whether a patch is one of the marks of a workload."""
-    workloads = [each.plural for each in WORKLOAD_RESOURCES]
-    return kind.plural in workloads and isinstance(body, dict) and MANAGED in (body["metadata"].get("labels") or ())
+def _is_of_workload(kind: Kind, body: Any) -> bool:
+    """Whether a patch is one of a workload's marks, or of its size."""
+    if kind.plural not in [each.plural for each in WORKLOAD_RESOURCES] or not isinstance(body, dict):
+        return False
+    metadata = body["metadata"]
+    return MANAGED in metadata.get("labels", ()) or f"{PREFIX}scaled-down" in metadata.get("annotations", ())
 
 
 def _creation(body: Any) -> CreateReplicaSet:

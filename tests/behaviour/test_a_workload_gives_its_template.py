@@ -178,3 +178,28 @@ def test_a_workload_of_another_tool_is_left_alone() -> None:
 
     assert "PATCH deployments" not in run.effects
     run.assert_clean()
+
+
+@pytest.mark.parametrize("scale_down", ["onsuccess", "progressively"])
+def test_the_deployment_is_scaled_down_and_gets_its_replicas_back(scale_down: str) -> None:
+    """At the first revision, after a re-apply at the third one, and back when the Rollout is deleted."""
+    reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": NAME, "scaleDown": scale_down}
+
+    def size(stage: Stage) -> int:
+        return int(stage.find(DEPLOYMENT, NAME)["spec"]["replicas"])
+
+    async def script(stage: Stage) -> None:
+        await stage.until_phase("Healthy", "1")
+        await stage.until(lambda: size(stage) == 0)
+        for tag in ("2", "3"):
+            set_image(stage, DEPLOYMENT, tag)
+            await stage.until_phase("Healthy", tag)
+        stage.merge(DEPLOYMENT, NAME, {"spec": {"replicas": 5}})
+        await stage.until(lambda: size(stage) == 0, within_s=2.0)
+        await stage.until(lambda: len(stage.events("ReferencedWorkloadScaled")) == 1)
+        stage.delete()
+        await stage.until(lambda: size(stage) == 5 and marks(stage) == UNMARKED)
+
+    made = workload(DEPLOYMENT)
+    own = {**made, "spec": {**made["spec"], "replicas": 3}}
+    play((rollout(workloadRef=reference), own), script).assert_clean()

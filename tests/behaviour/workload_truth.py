@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from rollouts.api.spec.parse import WorkloadTemplate
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import MarkWorkload, ReleaseWorkload
-from rollouts.core.model.workload import WorkloadSeen
+from rollouts.core.model.intents import MarkWorkload, ReleaseWorkload, ScaleWorkload, WorkloadIntent
+from rollouts.core.model.workload import ScaledDown, WorkloadSeen
 from rollouts.core.model.workload_ref import WorkloadKind
 from rollouts.objects import Key, Manifest
 from rollouts.sim.cluster import SimulatedCluster
@@ -16,7 +17,7 @@ from tests.behaviour.reading import MANAGED, annotations_of, labels_of, manager_
 STORED = {kind: replace(kind.resource, view="") for kind in WorkloadKind}
 """The kinds as the API server has them."""
 
-_MANAGED_BY = "rollouts.dev/managed-by"
+_MANAGED_BY, _SCALED_DOWN = "rollouts.dev/managed-by", "rollouts.dev/scaled-down"
 
 
 class WorkloadTruth:
@@ -54,14 +55,25 @@ class WorkloadTruth:
         return tuple(_seen(each) for each in ours if MANAGED in labels_of(each) and each["metadata"]["uid"] != named)
 
 
-def marking(kind: str, name: str, body: Any) -> MarkWorkload | ReleaseWorkload:
+def meaning_of_patch(kind: str, name: str, body: Any) -> WorkloadIntent:
     """The intent behind a patch of a workload."""
-    metadata, made = body["metadata"], MarkWorkload if body["metadata"]["labels"][MANAGED] else ReleaseWorkload
-    return made(kind=WorkloadKind(kind), name=name, uid=metadata["uid"], resource_version=metadata["resourceVersion"])
+    metadata: Any = body["metadata"]
+    replicas: Any = (body.get("spec") or {}).get("replicas")
+    seen: dict[str, Any] = {
+        "kind": WorkloadKind(kind),
+        "name": name,
+        "uid": metadata["uid"],
+        "resource_version": metadata["resourceVersion"],
+    }
+    if "labels" not in metadata:
+        note = json.loads(metadata["annotations"][_SCALED_DOWN] or "null")
+        return ScaleWorkload(**seen, replicas=replicas, own=None if note is None else note["own"])
+    return MarkWorkload(**seen) if metadata["labels"][MANAGED] else ReleaseWorkload(**seen, replicas=replicas)
 
 
 def _seen(found: Manifest) -> WorkloadSeen:
     metadata, spec = found["metadata"], found.get("spec") or {}
+    note = json.loads(annotations_of(found).get(_SCALED_DOWN, "null"))
     return WorkloadSeen(
         kind=WorkloadKind(found["kind"]),
         name=metadata["name"],
@@ -70,5 +82,6 @@ def _seen(found: Manifest) -> WorkloadSeen:
         managed_by=manager_of(found)[1],
         watched=MANAGED in labels_of(found),
         replicas=spec.get("replicas", 0),
+        scaled_down=None if note is None else ScaledDown(own=note["own"], to=note["to"]),
         available=(found.get("status") or {}).get("availableReplicas", 0),
     )

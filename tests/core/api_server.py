@@ -46,15 +46,17 @@ from rollouts.core.model.intents import (
     ReleaseService,
     ReleaseWorkload,
     RemoveAnnotation,
+    ScaleWorkload,
     SetTraffic,
     StepDeployment,
     SwitchService,
     TerminateAnalysisRun,
+    WorkloadIntent,
 )
 from rollouts.core.model.rollout import Percent
 from rollouts.core.model.snapshot import EvictionRefused, Pod, PodsSeen, ReplicaSet
 from rollouts.core.model.traffic import ALL_TO_STABLE, LiveSeen, RouteName, RouteSeen, Split, VerifiedBy
-from rollouts.core.model.workload import HoldSeen
+from rollouts.core.model.workload import HoldSeen, ScaledDown
 from tests.core.config_worlds import copy_read
 from tests.core.model import World, annotated, deleted, moved, route, with_load_read, wrote
 from tests.core.sources import Configs, asked, noted
@@ -73,7 +75,7 @@ def applied(there: World, intent: Intent) -> World:
             return _with_deployment(there, intent)
         case SwitchService() | ReleaseService():
             return _with_service(there, intent)
-        case MarkWorkload() | ReleaseWorkload() | AskWorkload():
+        case MarkWorkload() | ScaleWorkload() | ReleaseWorkload() | AskWorkload():
             return _with_workload(there, intent)
         case AskHold():
             truth = there.workload
@@ -143,7 +145,7 @@ def _with_deployment(there: World, intent: DeploymentIntent) -> World:
             return replace(there, workload=now)
 
 
-def _with_workload(there: World, intent: MarkWorkload | ReleaseWorkload | AskWorkload) -> World:
+def _with_workload(there: World, intent: WorkloadIntent | AskWorkload) -> World:
     truth, sight = there.workload, there.sight
     match intent:
         case AskWorkload():
@@ -152,11 +154,16 @@ def _with_workload(there: World, intent: MarkWorkload | ReleaseWorkload | AskWor
         case ReleaseWorkload(uid=uid):
             left = tuple(each for each in sight.left if each.uid != uid)
             return replace(wrote(there, "ReleaseWorkload"), sight=replace(sight, left=left))
-        case MarkWorkload(uid=uid, resource_version=version):
+        case MarkWorkload(uid=uid, resource_version=version) | ScaleWorkload(uid=uid, resource_version=version):
             if truth is None or (truth.uid, truth.resource_version) != (uid, version):
                 raise RefusedError(f"{intent.kind} {intent.name} is not as it was seen")
-            there = wrote(there, "MarkWorkload")
+            there = wrote(there, type(intent).__name__)
             name, now = there.rollout.name, str(there.version)
+            if isinstance(intent, ScaleWorkload):  # its pods come and go at once
+                note = None if intent.own is None else ScaledDown(intent.own, intent.replicas)
+                size = intent.replicas
+                scaled = replace(truth, replicas=size, available=size, scaled_down=note, resource_version=now)
+                return replace(there, workload=scaled)
             marked = replace(truth, managed_by=name, watched=True, resource_version=now)
             return replace(there, workload=marked, sight=replace(sight, answer=None))
 

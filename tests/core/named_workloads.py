@@ -103,6 +103,7 @@ WORKLOADS: dict[str, Change] = {
     "another tool takes it": _changed(problem=_PROBLEM),
     "another tool leaves it": _changed(problem=""),
     "its status moves": _changed(available=3),
+    "somebody scales it": lambda truth, sight, i, version: _changed(replicas=i)(truth, sight, i, version),
     "it may not be seen, or may": lambda truth, sight, i, _version: (truth, replace(sight, forbidden=i % 2 == 0)),
     "its answer is lost": lambda truth, sight, _i, _version: (truth, replace(sight, answer=None)),
 }

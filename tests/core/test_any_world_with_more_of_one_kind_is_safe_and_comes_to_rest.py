@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from rollouts.core.model.analysis import AnalysisKind
 from rollouts.core.model.config import ConfigVersioning
 from rollouts.core.model.frozen import replace
-from tests.core.coming_to_rest import assert_comes_to_rest
+from rollouts.core.model.workload_ref import ScaleDownWorkload
+from tests.core.coming_to_rest import assert_comes_to_rest, at_rest, healed
 from tests.core.config_worlds import CONFIGURATION, CRED, OF_SECRETS, REFS, WITH_SECRET, source_written
 from tests.core.load_moves import GATES, LOAD
 from tests.core.measured_runs import UNJUDGED
@@ -117,7 +118,8 @@ def measuring(number: int, replicas: int) -> World:
 @cache
 def named(number: int, replicas: int) -> World:
     """A Rollout has its template from a Deployment, and that has a new one."""
-    there = world(EVERY[number], replicas=replicas, workload_ref=REF)
+    scale_down = tuple(ScaleDownWorkload)[(number + replicas) % 3]
+    there = world(EVERY[number], replicas=replicas, workload_ref=replace(REF, scale_down=scale_down))
     there = settled(replace(there, workload=deployment(there.version)))
     return edited(there, revision="b")
 
@@ -128,7 +130,13 @@ def test_a_template_of_a_workload_is_safe_and_comes_to_rest(
     number: int, replicas: int, tape: list[tuple[str, int, int]]
 ) -> None:
     """The workload is edited, deleted, made again, loses its marks, is taken by others, or may not be seen for a while."""
-    assert_comes_to_rest(played(named(number, replicas), tape))
+    there = played(named(number, replicas), tape)
+
+    assert_comes_to_rest(there)
+    workload, reference = at_rest(healed(there)).workload, there.rollout.spec.workload_ref
+    assert workload is not None and reference is not None
+    if reference.scale_down is not ScaleDownWorkload.NEVER:
+        assert workload.replicas == 0 or there.rollout.spec.replicas == 0
 
 
 FIRST = len(EVERY) - len(ANALYSED)

@@ -47,6 +47,7 @@ ORDER = [
     "_drain_questions",
     "_autoscaling_question",
     "_config",
+    "_workload_size",
     "_analysis_runs",
     "_surplus",
 ]

@@ -105,7 +105,7 @@ class Stage:
                 is_current(one)
                 and (status.get("waitingFor") or {}).get("reason") == reason
                 and step in (None, status.get("currentStepIndex"))
-                and image in (None, one["spec"]["template"]["spec"]["containers"][0]["image"])
+                and (image is None or image == one["spec"]["template"]["spec"]["containers"][0]["image"])
                 and status.get("currentRevision") != but
             )
 

@@ -26,13 +26,14 @@ from rollouts.core.model.intents import (
     ReleaseRoute,
     ReleaseService,
     ReleaseWorkload,
+    ScaleWorkload,
     SetTraffic,
     SwitchService,
     TerminateAnalysisRun,
 )
 from rollouts.core.model.snapshot import ReplicaSet, ServiceSeen, Snapshot
 from rollouts.core.model.traffic import RouteSeen
-from rollouts.core.model.workload import WorkloadSeen
+from rollouts.core.model.workload import ScaledDown, WorkloadSeen
 
 _Stored = TypeVar("_Stored", ReplicaSet, ServiceSeen, RouteSeen, WorkloadSeen)
 _Object = TypeVar("_Object", ReplicaSet, RunSeen, CopySeen, WorkloadSeen)
@@ -45,7 +46,7 @@ def left_by(before: Snapshot, intent: Intent) -> Snapshot:
             return _of_replica_set(before, intent)
         case SwitchService() | ReleaseService():
             return _of_service(before, intent)
-        case MarkWorkload() | ReleaseWorkload():
+        case MarkWorkload() | ScaleWorkload() | ReleaseWorkload():
             return _of_workload(before, intent)
         case SetTraffic() | MakeRoute() | ReleaseRoute():
             return _of_route(before, intent)
@@ -99,12 +100,16 @@ def _of_service(before: Snapshot, intent: SwitchService | ReleaseService) -> Sna
     return replace(before, services={**before.services, intent.name: now})
 
 
-def _of_workload(before: Snapshot, intent: MarkWorkload | ReleaseWorkload) -> Snapshot:
+def _of_workload(before: Snapshot, intent: MarkWorkload | ScaleWorkload | ReleaseWorkload) -> Snapshot:
     if isinstance(intent, ReleaseWorkload):
         return replace(before, left_workloads=_without(before.left_workloads, intent.uid))
     if not isinstance(found := before.workload, WorkloadSeen):
         return before
-    now = replace(found, managed_by=before.rollout.name, watched=True, read_at_s=None)
+    if isinstance(intent, ScaleWorkload):
+        note = None if intent.own is None else ScaledDown(intent.own, intent.replicas)
+        now = replace(found, replicas=intent.replicas, scaled_down=note)
+    else:
+        now = replace(found, managed_by=before.rollout.name, watched=True, read_at_s=None)
     return replace(before, workload=_written(found, now))
 
 

@@ -38,6 +38,7 @@ from rollouts.core.model.intents import (
     ReleaseService,
     ReleaseWorkload,
     RemoveAnnotation,
+    ScaleWorkload,
     SetTraffic,
     StepDeployment,
     SwitchService,
@@ -130,7 +131,7 @@ def _is_ours_as_seen(before: Snapshot, intent: Intent) -> bool:
             return _is_our_replica_set(before, intent)
         case SwitchService() | ReleaseService():
             return _is_our_service(before, intent)
-        case MarkWorkload() | ReleaseWorkload():
+        case MarkWorkload() | ScaleWorkload() | ReleaseWorkload():
             return _is_our_workload(before, intent)
         case SetTraffic() | ReleaseRoute():
             return _is_our_route(before, intent)
@@ -206,11 +207,13 @@ def _is_our_service(before: Snapshot, intent: SwitchService | ReleaseService) ->
     return as_seen and service.managed_by in owners
 
 
-def _is_our_workload(before: Snapshot, intent: MarkWorkload | ReleaseWorkload) -> bool:
+def _is_our_workload(before: Snapshot, intent: MarkWorkload | ScaleWorkload | ReleaseWorkload) -> bool:
     """One is marked that the spec names and that is nobody else's; what the spec no longer names is released."""
-    ours, marks = before.rollout.name, isinstance(intent, MarkWorkload)
-    owners = {"", ours} if marks else {ours}
-    found: tuple[ReferencedWorkload | None, ...] = (before.workload,) if marks else before.left_workloads
+    ours = before.rollout.name
+    owners = {"", ours} if isinstance(intent, MarkWorkload) else {ours}
+    found: tuple[ReferencedWorkload | None, ...] = (before.workload,)
+    if isinstance(intent, ReleaseWorkload):
+        found = (*before.left_workloads, *(found if before.rollout.deleting else ()))
     return any(
         isinstance(each, WorkloadSeen)
         and (each.uid, each.resource_version) == (intent.uid, intent.resource_version)

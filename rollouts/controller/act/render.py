@@ -56,6 +56,7 @@ from rollouts.core.model.intents import (
     ReleaseWorkload,
     RemoveAnnotation,
     ReplicaSetIntent,
+    ScaleWorkload,
     SetTraffic,
     StepDeployment,
     SwitchService,
@@ -70,7 +71,7 @@ from rollouts.core.model.workload import WorkloadSeen
 from rollouts.manifests.adoption import adoption_patch, release_patch
 from rollouts.manifests.analysis_run import analysis_run, termination_patch
 from rollouts.manifests.in_place import controller_patch, deployment_patch, replica_set_in
-from rollouts.manifests.named_workload import mark_workload, release_workload
+from rollouts.manifests.named_workload import mark_workload, release_workload, scale_workload
 from rollouts.manifests.ownership import PREFIX
 from rollouts.manifests.service import release_service, switch_service
 from rollouts.manifests.workload import pod_patch, replica_set, replica_set_patch
@@ -126,6 +127,8 @@ def _write(rollout: Rollout, intent: ReplicaSetIntent | AnalysisRunIntent | Conf
             return _patch(SERVICE, intent.name, intent.uid, release_service(intent), leaves_watch=True)
         case MarkWorkload(kind=kind):
             return _patch(kind.resource, intent.name, intent.uid, mark_workload(intent, rollout=rollout.name))
+        case ScaleWorkload(kind=kind):
+            return _patch(kind.resource, intent.name, intent.uid, scale_workload(intent))
         case ReleaseWorkload(kind=kind):
             return _patch(kind.resource, intent.name, intent.uid, release_workload(intent), leaves_watch=True)
         case PatchPod():

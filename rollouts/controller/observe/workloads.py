@@ -25,6 +25,7 @@ from rollouts.core.model.workload import (
 )
 from rollouts.core.model.workload_ref import NamedWorkload, WorkloadKind
 from rollouts.manifests.in_place import held_of, limit_of
+from rollouts.manifests.named_workload import scaled_down_of
 from rollouts.manifests.ownership import HOLD, MANAGED, MANAGED_VALUE
 from rollouts.objects import Key, Kind
 
@@ -117,6 +118,7 @@ def workload_seen(kind: WorkloadKind, seen: WorkloadObject, *, read_at_s: float 
         observed=no_pods or status.observed_generation >= metadata.generation,
         deleting=metadata.deletion_timestamp is not None,
         deployment=deployment,
+        scaled_down=scaled_down_of(metadata.annotations or {}),
         problem=problem,
         read_at_s=read_at_s,
     )

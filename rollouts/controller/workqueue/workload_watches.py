@@ -1,19 +1,20 @@
 """The watches of workloads that Rollouts name in `workloadRef`: only those that carry our label, and only where that is allowed.
 
-The rights for them are opt-in. They are watched from the start all the same: a Deployment whose Rollout was deleted while no
-controller ran is still to be released.
+The rights for them are opt-in. A kind is watched when a Rollout names one of it, or from the start if the controller's flags name
+the kind: a Deployment whose Rollout was deleted while no controller ran is still to be released.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NoReturn
 
 from rollouts.cluster.store import Store
+from rollouts.cluster.structs import RolloutObject
 from rollouts.cluster.watch import OnChange, OnUnreadable
 from rollouts.controller.workqueue.managed import ManagedNames
 from rollouts.controller.workqueue.optional_watch import OptionalWatch
@@ -41,6 +42,7 @@ class WorkloadWatches:
     Args:
         on_change, on_unreadable: as for `cluster.watch.reflect`.
         on_sight: called with the name of a kind whenever it can be seen, and whenever it cannot.
+        from_the_start: the plural names of kinds that are watched although no Rollout names one.
     """
 
     store: Store
@@ -49,12 +51,17 @@ class WorkloadWatches:
     on_change: OnChange
     on_unreadable: OnUnreadable
     on_sight: Callable[[str], None]
+    from_the_start: Collection[str] = ()
     managed: dict[Kind, ManagedNames] = field(
         default_factory=lambda: {kind: ManagedNames() for kind in WORKLOAD_RESOURCES}, init=False
     )
     """The names of the workloads that each Rollout manages, by kind."""
 
     def __post_init__(self) -> None:
+        self._wanted = {kind: asyncio.Event() for kind in WORKLOAD_RESOURCES}
+        for kind in WORKLOAD_RESOURCES:
+            if kind.plural in self.from_the_start:
+                self._wanted[kind].set()
         rng = random.Random(WorkloadWatches.__name__)  # noqa: S311 - jitter of its own: many controllers have no such watch
         self._watches = {
             kind: OptionalWatch(
@@ -76,17 +83,30 @@ class WorkloadWatches:
         """Why workloads of that kind cannot be seen in a namespace; "" when they can."""
         return self._watches[kind].why_unseen(namespace)
 
+    def follow(self, rollout: RolloutObject | None) -> None:
+        """Starts the watch of the kind that the Rollout names; in a standby too, so that a takeover needs no list."""
+        spec = b"" if rollout is None else bytes(rollout.spec)
+        if b'"workloadRef"' in spec:
+            for kind, wanted in self._wanted.items():
+                if f'"{kind.kind}"'.encode() in spec:
+                    wanted.set()
+
     async def wait_listed(self) -> None:
-        """Returns when it is known which workloads there are. Cancellation: safe."""
-        for watch in self._watches.values():
-            await watch.listed.wait()
+        """Returns when it is known which workloads of the watched kinds there are. Cancellation: safe."""
+        for kind, watch in self._watches.items():
+            if self._wanted[kind].is_set():
+                await watch.listed.wait()
 
     async def run(self) -> NoReturn:
         """Follows the cluster until cancelled. Raises: nothing on purpose."""
         async with asyncio.TaskGroup() as watches:
-            for watch in self._watches.values():
-                watches.create_task(watch.run())
+            for kind in self._watches:
+                watches.create_task(self._run(kind))
         raise AssertionError("a watch ended by itself")
+
+    async def _run(self, kind: Kind) -> NoReturn:
+        await self._wanted[kind].wait()
+        await self._watches[kind].run()
 
     def _seen(self, kind: Kind) -> None:
         self.telemetry.follow_table(self.store.table(kind))

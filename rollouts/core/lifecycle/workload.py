@@ -12,7 +12,7 @@ from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import AskWorkload, MarkWorkload, Notice, ReleaseWorkload
+from rollouts.core.model.intents import AskWorkload, MarkWorkload, Notice, ReleaseWorkload, ScaleWorkload
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.workload import (
@@ -22,7 +22,7 @@ from rollouts.core.model.workload import (
     WorkloadUnasked,
     is_of,
 )
-from rollouts.core.model.workload_ref import NamedWorkload
+from rollouts.core.model.workload_ref import NamedWorkload, ScaleDownWorkload, WorkloadKind, WorkloadMode
 from rollouts.core.routing.services import ASK_MOST_S, ask_again_s
 
 _PATH = "spec.workloadRef"
@@ -106,6 +106,62 @@ def workload_releases(ctx: PassContext) -> Contribution:
 
 
 def release_of(workload: WorkloadSeen) -> ReleaseWorkload:
-    """The release of one workload as it was seen."""
-    uid, version = workload.uid, workload.resource_version
-    return ReleaseWorkload(kind=workload.kind, name=workload.name, uid=uid, resource_version=version)
+    """The release of one workload as it was seen. A Deployment that we scaled down, and nobody else since, gets its pods back."""
+    note, uid, version = workload.scaled_down, workload.uid, workload.resource_version
+    replicas = note.own if note is not None and note.to == workload.replicas else None
+    return ReleaseWorkload(kind=workload.kind, name=workload.name, uid=uid, resource_version=version, replicas=replicas)
+
+
+def released_with_its_rollout(seen: Snapshot) -> tuple[ReleaseWorkload, ...]:
+    """The releases of a Rollout that is being deleted: its workloads take over before its own pods are gone."""
+    named, ours = seen.workload, seen.rollout.name
+    mine = [named] if isinstance(named, WorkloadSeen) and named.watched and named.managed_by == ours else []
+    return tuple([release_of(workload) for workload in (*mine, *seen.left_workloads)])
+
+
+def workload_size(ctx: PassContext) -> Contribution:
+    """Scales the Deployment whose template the Rollout takes as `scaleDown` says, at every revision.
+
+    Before the first revision is stable, the Deployment makes up for pods of the Rollout that are missing. After that it is only
+    scaled down: the stable revision's own rules keep enough pods. With what the Rollout has available its pods are never fewer
+    than `spec.replicas` says, if it has as many.
+    """
+    reference, workload = ctx.spec.workload_ref, ctx.seen.workload
+    if (
+        reference is None
+        or reference.mode is not WorkloadMode.TEMPLATE
+        or reference.kind is not WorkloadKind.DEPLOYMENT
+    ):
+        return Contribution()
+    if not isinstance(workload, WorkloadSeen) or not is_of(workload, ctx.seen.rollout.name) or workload.deleting:
+        return Contribution()
+    note, now = workload.scaled_down, workload.replicas
+    own = note.own if note is not None and note.to == now else now
+    available = sum(replica_set.staying_available for replica_set in ctx.seen.replica_sets)
+    missing = max(0, ctx.spec.replicas - available)
+    served = bool(ctx.status.stable_revision)
+    match reference.scale_down:
+        case ScaleDownWorkload.NEVER:
+            wanted = own
+        case ScaleDownWorkload.ON_SUCCESS:
+            wanted = 0 if served and available >= ctx.promised else now
+        case ScaleDownWorkload.PROGRESSIVELY:
+            wanted = min(now if served else own, missing)
+        case _:
+            assert_never(reference.scale_down)
+    if wanted == now:
+        return Contribution()
+    scale = ScaleWorkload(
+        kind=workload.kind,
+        name=workload.name,
+        uid=workload.uid,
+        resource_version=workload.resource_version,
+        replicas=wanted,
+        own=None if wanted == own else own,
+    )
+    if note is None or now <= note.to:
+        return Contribution(intents=(scale,))
+    message = (
+        f"somebody has scaled {reference} from {note.to} to {now}; it is scaled to {wanted} (workloadRef.scaleDown)"
+    )
+    return Contribution(intents=(scale,), notices=(Notice(Reason.REFERENCED_WORKLOAD_SCALED, message, warning=True),))

@@ -40,6 +40,7 @@ from rollouts.core.model.intents import (
     ReleaseWorkload,
     RemoveAnnotation,
     RouteIntent,
+    ScaleWorkload,
     SetTraffic,
     StepDeployment,
     SwitchService,
@@ -52,7 +53,7 @@ from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.snapshot import Pod, ReplicaSet, ServiceSeen, Snapshot
 from rollouts.core.model.status import Verb
 from rollouts.core.model.traffic import Route, RouteName, RouteSeen
-from rollouts.core.model.workload import WorkloadSeen
+from rollouts.core.model.workload import ScaledDown, WorkloadSeen
 
 _Stored = TypeVar("_Stored", Rollout, ReplicaSet, ServiceSeen, RouteSeen, WorkloadSeen)
 
@@ -75,7 +76,7 @@ def after(seen: Snapshot, intent: Intent) -> Snapshot:
             return _with_service(seen, name, revision=revision, managed_by=seen.rollout.name)
         case ReleaseService(name=name):
             return _with_service(seen, name, revision="", managed_by="")
-        case MarkWorkload() | ReleaseWorkload():
+        case MarkWorkload() | ScaleWorkload() | ReleaseWorkload():
             return _with_workload(seen, intent)
         case SetTraffic() | MakeRoute() | ReleaseRoute():
             return replace(seen, routes=_routes_after(seen, intent))
@@ -179,8 +180,12 @@ def _with_workload(seen: Snapshot, intent: WorkloadIntent) -> Snapshot:
     workload = seen.workload
     if isinstance(intent, ReleaseWorkload) or not isinstance(workload, WorkloadSeen) or workload.uid != intent.uid:
         return replace(seen, left_workloads=left)
-    marked = replace(workload, managed_by=seen.rollout.name, watched=True, read_at_s=None)
-    return replace(seen, workload=_written(workload, marked))
+    if isinstance(intent, ScaleWorkload):
+        note = None if intent.own is None else ScaledDown(own=intent.own, to=intent.replicas)
+        now = replace(workload, replicas=intent.replicas, scaled_down=note, observed=False)
+    else:
+        now = replace(workload, managed_by=seen.rollout.name, watched=True, read_at_s=None)
+    return replace(seen, workload=_written(workload, now))
 
 
 def _routes_after(seen: Snapshot, intent: RouteIntent) -> Mapping[RouteName, Route]:

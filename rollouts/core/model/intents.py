@@ -157,13 +157,33 @@ class MarkWorkload(Struct, frozen=True, kw_only=True):
     resource_version: str
 
 
-class ReleaseWorkload(Struct, frozen=True, kw_only=True):
-    """Takes our marks off a workload that the spec no longer names."""
+class ScaleWorkload(Struct, frozen=True, kw_only=True):
+    """Gives a Deployment whose template the Rollout takes another number of pods of its own (`workloadRef.scaleDown`).
+
+    Args:
+        own: the number that its user gave it, which is noted; None when it has that again.
+    """
 
     kind: WorkloadKind
     name: str
     uid: str
     resource_version: str
+    replicas: int
+    own: int | None
+
+
+class ReleaseWorkload(Struct, frozen=True, kw_only=True):
+    """Takes our marks off a workload: the spec no longer names it, or the Rollout is being deleted.
+
+    Args:
+        replicas: what it gets back of its own pods; None to leave their number as it is.
+    """
+
+    kind: WorkloadKind
+    name: str
+    uid: str
+    resource_version: str
+    replicas: int | None = None
 
 
 class PatchPod(Struct, frozen=True, kw_only=True):
@@ -370,7 +390,7 @@ DeploymentIntent: TypeAlias = CreateInDeployment | MoveReplicaSet | StepDeployme
 RouteIntent: TypeAlias = SetTraffic | MakeRoute | ReleaseRoute
 AnalysisRunIntent: TypeAlias = CreateAnalysisRun | TerminateAnalysisRun | DeleteAnalysisRun
 ConfigCopyIntent: TypeAlias = CreateConfigCopy | DeleteConfigCopy | AdoptConfigCopy | ReleaseConfigCopy
-WorkloadIntent: TypeAlias = MarkWorkload | ReleaseWorkload
+WorkloadIntent: TypeAlias = MarkWorkload | ScaleWorkload | ReleaseWorkload
 ObjectIntent: TypeAlias = SwitchService | ReleaseService | WorkloadIntent | PatchPod | EvictPod | RemoveAnnotation
 AskIntent: TypeAlias = (
     AskRoute

@@ -47,6 +47,10 @@ class Reason(StrEnum):
     )
     ROUTE_RELEASED = "RouteReleased", "A route is no longer managed by the Rollout."
     SERVICE_RELEASED = "ServiceReleased", "A Service is no longer managed by the Rollout."
+    REFERENCED_WORKLOAD_SCALED = (
+        "ReferencedWorkloadScaled",
+        "Somebody scaled a Deployment up that workloadRef.scaleDown keeps small; it is scaled down again.",
+    )
     WORKLOAD_RELEASED = "WorkloadReleased", "A workload is no longer managed by the Rollout."
     ANALYSIS_SUCCESSFUL = "AnalysisRunSuccessful", "An AnalysisRun ended with a success."
     ANALYSIS_FAILED = "AnalysisRunFailed", "An AnalysisRun failed: what it measured is not as good as it must be."
@@ -294,6 +298,7 @@ _REMEDIES = {
     Reason.CONFIG_FORBIDDEN: "Set configVersioning of the chart; for Secrets apply what `rollouts rbac -f FILE` prints.",
     Reason.CONFIG_COPY_NOT_USABLE: "Delete or rename the object that the message names.",
     Reason.CONFIG_COPY_MISSING: "Give the source its earlier content again, or roll out a new revision.",
+    Reason.REFERENCED_WORKLOAD_SCALED: "Remove spec.replicas of the Deployment from Git, and its HorizontalPodAutoscaler.",
     Reason.WORKLOAD_NOT_READ: _BY_ITSELF,
     Reason.WORKLOAD_NOT_FOUND: "Create the workload, or correct workloadRef.",
     Reason.WORKLOAD_NOT_USABLE: "Change what the message names, or name another workload.",

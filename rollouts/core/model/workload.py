@@ -62,6 +62,18 @@ class HoldSeen(Struct, frozen=True, kw_only=True):
     message: str = ""
 
 
+class ScaledDown(Struct, frozen=True):
+    """The note of a Deployment that the Rollout has scaled (annotation `rollouts.dev/scaled-down`).
+
+    Args:
+        own: the replicas that its user or Git gave it, which it gets back.
+        to: those that the Rollout gave it; another number means that somebody else has scaled it since.
+    """
+
+    own: int
+    to: int
+
+
 class WorkloadSeen(Struct, frozen=True, kw_only=True):
     """The workload as it was seen.
 
@@ -74,6 +86,7 @@ class WorkloadSeen(Struct, frozen=True, kw_only=True):
         observed: its controller has seen its latest spec.
         deployment: None for other kinds.
         hold: the last answer about the policy that holds it; None while it was not asked.
+        scaled_down: None unless the Rollout has scaled it.
         problem: why it cannot be used, and what to do; "" when the other fields decide that.
         read_at_s: when it was read; None for one that the watch shows.
     """
@@ -91,6 +104,7 @@ class WorkloadSeen(Struct, frozen=True, kw_only=True):
     deleting: bool = False
     deployment: DeploymentSeen | None = None
     hold: HoldSeen | None = None
+    scaled_down: ScaledDown | None = None
     problem: str = ""
     read_at_s: float | None = None
 

@@ -447,7 +447,7 @@ ARGO_ROLLOUTS: dict[str, tuple[tuple[Manifest, ...], bool]] = {
     "whose Services have its key": ((argo_rollout(argo_canary("no router", STEPS)), service(
         selector={"app": "web", "rollouts-pod-template-hash": "abc"}), service("web-canary")), True),
     "of a Deployment's template": ((_by_workload(), deployment(replicas=0), hpa(ARGO_ROLLOUT)), True),
-    "of a template that is elsewhere": ((_by_workload(),), False),
+    "of a template that is elsewhere": ((_by_workload(),), True),
     "with an experiment": ((argo_rollout(argo_canary("no router", [{"experiment": {
         "duration": "1m", "templates": [{"name": "a", "specRef": "stable"}]}}])), *BOTH), False),
     "beside an Experiment": ((argo_rollout(argo_canary("no router", STEPS)), *BOTH,

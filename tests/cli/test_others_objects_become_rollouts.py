@@ -150,7 +150,7 @@ def test_a_deployment_becomes_a_canary_with_the_same_limits() -> None:
 
 
 def test_a_workload_reference_takes_the_template_over() -> None:
-    """`workloadRef` is not carried out yet, so its Deployment's template goes into the Rollout."""
+    """The files have all of it, so nothing has to be left behind that only gives a template."""
     reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "podinfo"}
     spec = {"replicas": 3, "workloadRef": reference, "strategy": {"canary": {}}}
 
@@ -162,6 +162,17 @@ def test_a_workload_reference_takes_the_template_over() -> None:
     assert problems(outcome) == []
     assert of_kind(outcome, "Rollout")[0]["spec"]["template"]["spec"] == DEPLOYMENT["spec"]["template"]["spec"]
     assert of_kind(outcome, "HorizontalPodAutoscaler")[0]["spec"]["scaleTargetRef"]["name"] == "web"
+
+
+def test_a_workload_that_is_not_in_the_files_stays_a_reference() -> None:
+    """Its template is not known here; what the new controller needs for it is told."""
+    reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "podinfo", "scaleDown": "onsuccess"}
+
+    outcome = migrated([_argo("Rollout", {"workloadRef": reference, "strategy": {"canary": {}}}, "web")])
+
+    assert problems(outcome) == []
+    assert of_kind(outcome, "Rollout")[0]["spec"]["workloadRef"] == reference
+    assert any("workloads: [deployments]" in str(each) for each in told(outcome, Told.THEN))
 
 
 def test_a_service_loses_argos_key() -> None:

@@ -169,7 +169,7 @@ validations:
 rules:
   - apiGroups: [apps]
     apiVersions: ["*"]
-    resources: [{{ if not (has "deployments" .Values.workloads) }}deployments, {{ end }}deployments/scale, statefulsets, statefulsets/scale, daemonsets, replicasets/scale, controllerrevisions]
+    resources: [{{ range $kind := list "deployments" "statefulsets" "daemonsets" }}{{ if not (has $kind $.Values.workloads) }}{{ $kind }}, {{ end }}{{ end }}deployments/scale, statefulsets/scale, replicasets/scale, controllerrevisions]
     operations: [CREATE, UPDATE, DELETE]
   - apiGroups: [""]
     apiVersions: ["*"]

@@ -57,6 +57,7 @@ from rollouts.core.context.drain_numbers import drain_numbers
 from rollouts.core.model.drain import ProxyFacts, ProxyMode
 from rollouts.core.model.revision import REVISION_LABEL
 from rollouts.core.model.rollout import RolloutSpec, named_services
+from rollouts.core.model.selectors import pod_template
 from rollouts.errors import SpecInvalid
 from rollouts.objects import (
     ANALYSIS_RUN,
@@ -316,8 +317,8 @@ class _Linter:
     def compare(self) -> None:
         """How Services, autoscalers and routes contradict the Rollouts. One that is not in the files is no problem."""
         for service, rollout in self._with_rollouts(self.services):
-            if service.name in named_services(rollout.spec.strategy):
-                template = rollout.manifest["spec"]["template"]
+            template = pod_template(rollout.manifest)
+            if template and service.name in named_services(rollout.spec.strategy):
                 found = contradictions(service.manifest, template, rollout=rollout.name)
                 problems = [(problem.path, problem.message) for problem in found]
                 problems += self._port_problems(service, rollout)
@@ -360,9 +361,15 @@ class _Linter:
     def _advice(self, rollout: _Rollout) -> Iterator[Remark]:
         manifest, spec, known = rollout.manifest, rollout.spec, self.known
         numbers = drain_numbers(spec.drain, LEAST)
-        template = manifest["spec"]["template"]
+        template = pod_template(manifest)
         ends = exit_findings(template, drain=spec.drain, numbers=numbers, surges=surges(spec), routed=is_routed(spec))
-        yield from rollout.findings(ends)
+        if template:
+            yield from rollout.findings(ends)
+        else:
+            what = f"the pod template is that of {spec.workload_ref}, so the pods are not checked here"
+            fix = "rollouts plan reads it from the cluster"
+            finding = Finding(Rule.TEMPLATE_ELSEWHERE, Severity.NOTE, "spec.workloadRef", what, fix)
+            yield from rollout.findings([finding])
         yield from rollout.findings(config_findings(manifest, spec, known.configs))
         # Only a note where the files have a Service that selects the pods of both revisions: clients may use that one.
         beside = [service.manifest for service in self.services if service.namespace == rollout.namespace]
@@ -418,7 +425,7 @@ def _falling_weights(document: Manifest) -> Iterator[Problem]:
 
 def _hash_label_remarks(document: Manifest) -> Iterator[Problem]:
     """The places of a Rollout's template that name the label by which another controller tells its revisions apart."""
-    for use in hash_uses(document["spec"]["template"], "spec.template"):
+    for use in hash_uses(pod_template(document), "spec.template"):
         where = "so it tells no revisions apart, and pods of an update may find no node"
         if "fieldRef" in use.path:
             where = "so the value is empty"

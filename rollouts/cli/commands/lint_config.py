@@ -15,6 +15,7 @@ from rollouts.core.advice.findings import Finding, Rule, Severity
 from rollouts.core.config.references import ConfigPlace, places
 from rollouts.core.model.config import ConfigKind
 from rollouts.core.model.rollout import RolloutSpec
+from rollouts.core.model.selectors import pod_template
 from rollouts.manifests.ownership import CONFIG_COPY, CONFIG_COPY_VALUE, is_left_alone
 from rollouts.objects import Manifest, mapping
 
@@ -105,7 +106,7 @@ def _copied_from(
 
 def _sub_paths(document: Manifest, spec: RolloutSpec, every: Iterable[_Asked]) -> Iterator[Finding]:
     """Mounts of one file of a source whose edits reach pods uncontrolled: this one they never reach."""
-    pod = mapping(document["spec"]["template"].get("spec"))
+    pod = mapping(pod_template(document).get("spec"))
     volumes = f"{_ROOT}.spec.volumes["
     loose = {  # by the index of the volume
         int(asked.path.removeprefix(volumes).partition("]")[0]): asked.place.ref
@@ -125,7 +126,7 @@ def _sub_paths(document: Manifest, spec: RolloutSpec, every: Iterable[_Asked]) -
 
 
 def _all_asked(document: Manifest, configs: FileConfigs) -> Iterator[_Asked]:
-    template = document["spec"]["template"]
+    template = pod_template(document)
     paths = dict(_paths(template, _ROOT))
     for place in places(template):
         holder, path = place.holder, paths[id(place.holder)]

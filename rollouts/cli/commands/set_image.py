@@ -81,6 +81,11 @@ async def set_image(
 
 def changes_of(rollout: Manifest, images: Mapping[str, str]) -> tuple[ImageChange, ...] | str:
     """What has to change; a text says which container there is not."""
+    if (reference := rollout["spec"].get("workloadRef")) is not None:
+        kind, name = str(reference["kind"]).lower(), reference["name"]
+        return (
+            f"its pod template is that of {reference['kind']} {name}: kubectl set image {kind}/{name} CONTAINER=IMAGE"
+        )
     pod = rollout["spec"]["template"]["spec"]
     containers = [(part, index, container) for part in _LISTS for index, container in enumerate(pod.get(part) or ())]
     names = [container["name"] for _, _, container in containers]

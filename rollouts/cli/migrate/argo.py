@@ -31,7 +31,10 @@ def template_owner(manifest: Manifest, migration: Migration) -> Manifest | None:
 
 
 def migrate_argo(manifest: Manifest, migration: Migration) -> None:
-    """Adds what an object of Argo Rollouts is here. A Deployment that its `workloadRef` names gives it its template."""
+    """Adds what an object of Argo Rollouts is here.
+
+    A Deployment that its `workloadRef` names gives it its template if it came in too; else the reference stays.
+    """
     kind = KINDS[str(manifest["kind"])]
     spec, deployment = dict(mapping(manifest.get("spec"))), template_owner(manifest, migration)
     sources = [manifest]
@@ -44,9 +47,9 @@ def migrate_argo(manifest: Manifest, migration: Migration) -> None:
     elif "workloadRef" in spec:
         reference = mapping(spec["workloadRef"])
         what = f"{reference.get('kind', 'a workload')} {reference.get('name', '')}".strip()
-        migration.note(
-            Told.TO_DO, manifest, "spec.workloadRef", f"give the file with {what} too: its template is taken over"
-        )
+        grant = f"{str(reference.get('kind', '')).lower()}s"
+        why = f"first take {what} out of Argo's Rollout, and set the chart's value workloads: [{grant}] (docs/workloads.md)"
+        migration.note(Told.THEN, manifest, "spec.workloadRef", why)
     migrated = {**kind.head, "metadata": metadata_of(manifest, migration), "spec": spec}
     if kind is ROLLOUT:
         migrated = with_labels_of_its_own(migrated, sources[-1], migration)

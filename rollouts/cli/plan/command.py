@@ -27,6 +27,7 @@ from rollouts.cli.plan.live import read_facts, read_live, snapshot_of, with_file
 from rollouts.cli.plan.report import PlanReport, report_of
 from rollouts.cli.plan.routes import read_declared, read_routes
 from rollouts.cli.plan.templates import read_templates
+from rollouts.cli.plan.workload import with_its_template
 from rollouts.cli.terminal.listing import print_drawn
 from rollouts.cli.terminal.options import fail
 from rollouts.cli.view.session import Options, open_session
@@ -99,6 +100,7 @@ async def plan_of(
     session = reader.session
     namespace = rollout["metadata"].get("namespace") or session.namespace
     key = Key(namespace, rollout["metadata"].get("name") or "")
+    rollout = await with_its_template(reader, rollout, namespace=namespace)
     spec = parse_spec(rollout["spec"])
     routes = await read_routes(session, spec, namespace=namespace, manifests=reader.manifests, known=known)
     live = replace(await read_live(session, key), routes=routes)

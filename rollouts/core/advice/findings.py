@@ -116,6 +116,11 @@ class Rule(DescribedRule):
         "The template names a copy that the controller made; copies go with the revisions that have them.",
         "the name of the source",
     )
+    TEMPLATE_ELSEWHERE = (
+        "TemplateElsewhere",
+        "The pod template is that of the workload that `workloadRef` names, so the pods are not checked here.",
+        "`rollouts plan`, which reads the workload from the cluster",
+    )
     CONFIG_SUB_PATH = (
         "ConfigSubPath",
         "A note where `configVersioning` is off: no edit reaches a file that is mounted by `subPath`.",

@@ -127,28 +127,13 @@ def workload_size(ctx: PassContext) -> Contribution:
     than `spec.replicas` says, if it has as many.
     """
     reference, workload = ctx.spec.workload_ref, ctx.seen.workload
-    if (
-        reference is None
-        or reference.mode is not WorkloadMode.TEMPLATE
-        or reference.kind is not WorkloadKind.DEPLOYMENT
-    ):
+    if reference is None or (reference.mode, reference.kind) != (WorkloadMode.TEMPLATE, WorkloadKind.DEPLOYMENT):
         return Contribution()
     if not isinstance(workload, WorkloadSeen) or not is_of(workload, ctx.seen.rollout.name) or workload.deleting:
         return Contribution()
     note, now = workload.scaled_down, workload.replicas
     own = note.own if note is not None and note.to == now else now
-    available = sum(replica_set.staying_available for replica_set in ctx.seen.replica_sets)
-    missing = max(0, ctx.spec.replicas - available)
-    served = bool(ctx.status.stable_revision)
-    match reference.scale_down:
-        case ScaleDownWorkload.NEVER:
-            wanted = own
-        case ScaleDownWorkload.ON_SUCCESS:
-            wanted = 0 if served and available >= ctx.promised else now
-        case ScaleDownWorkload.PROGRESSIVELY:
-            wanted = min(now if served else own, missing)
-        case _:
-            assert_never(reference.scale_down)
+    wanted = _wanted_replicas(ctx, reference.scale_down, own=own, now=now)
     if wanted == now:
         return Contribution()
     scale = ScaleWorkload(
@@ -165,3 +150,16 @@ def workload_size(ctx: PassContext) -> Contribution:
         f"somebody has scaled {reference} from {note.to} to {now}; it is scaled to {wanted} (workloadRef.scaleDown)"
     )
     return Contribution(intents=(scale,), notices=(Notice(Reason.REFERENCED_WORKLOAD_SCALED, message, warning=True),))
+
+
+def _wanted_replicas(ctx: PassContext, scale_down: ScaleDownWorkload, *, own: int, now: int) -> int:
+    """The replicas that the Deployment should have, of those that its user gave it and those that it has now."""
+    available = sum(replica_set.staying_available for replica_set in ctx.seen.replica_sets)
+    served = bool(ctx.status.stable_revision)
+    match scale_down:
+        case ScaleDownWorkload.NEVER:
+            return own
+        case ScaleDownWorkload.ON_SUCCESS:
+            return 0 if served and available >= ctx.promised else now
+        case ScaleDownWorkload.PROGRESSIVELY:
+            return min(now if served else own, max(0, ctx.spec.replicas - available))

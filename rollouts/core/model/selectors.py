@@ -9,6 +9,11 @@ from rollouts.core.model.revision import REVISION_LABEL
 from rollouts.objects import mapping
 
 
+def pod_template(rollout: Mapping[str, Any]) -> dict[str, Any]:
+    """The pod template in the manifest of a Rollout; empty where a workload has it (`workloadRef`)."""
+    return dict(mapping(mapping(rollout.get("spec")).get("template")))
+
+
 def template_labels(template: object) -> Mapping[str, Any]:
     """The labels in a pod template; empty when it has none or they cannot be read."""
     return mapping(mapping(mapping(template).get("metadata")).get("labels"))

@@ -290,7 +290,7 @@ class Stage:
                 lambda each: [_tag(each), each["spec"]["replicas"], _available(each), _annotations(each)],
             ),
             "pods": dict(
-                Counter(each["metadata"]["labels"][REVISION] for each in self.cluster.list(POD, KEY.namespace))
+                Counter(each["metadata"]["labels"].get(REVISION, "") for each in self.cluster.list(POD, KEY.namespace))
             ),
             "services": self._named(
                 SERVICE, lambda each: [each["spec"]["selector"], each["metadata"].get("labels") or {}]

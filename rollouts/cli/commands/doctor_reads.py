@@ -18,6 +18,7 @@ from rollouts.cluster.discovery import ServerVersion, first_served, server_versi
 from rollouts.controller.facts.proxies import proxy_facts
 from rollouts.controller.facts.route_kinds import kinds_of
 from rollouts.core.model.drain import ProxyFacts
+from rollouts.core.model.workload_ref import WORKLOAD_RESOURCES
 from rollouts.errors import ApiForbidden, ApiNotFound
 from rollouts.objects import (
     ANALYSIS_TEMPLATE,
@@ -316,6 +317,7 @@ def needed(controller: Installed) -> list[Right]:
     for router in controller.flags("router"):
         resources = {(kind.group, kind.plural) for versions in kinds_of(registry().get(router)) for kind in versions}
         rules += [(group, plural, "get list watch patch") for group, plural in sorted(resources)]
+    rules += _of_workloads(controller)
     rights = [
         Right(group, resource, verb, namespace)
         for namespace in namespaces
@@ -325,6 +327,12 @@ def needed(controller: Installed) -> list[Right]:
     if controller.elects:
         rights.append(Right("coordination.k8s.io", "leases", "create", controller.namespace))
     return rights
+
+
+def _of_workloads(controller: Installed) -> list[tuple[str, str, str]]:
+    """What it needs for the kinds of workloads that it was told to watch."""
+    named = controller.flags("workload")
+    return [(kind.group, kind.plural, "get list watch patch") for kind in WORKLOAD_RESOURCES if kind.plural in named]
 
 
 class _Reader:

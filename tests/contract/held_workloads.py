@@ -8,7 +8,6 @@ from typing import Any
 
 from rollouts.objects import DAEMON_SET, DEPLOYMENT, STATEFUL_SET, Kind, Manifest
 from rollouts.ports import APPLY_PATCH, MERGE_PATCH
-from rollouts.sim.storage.registry import DAEMON_SET, STATEFUL_SET
 from tests import build
 from tests.contract.conversation import Answer, Conversation
 

@@ -11,9 +11,8 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from rollouts.manifests.ownership import HELD, HOLD, MANAGED, MANAGED_BY, PREFIX
-from rollouts.objects import DEPLOYMENT, Kind, Manifest
+from rollouts.objects import DAEMON_SET, DEPLOYMENT, STATEFUL_SET, Kind, Manifest
 from rollouts.sim.storage.refusals import denied_by_policy
-from rollouts.sim.storage.registry import DAEMON_SET, STATEFUL_SET
 
 Policy: TypeAlias = Callable[["WrittenWorkload"], Manifest]
 """From an update to what is written instead. Raises: Refused."""

@@ -32,6 +32,7 @@ NAVIGATION: dict[str, dict[str, str]] = {
         "Command line": "docs/cli.md",
         "API reference": "docs/api.md",
         "ConfigMaps and Secrets": "docs/config.md",
+        "Templates of Deployments (workloadRef)": "docs/workloads.md",
         "Holding a workload": "docs/holds.md",
         "Argo CD, Flux, Kustomize and Helm": "docs/gitops.md",
         "Troubleshooting": "docs/troubleshooting.md",

@@ -198,8 +198,10 @@ class Telemetry:
 
     def follow_table(self, table: WatchedTable) -> None:
         """Adds the kind's watches and unreadable objects to the metrics."""
-        self.watch_ages.labels(table.kind.plural).set_function(table.age_s)
-        self.unreadable.labels(table.kind.plural).set_function(lambda: float(len(table.unreadable)))
+        kind = table.kind
+        resource = f"{kind.plural}/{kind.view}" if kind.view else kind.plural
+        self.watch_ages.labels(resource).set_function(table.age_s)
+        self.unreadable.labels(resource).set_function(lambda: float(len(table.unreadable)))
 
 
 @contextmanager

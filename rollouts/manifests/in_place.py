@@ -6,36 +6,22 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from rollouts.core.model.intents import CreateInDeployment, MoveReplicaSet, StepDeployment
+from rollouts.core.model.intents import CreateInDeployment, LabelReplicaSet, MoveReplicaSet, StepDeployment
 from rollouts.core.model.rollout import IntOrPercent, Percent, Rollout
 from rollouts.core.model.workload import Held, UpdateFields, WorkloadSeen
-from rollouts.manifests.ownership import HELD, NAME, PREFIX, name_label, owner_reference
+from rollouts.manifests.ownership import HELD, NAME, POD_TEMPLATE_HASH, PREFIX, name_label, owner_reference
 from rollouts.objects import DEPLOYMENT, REPLICA_SET, Manifest, mapping
-
-POD_TEMPLATE_HASH = "pod-template-hash"
-"""The label by which a Deployment's controller tells the pods of its ReplicaSets apart."""
 
 
 def deployment_patch(intent: StepDeployment) -> Manifest:
     """The merge patch for the intent; a field of None is removed, and the API server fills in its default."""
-    fields = intent.fields
     return {
         "metadata": {
             "uid": intent.uid,
             "resourceVersion": intent.resource_version,
             "annotations": {HELD: None if intent.held is None else held_text(intent.held)},
         },
-        "spec": {
-            "paused": True if intent.paused else None,
-            "minReadySeconds": fields.min_ready_s,
-            "progressDeadlineSeconds": fields.progress_deadline_s,
-            "strategy": {
-                "rollingUpdate": {
-                    "maxSurge": _limit(fields.max_surge),
-                    "maxUnavailable": _limit(fields.max_unavailable),
-                }
-            },
-        },
+        "spec": {"paused": True if intent.paused else None, **update_fields(intent.fields)},
     }
 
 
@@ -43,6 +29,21 @@ def hold_question(uid: str) -> Manifest:
     """A merge patch for a dry run: another template, and no pause. It comes out paused only if a policy holds the Deployment."""
     template = {"metadata": {"annotations": {f"{PREFIX}hold-question": "1"}}}
     return {"metadata": {"uid": uid}, "spec": {"paused": None, "template": template}}
+
+
+def update_fields(fields: UpdateFields) -> Manifest:
+    """Those of a Deployment's `spec`, for a merge patch."""
+    limits = {"maxSurge": _limit(fields.max_surge), "maxUnavailable": _limit(fields.max_unavailable)}
+    return {
+        "minReadySeconds": fields.min_ready_s,
+        "progressDeadlineSeconds": fields.progress_deadline_s,
+        "strategy": {"rollingUpdate": limits},
+    }
+
+
+def label_patch(rollout: Rollout, intent: LabelReplicaSet) -> Manifest:
+    """The merge patch that gives a ReplicaSet our label."""
+    return {"metadata": {"uid": intent.uid, "labels": {NAME: name_label(rollout.name)}}}
 
 
 def replica_set_in(workload: WorkloadSeen, rollout: Rollout, intent: CreateInDeployment) -> Manifest:

@@ -1,4 +1,4 @@
-"""What we write on a workload that a Rollout names in `workloadRef`: one label, two annotations, and a Deployment's replicas.
+"""What we write on a workload that a Rollout names in `workloadRef`: marks, and a Deployment's replicas.
 
 A merge patch with the uid and the resourceVersion that were seen, as for a Service.
 """
@@ -10,13 +10,15 @@ from collections.abc import Mapping
 
 from rollouts.core.model.intents import MarkWorkload, ReleaseWorkload, ScaleWorkload, WorkloadIntent
 from rollouts.core.model.workload import ScaledDown
-from rollouts.manifests.ownership import MANAGED, MANAGED_BY, MANAGED_VALUE, SCALED_DOWN
+from rollouts.manifests.in_place import update_fields
+from rollouts.manifests.ownership import HELD, HOLD, MANAGED, MANAGED_BY, MANAGED_VALUE, SCALED_DOWN
 from rollouts.objects import Manifest, whole_number
 
 
 def mark_workload(intent: MarkWorkload, *, rollout: str) -> Manifest:
     """Marks the workload as managed by the Rollout named `rollout`."""
-    return _patch(intent, labels={MANAGED: MANAGED_VALUE}, annotations={MANAGED_BY: rollout})
+    hold = {HOLD: MANAGED_VALUE} if intent.hold else {}
+    return _patch(intent, labels={MANAGED: MANAGED_VALUE, **hold}, annotations={MANAGED_BY: rollout})
 
 
 def scale_workload(intent: ScaleWorkload) -> Manifest:
@@ -26,9 +28,16 @@ def scale_workload(intent: ScaleWorkload) -> Manifest:
 
 
 def release_workload(intent: ReleaseWorkload) -> Manifest:
-    """Removes our label and annotations; a Deployment that was scaled down gets its replicas back in the same write."""
-    released = _patch(intent, labels={MANAGED: None}, annotations={MANAGED_BY: None, SCALED_DOWN: None})
-    return released if intent.replicas is None else {**released, "spec": {"replicas": intent.replicas}}
+    """Removes our labels and annotations, and gives back in the same write what was taken: replicas, or an update's fields.
+
+    A Deployment whose update in place is under way stays paused.
+    """
+    marks = {MANAGED_BY: None, SCALED_DOWN: None, HELD: None}
+    spec = {} if intent.replicas is None else {"replicas": intent.replicas}
+    if intent.own is not None:
+        spec |= update_fields(intent.own)
+    released = _patch(intent, labels={MANAGED: None, HOLD: None}, annotations=marks)
+    return {**released, "spec": spec} if spec else released
 
 
 def scaled_down_of(annotations: Mapping[str, str]) -> ScaledDown | None:

@@ -94,6 +94,15 @@ def owner_reference(rollout: Rollout) -> Manifest:
     return {**ROLLOUT.head, "name": rollout.name, "uid": rollout.uid, "controller": True, "blockOwnerDeletion": True}
 
 
+POD_TEMPLATE_HASH = "pod-template-hash"
+"""The label by which a Deployment's controller tells its ReplicaSets and their pods apart: a revision's name in place."""
+
+
+def revision_of(labels: Mapping[str, str]) -> str:
+    """The revision of a ReplicaSet or a pod; "" when no label says it."""
+    return labels.get(REVISION) or labels.get(POD_TEMPLATE_HASH, "")
+
+
 def name_label(rollout: str) -> str:
     """Value of the label `rollouts.dev/name`: the Rollout's name, shortened with a hash if it is too long."""
     if len(rollout) <= LABEL_VALUE_MAX:

@@ -22,6 +22,7 @@ from rollouts.core.model.intents import (
     AskHold,
     AskLive,
     AskPods,
+    AskReplicaSets,
     AskRoute,
     AskSecretCopy,
     AskService,
@@ -36,6 +37,7 @@ from rollouts.core.model.intents import (
     DeploymentIntent,
     EvictPod,
     Intent,
+    LabelReplicaSet,
     MakeRoute,
     MarkWorkload,
     MoveReplicaSet,
@@ -71,7 +73,7 @@ def applied(there: World, intent: Intent) -> World:
     match intent:
         case CreateReplicaSet() | AdoptReplicaSet() | PatchReplicaSet() | DeleteReplicaSet():
             return _with_replica_sets(there, intent)
-        case CreateInDeployment() | MoveReplicaSet() | StepDeployment():
+        case CreateInDeployment() | MoveReplicaSet() | LabelReplicaSet() | StepDeployment():
             return _with_deployment(there, intent)
         case SwitchService() | ReleaseService():
             return _with_service(there, intent)
@@ -97,6 +99,8 @@ def applied(there: World, intent: Intent) -> World:
             return replace(there, configs=_with_configuration_read(there, intent))
         case AskAutoscaling(gate):
             return with_load_read(there, gate)
+        case AskReplicaSets():
+            return there
         case AskService() | AskPods() | AskRoute() | AskFeatures() | AskLive() | AskDrained():
             return _answered(there, intent)
         case never:
@@ -127,6 +131,8 @@ def _with_deployment(there: World, intent: DeploymentIntent) -> World:
                 inside=True,
             )
             return replace(there, replica_sets=(*there.replica_sets, made))
+        case LabelReplicaSet():
+            return there
         case MoveReplicaSet(uid=uid, resource_version=seen, into=into):
             found = next((each for each in there.replica_sets if each.uid == uid), None)
             if found is None or found.resource_version != seen:

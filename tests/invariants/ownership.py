@@ -14,6 +14,7 @@ from rollouts.core.model.intents import (
     AskHold,
     AskLive,
     AskPods,
+    AskReplicaSets,
     AskRoute,
     AskSecretCopy,
     AskService,
@@ -28,6 +29,7 @@ from rollouts.core.model.intents import (
     DeleteReplicaSet,
     EvictPod,
     Intent,
+    LabelReplicaSet,
     MakeRoute,
     MarkWorkload,
     MoveReplicaSet,
@@ -150,6 +152,10 @@ def _is_ours_as_seen(before: Snapshot, intent: Intent) -> bool:
                 (each.uid, each.resource_version) == (intent.uid, intent.resource_version)
                 for each in before.replica_sets
             )
+        case LabelReplicaSet():
+            workload = before.workload
+            found = workload.strays if isinstance(workload, WorkloadSeen) else ()
+            return any(stray.uid == intent.uid for stray in found or ())
         case StepDeployment() | CreateInDeployment():
             workload = before.workload
             ours = isinstance(workload, WorkloadSeen) and workload.managed_by == before.rollout.name
@@ -162,6 +168,7 @@ def _is_ours_as_seen(before: Snapshot, intent: Intent) -> bool:
             | AskWorkload()
             | AskHold()
             | AskPods()
+            | AskReplicaSets()
             | AskRoute()
             | AskFeatures()
             | AskLive()

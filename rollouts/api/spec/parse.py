@@ -34,6 +34,8 @@ from rollouts.api.v1alpha1.rollout import (
 from rollouts.core.config.references import SOURCES_MAX, references
 from rollouts.core.model.author import NAME_MAX, NOTE_SUFFIX, Author, AuthorKind
 from rollouts.core.model.config import ConfigVersioning
+from rollouts.core.model.drain import PreStop
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.pod_exit import PodExit, read_pod_exit
 from rollouts.core.model.revision import canonical_json, short_hash
 from rollouts.core.model.rollout import (
@@ -63,7 +65,7 @@ from rollouts.core.model.steps import (
     Step,
 )
 from rollouts.core.model.traffic import RequestMatch
-from rollouts.core.model.workload_ref import NamedWorkload
+from rollouts.core.model.workload_ref import NamedWorkload, WorkloadMode
 from rollouts.errors import SpecInvalid, SpecProblem
 from rollouts.objects import VALUES_MAX, has_more_parts, has_more_values
 
@@ -113,14 +115,15 @@ def parse_spec(spec: Mapping[str, Any] | bytes, workload: WorkloadTemplate | Non
     template_json = _written_as_json("spec.template", canonical_json, template or {})
     template_hash = "" if template is None else short_hash(template_json)
     given = wire.config_versioning or ConfigVersioningWire()
-    versioning = core_value(ConfigVersioning, given, enabled=given.mode != "Off")
+    in_place = reference is not None and reference.mode is WorkloadMode.IN_PLACE
+    versioning = core_value(ConfigVersioning, given, enabled=given.mode != "Off" and not in_place)
     refs = references(template, secrets=versioning.secrets) if template is not None and versioning.enabled else ()
     if len(refs) > SOURCES_MAX:
         what = f"names {len(refs)} ConfigMaps and Secrets, and {SOURCES_MAX} at most can belong to a revision"
         message = f"{what}: name fewer, or set spec.configVersioning.mode: Off"
         raise SpecInvalid((SpecProblem("spec.template", message),))
     ends = read_pod_exit(template or {})
-    kept = wire.analysis or AnalysisLimits()
+    kept, drain = wire.analysis or AnalysisLimits(), drain_spec(wire.drain or Drain(), ends)
     return core_value(
         RolloutSpec,
         wire,
@@ -137,7 +140,7 @@ def parse_spec(spec: Mapping[str, Any] | bytes, workload: WorkloadTemplate | Non
         successful_runs_kept=_or(kept.successful_run_history_limit, RUNS_KEPT),
         unsuccessful_runs_kept=_or(kept.unsuccessful_run_history_limit, RUNS_KEPT),
         history_limit=_or((wire.history or History()).limit, HISTORY_LIMIT),
-        drain=drain_spec(wire.drain or Drain(), ends),
+        drain=replace(drain, pre_stop=PreStop.VALIDATE) if in_place and drain.pre_stop is PreStop.INJECT else drain,
         ends=PodExit(grace_s=0) if template is None else ends,  # nothing is known to be wrong with it
         config_versioning=versioning,
         config_refs=refs,

@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rollouts.api.problems import Problems
-from rollouts.api.v1alpha1.rollout import CanaryStep, RolloutSpecWire, WorkloadRef
+from rollouts.api.v1alpha1.rollout import CanaryStep, RolloutSpecWire
 from rollouts.api.v1alpha1.traffic import TrafficRoutingWire
 from rollouts.api.v1alpha1.wire import Wire, attributes_of
 
 PLANNED: dict[type[Wire], dict[str, str]] = {
-    WorkloadRef: {"mode: InPlace": "0.6"},
     CanaryStep: {"experiment": "0.6", "plugin": "0.6"},
 }
 """For each part of the spec: the fields that are refused, or one of their values, and the version for which they are planned."""

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from rollouts.api.problems import Problems
 from rollouts.api.spec.reading import check_needed
-from rollouts.api.v1alpha1.rollout import RolloutSpecWire, WorkloadRef
+from rollouts.api.v1alpha1.rollout import (
+    CanaryStrategy,
+    ConfigVersioningWire,
+    Drain,
+    RolloutSpecWire,
+    RolloutStrategy,
+    WorkloadRef,
+)
 from rollouts.core.model.workload_ref import ScaleDownWorkload, WorkloadKind, WorkloadMode
 
 _PATH = "spec.workloadRef"
+_IN_PLACE = "workloadRef.mode: InPlace"
 
 
 def check_workload_ref(spec: RolloutSpecWire, problems: Problems) -> None:
@@ -41,6 +49,33 @@ def _check_in_place(spec: RolloutSpecWire, reference: WorkloadRef, problems: Pro
         problems.add(
             f"{_PATH}.scaleDown", "is for mode: Template; with InPlace the Deployment's pods are the only ones"
         )
-    for name, value in (("replicas", spec.replicas), ("selector", spec.selector)):
+    canary = (spec.strategy or RolloutStrategy()).canary or CanaryStrategy()
+    blue_green = spec.strategy is not None and spec.strategy.blue_green is not None
+    drain, versioning = spec.drain or Drain(), spec.config_versioning or ConfigVersioningWire()
+    path = "spec.strategy.canary"
+    has_it = f"must be absent with {_IN_PLACE}: the Deployment has it"
+    by_ratio = f"is not supported with {_IN_PLACE} yet, which goes by the ratio of pods"
+    changes = f"is not supported with {_IN_PLACE}: it would change the Deployment's template"
+    refused: tuple[tuple[str, object, str], ...] = (
+        ("spec.replicas", None if spec.replicas == 1 else spec.replicas, has_it),  # 1 is the API server's default
+        ("spec.selector", spec.selector, has_it),
+        ("spec.minReadySeconds", spec.min_ready_seconds, has_it),
+        ("spec.revisionHistoryLimit", spec.revision_history_limit, has_it),
+        (f"{path}.maxSurge", canary.max_surge, has_it),
+        (f"{path}.maxUnavailable", canary.max_unavailable, has_it),
+        ("spec.strategy.blueGreen", blue_green or None, by_ratio),
+        (f"{path}.trafficRouting", canary.traffic_routing, by_ratio),
+        (f"{path}.stableService", canary.stable_service, by_ratio),
+        (f"{path}.canaryService", canary.canary_service, by_ratio),
+        (f"{path}.pingPong", canary.ping_pong, by_ratio),
+        (f"{path}.antiAffinity", canary.anti_affinity, changes),
+        (f"{path}.canaryMetadata", canary.canary_metadata, changes),
+        (f"{path}.stableMetadata", canary.stable_metadata, changes),
+        ("spec.drain.preStop", "Inject" if drain.pre_stop == "Inject" else None, f"{changes}; use Validate"),
+        ("spec.configVersioning", versioning.mode == "On" or versioning.secrets or None, changes),
+        ("spec.autoscaling", spec.autoscaling, f"is not supported with {_IN_PLACE} yet"),
+        ("spec.restartAt", spec.restart_at, f"{changes}; use kubectl rollout restart"),
+    )
+    for name, value, why in refused:
         if value is not None:
-            problems.add(f"spec.{name}", "must be absent with workloadRef.mode: InPlace: the Deployment has it")
+            problems.add(name, why)

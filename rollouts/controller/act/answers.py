@@ -6,21 +6,23 @@ A pass never waits for an answer. The same question is under way only once. A qu
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import assert_never
+from typing import TypeVar, assert_never
 
 import structlog
 
 from rollouts.cluster.client import Client
-from rollouts.cluster.decoding import decode, decode_route
+from rollouts.cluster.decoding import Decoder, Page, decode, decode_route
 from rollouts.cluster.store import Store
-from rollouts.cluster.structs import PodObject, RouteObject
+from rollouts.cluster.structs import KubernetesObject, PodObject, RouteObject, WorkloadObject
 from rollouts.controller.act.calls import AskDataPlanes, OwnQuestion, ReadClasses, ReadRoute
 from rollouts.controller.facts.gateway_classes import GatewayClasses
 from rollouts.controller.facts.gateway_lags import GatewayLags
 from rollouts.controller.facts.route_kinds import RouteKinds, missing
+from rollouts.controller.observe.in_place import sets_answer
 from rollouts.controller.observe.pods import pod_page, pods_seen
 from rollouts.controller.workqueue.inbox import Inbox, RouteAnswer, ServiceAnswer, WorkloadAnswer
 from rollouts.controller.workqueue.owned import replica_sets_of
@@ -28,7 +30,15 @@ from rollouts.controller.workqueue.queue import WorkQueue
 from rollouts.controller.workqueue.workload_watches import forbidden_workload
 from rollouts.core.model.config import CopyLook
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import AskAutoscaling, AskHold, AskPods, AskSecretCopy, AskService, AskWorkload
+from rollouts.core.model.intents import (
+    AskAutoscaling,
+    AskHold,
+    AskPods,
+    AskReplicaSets,
+    AskSecretCopy,
+    AskService,
+    AskWorkload,
+)
 from rollouts.core.model.snapshot import DrainSeen
 from rollouts.core.model.workload import HoldSeen
 from rollouts.core.model.workload_ref import WorkloadKind
@@ -47,6 +57,9 @@ PLANES_AT_ONCE = 32
 PLANES_DEADLINE_S = 5.0
 
 _GRANT = "name its router in the chart's `routers`, or grant get, list, watch and patch"
+
+_SETS: Decoder[WorkloadObject] = Decoder(WorkloadObject)
+_T = TypeVar("_T", bound=KubernetesObject)
 
 log = structlog.get_logger()
 
@@ -145,10 +158,15 @@ class Answers:
                     return AUTOSCALING_AGAIN_S
             case AskSecretCopy(name=name):
                 self.inbox.put_copy(key, name, await self._tried(key, name))
-            case AskPods():
-                at_s = self.clock.now_s()
-                pods = await self._list_pods(key)
-                owners = replica_sets_of(self.store.table(REPLICA_SET), key, uid)
+            case AskReplicaSets(name=name, selector=selector):
+                deployment: WorkloadObject | None = self.store.table(DEPLOYMENT).get(key.namespace, name)
+                if deployment is not None:  # else it has just gone, and the watch says so
+                    sets = await self._list(key, REPLICA_SET, _SETS.page, selector)
+                    self.inbox.put_sets(key, sets_answer(deployment, sets))
+            case AskPods(selector=selector, deployment_uid=deployment_uid):
+                at_s, table = self.clock.now_s(), self.store.table(REPLICA_SET)
+                pods = await self._list_pods(key, selector)
+                owners = [*replica_sets_of(table, key, uid), *table.owned_by(key.namespace, deployment_uid)]
                 self.inbox.pods[key] = pods_seen(pods, owners, at_s=at_s)
             case _:
                 assert_never(ask)
@@ -200,15 +218,18 @@ class Answers:
         asked = replace(question, addresses=frozenset(addresses - {""}), others=frozenset(others - {""}))
         return await self.planes.drained(asked, deadline_s=PLANES_DEADLINE_S)
 
-    async def _list_pods(self, key: Key) -> list[PodObject]:
-        pods: list[PodObject] = []
-        selector, token = pods_selector(key.name), ""
+    async def _list_pods(self, key: Key, selector: str = "") -> list[PodObject]:
+        return await self._list(key, POD, pod_page, selector or pods_selector(key.name))
+
+    async def _list(self, key: Key, kind: Kind, page_of: Callable[[bytes], Page[_T]], selector: str) -> list[_T]:
+        found: list[_T] = []
+        token = ""
         while True:
-            answer = await self.client.list_page(POD, key.namespace, label_selector=selector, continue_token=token)
-            page = pod_page(answer)
-            pods += page.items
+            answer = await self.client.list_page(kind, key.namespace, label_selector=selector, continue_token=token)
+            page = page_of(answer)
+            found += page.items
             if not (token := page.continue_token):
-                return pods
+                return found
 
 
 async def read_route(ask: ReadRoute, *, client: Client, kinds: RouteKinds, clock: Clock) -> RouteAnswer:

@@ -17,6 +17,7 @@ from rollouts.core.model.intents import (
     AskConfig,
     AskHold,
     AskPods,
+    AskReplicaSets,
     AskSecretCopy,
     AskService,
     AskWorkload,
@@ -164,6 +165,7 @@ OwnQuestion: TypeAlias = (
     AskService
     | AskWorkload
     | AskHold
+    | AskReplicaSets
     | AskPods
     | AskAutoscaling
     | AskSecretCopy

@@ -31,6 +31,7 @@ from rollouts.core.model.intents import (
     AskHold,
     AskLive,
     AskPods,
+    AskReplicaSets,
     AskRoute,
     AskSecretCopy,
     AskService,
@@ -44,6 +45,7 @@ from rollouts.core.model.intents import (
     DeploymentIntent,
     EvictPod,
     Intent,
+    LabelReplicaSet,
     MakeRoute,
     MarkWorkload,
     MoveReplicaSet,
@@ -70,7 +72,7 @@ from rollouts.core.model.traffic import RouteName
 from rollouts.core.model.workload import WorkloadSeen
 from rollouts.manifests.adoption import adoption_patch, release_patch
 from rollouts.manifests.analysis_run import analysis_run, termination_patch
-from rollouts.manifests.in_place import controller_patch, deployment_patch, replica_set_in
+from rollouts.manifests.in_place import controller_patch, deployment_patch, label_patch, replica_set_in
 from rollouts.manifests.named_workload import mark_workload, release_workload, scale_workload
 from rollouts.manifests.ownership import PREFIX
 from rollouts.manifests.service import release_service, switch_service
@@ -91,9 +93,18 @@ def render(
             return render_routing(snapshot, intent, routes)
         case SwitchService(name=SubsetName()) | AskService(name=SubsetName()):
             return render_subset(snapshot.rollout, intent, routes)
-        case CreateInDeployment() | MoveReplicaSet() | StepDeployment():
+        case CreateInDeployment() | MoveReplicaSet() | LabelReplicaSet() | StepDeployment():
             return (_in_place(snapshot, intent),)
-        case AskService() | AskWorkload() | AskHold() | AskPods() | AskAutoscaling() | AskConfig() | AskSecretCopy():
+        case (
+            AskService()
+            | AskWorkload()
+            | AskHold()
+            | AskReplicaSets()
+            | AskPods()
+            | AskAutoscaling()
+            | AskConfig()
+            | AskSecretCopy()
+        ):
             return (intent,)
         case _:
             return (_write(snapshot.rollout, intent),)
@@ -155,6 +166,8 @@ def _in_place(snapshot: Snapshot, intent: DeploymentIntent) -> Write:
             return Create(kind=REPLICA_SET, name=name, manifest=made, owner_uid=workload.uid, revision=revision)
         case MoveReplicaSet():
             return _patch(REPLICA_SET, intent.name, intent.uid, controller_patch(workload, rollout, intent))
+        case LabelReplicaSet():
+            return _patch(REPLICA_SET, intent.name, intent.uid, label_patch(rollout, intent))
         case StepDeployment():
             return _patch(DEPLOYMENT, intent.name, intent.uid, deployment_patch(intent))
 

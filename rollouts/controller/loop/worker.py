@@ -45,7 +45,16 @@ from rollouts.controller.workqueue.queue import WorkQueue
 from rollouts.controller.workqueue.runtime import log_error, reconcile_loop
 from rollouts.core.decide import begun_on_record, commands_on_record, decide, decide_invalid
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import AskConfig, AskHold, AskPods, AskService, AskWorkload, Decision, Notice
+from rollouts.core.model.intents import (
+    AskConfig,
+    AskHold,
+    AskPods,
+    AskReplicaSets,
+    AskService,
+    AskWorkload,
+    Decision,
+    Notice,
+)
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.status import Phase
 from rollouts.errors import Delays, NotLeader, ObjectUnreadable, TerminalError, WatchFailed, remedy
@@ -62,7 +71,17 @@ log = structlog.get_logger()
 
 _Rollout: TypeAlias = Seen | Unreadable
 _Refusal: TypeAlias = RouteCannotExpress | RouteWriteRefused | CreationWriteRefused
-_ASKS = AskService | AskWorkload | AskHold | AskConfig | AskPods | ReadRoute | AskDataPlanes | DrainQuestion
+_ASKS = (
+    AskService
+    | AskWorkload
+    | AskHold
+    | AskReplicaSets
+    | AskConfig
+    | AskPods
+    | ReadRoute
+    | AskDataPlanes
+    | DrainQuestion
+)
 
 
 @dataclass(slots=True)

@@ -18,11 +18,12 @@ from rollouts.cluster.decoding import UnreadableObject, json_object
 from rollouts.cluster.store import Store
 from rollouts.cluster.structs import Metadata, ReplicaSetObject, RolloutObject, WorkloadObject
 from rollouts.cluster.watch_state import FAILED_TELL_S
-from rollouts.controller.configs.observed import Configs, config_of
+from rollouts.controller.configs.observed import Configs
 from rollouts.controller.facts.gateway_lags import GatewayLags, names_of
 from rollouts.controller.facts.proxies import ClusterFacts
 from rollouts.controller.observe.analyses import Analyses
 from rollouts.controller.observe.places import Place, places_of
+from rollouts.controller.observe.replica_sets import labels_on_record, replica_set_seen
 from rollouts.controller.observe.routes import RouteRead, RouteReader
 from rollouts.controller.observe.services import ServiceReader, rule_of
 from rollouts.controller.observe.workloads import WorkloadReader, template_of, template_parts
@@ -37,7 +38,7 @@ from rollouts.core.model.drain import ProxyFacts
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.rollout import BlueGreen, Canary, Rollout, RolloutSpec, named_services
 from rollouts.core.model.service_ref import ServiceRef
-from rollouts.core.model.snapshot import OrphanedReplicaSet, ReplicaSet, Service, Snapshot
+from rollouts.core.model.snapshot import OrphanedReplicaSet, Service, Snapshot
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.traffic import RouteName
 from rollouts.core.model.workload import is_of
@@ -48,13 +49,7 @@ from rollouts.manifests.adoption import not_ours
 from rollouts.manifests.ownership import (
     NAME,
     REVISION,
-    abort_note_of,
-    injection_of,
     name_label,
-    pod_metadata_of,
-    pods_carry_metadata,
-    restart_surge_of,
-    revision_number_of,
 )
 from rollouts.objects import ENDPOINT_SLICE, REPLICA_SET, ROLLOUT, SERVICE, Key, Kind, Manifest
 from rollouts.ports import Clock
@@ -173,7 +168,9 @@ class Observer:
         spec = parsed.spec
         owned = self.store.table(REPLICA_SET)
         ours = replica_sets_of(owned, key, metadata.uid)
-        replica_sets = tuple(map(_replica_set, ours))
+        replica_sets = tuple(map(replica_set_seen, ours))
+        if self.workloads is not None and isinstance(spec, RolloutSpec):
+            spec, replica_sets = self.workloads.in_place(key, spec, replica_sets, now_s=now_s)
         if not isinstance(spec, RolloutSpec):
             on_record = self._rollout(rollout, spec_on_record(status))
             snapshot = Snapshot(now_s=now_s, rollout=on_record, status=status, replica_sets=replica_sets)
@@ -187,7 +184,7 @@ class Observer:
             context = context_of(key, spec, status)
             routes = self.routes.read(key, parsed.places, context, now_s=now_s, elsewhere=status.elsewhere)
         revision_of = {replica_set.name: replica_set.revision for replica_set in replica_sets}
-        labels = spec.template_labels if spec.template_hash else _labels_on_record(ours, status.current_revision)
+        labels = spec.template_labels if spec.template_hash else labels_on_record(ours, status.current_revision)
         reader = ServiceReader(self.store, self.inbox, key, labels, revision_of, now_s)
         named = (name for name in named_services(spec.strategy) if isinstance(name, str))
         services: dict[ServiceRef, Service] = {
@@ -373,44 +370,6 @@ def context_of(key: Key, spec: RolloutSpec, status: RolloutStatus) -> Context:
         case BlueGreen():
             stable, canary, ping_pong = Destination(""), Destination(""), False
     return Context(rollout=key.name, namespace=key.namespace, stable=stable, canary=canary, ping_pong=ping_pong)
-
-
-def _replica_set(seen: ReplicaSetObject) -> ReplicaSet:
-    metadata, spec, status = seen.metadata, seen.spec, seen.status
-    annotations = metadata.annotations or {}
-    failures = (condition for condition in status.conditions or () if condition.type == "ReplicaFailure")
-    return ReplicaSet(
-        name=metadata.name,
-        uid=metadata.uid,
-        resource_version=metadata.resource_version,
-        revision=(metadata.labels or {}).get(REVISION, ""),
-        number=revision_number_of(annotations),
-        created_at_s=time_or_0(metadata.creation_timestamp),
-        spec_replicas=spec.replicas,
-        replicas=status.replicas,
-        ready=status.ready_replicas,
-        available=status.available_replicas,
-        terminating=status.terminating_replicas,
-        observed=status.observed_generation >= metadata.generation,
-        min_ready_s=spec.min_ready_seconds,
-        pod_metadata=pod_metadata_of(annotations),
-        pods_carry_metadata=pods_carry_metadata(annotations),
-        injection=injection_of(annotations),
-        grace_s=spec.template.spec.termination_grace_period_seconds,
-        failure=next((condition.message for condition in failures if condition.status == "True"), ""),
-        deleting=metadata.deletion_timestamp is not None,
-        abort_note=abort_note_of(annotations),
-        restart_surge=min(restart_surge_of(annotations), spec.replicas),
-        config=config_of(seen),
-    )
-
-
-def _labels_on_record(replica_sets: Iterable[ReplicaSetObject], revision: str) -> Mapping[str, str]:
-    """The labels of the pods of a revision, while the template of the spec is not known."""
-    for replica_set in replica_sets:
-        if (replica_set.metadata.labels or {}).get(REVISION) == revision:
-            return replica_set.spec.template.metadata.labels or {}
-    return {}
 
 
 def _orphan(seen: ReplicaSetObject, key: Key, spec: RolloutSpec) -> OrphanedReplicaSet:

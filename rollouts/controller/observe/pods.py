@@ -10,7 +10,7 @@ from rollouts.cluster.structs import ObjectCondition, PodObject, ReplicaSetObjec
 from rollouts.controller.workqueue.owned import pods_of
 from rollouts.core.model.snapshot import Pod, PodsSeen
 from rollouts.errors import ApiUnavailable
-from rollouts.manifests.ownership import REVISION
+from rollouts.manifests.ownership import REVISION, revision_of
 
 PROBLEM_MAX = 300  # characters: it goes into status
 
@@ -45,7 +45,7 @@ def pod_of(seen: PodObject) -> Pod:
     return Pod(
         name=metadata.name,
         uid=metadata.uid,
-        revision=(metadata.labels or {}).get(REVISION, ""),
+        revision=revision_of(metadata.labels or {}),
         created_at_s=parse_time(metadata.creation_timestamp) if metadata.creation_timestamp else 0.0,
         ready=ready,
         deleting=metadata.deletion_timestamp is not None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import Struct
 
@@ -10,24 +10,28 @@ from rollouts.api.spec.parse import WorkloadTemplate
 from rollouts.cluster.decoding import json_object
 from rollouts.cluster.store import Store
 from rollouts.cluster.structs import WorkloadObject
+from rollouts.controller.observe.in_place import sets_inside, spec_in_place, strays, template_hash_of
 from rollouts.controller.workqueue.inbox import Inbox
 from rollouts.controller.workqueue.managed import ManagedNames, managed_by
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.snapshot import Snapshot
+from rollouts.core.model.rollout import RolloutSpec
+from rollouts.core.model.snapshot import ReplicaSet, Snapshot
 from rollouts.core.model.workload import (
     DeploymentSeen,
     ReferencedWorkload,
+    StrayReplicaSet,
     UpdateFields,
     WorkloadAbsent,
     WorkloadForbidden,
     WorkloadSeen,
     WorkloadUnasked,
+    is_of,
 )
-from rollouts.core.model.workload_ref import NamedWorkload, WorkloadKind
+from rollouts.core.model.workload_ref import NamedWorkload, WorkloadKind, WorkloadMode
 from rollouts.manifests.in_place import held_of, limit_of
 from rollouts.manifests.named_workload import scaled_down_of
 from rollouts.manifests.ownership import HOLD, MANAGED, MANAGED_VALUE
-from rollouts.objects import Key, Kind
+from rollouts.objects import REPLICA_SET, Key, Kind
 
 _KRUISE = "rollouts.kruise.io/"
 _FLAGGER = "flagger.app/"
@@ -67,7 +71,33 @@ class WorkloadReader(Struct, frozen=True):
         if isinstance(workload, WorkloadSeen):
             hold = self.inbox.hold(key, workload.uid)
             workload = replace(workload, template_hash=rollout.spec.template_hash, hold=hold)
+            if reference.mode is WorkloadMode.IN_PLACE and is_of(workload, rollout.name):
+                _, unseen = self._named(key, workload, snapshot.replica_sets)
+                workload = replace(workload, strays=unseen)
         return replace(snapshot, workload=workload, left_workloads=left)
+
+    def in_place(
+        self, key: Key, spec: RolloutSpec, ours: tuple[ReplicaSet, ...], *, now_s: float
+    ) -> tuple[RolloutSpec, tuple[ReplicaSet, ...]]:
+        """The spec with what a Deployment in place says, and its ReplicaSets beside those of the Rollout."""
+        reference = spec.workload_ref
+        if reference is None or reference.mode is not WorkloadMode.IN_PLACE:
+            return spec, ours
+        workload = self.workload(key, reference, now_s=now_s)
+        if not is_of(workload, key.name) or not isinstance(workload, WorkloadSeen):
+            return spec, ours
+        labelled = self.store.table(REPLICA_SET).owned_by(key.namespace, workload.uid)
+        sets = (*ours, *sets_inside(labelled, workload))
+        revision, _ = self._named(key, workload, sets)
+        return spec_in_place(spec, workload, revision=revision), sets
+
+    def _named(
+        self, key: Key, workload: WorkloadSeen, sets: Iterable[ReplicaSet]
+    ) -> tuple[str, tuple[StrayReplicaSet, ...] | None]:
+        found: WorkloadObject | None = self.store.table(workload.kind.resource).get(key.namespace, workload.name)
+        if found is None:
+            return "", None
+        return strays(template_hash_of(found), workload, sets, self.inbox.of(key).sets)
 
     def found(self, key: Key, reference: NamedWorkload) -> WorkloadObject | None:
         """The object behind `workload`, as it is known."""
@@ -82,7 +112,7 @@ class WorkloadReader(Struct, frozen=True):
         kind = reference.kind.resource
         watched: WorkloadObject | None = self.store.table(kind).get(key.namespace, reference.name)
         if watched is not None:
-            return workload_seen(reference.kind, watched)
+            return _held_by_its_label(workload_seen(reference.kind, watched), reference)
         if why := self.why_unseen(kind, key.namespace):
             return WorkloadForbidden(why)
         answer = self.inbox.workload(key, reference.kind, reference.name)
@@ -93,7 +123,18 @@ class WorkloadReader(Struct, frozen=True):
             return WorkloadForbidden(answer.forbidden, read_at_s)
         if answer.workload is None:
             return WorkloadAbsent(read_at_s)
-        return workload_seen(reference.kind, answer.workload, read_at_s=read_at_s)
+        return _held_by_its_label(workload_seen(reference.kind, answer.workload, read_at_s=read_at_s), reference)
+
+
+def _held_by_its_label(workload: WorkloadSeen, reference: NamedWorkload) -> WorkloadSeen:
+    """The workload as one that is not marked yet, while the label of its hold is missing; and why it cannot be held."""
+    deployment = workload.deployment
+    if reference.mode is not WorkloadMode.IN_PLACE or deployment is None:
+        return workload
+    if deployment.by_recreate and not workload.problem:
+        problem = "its strategy is Recreate, which has no steps: make it RollingUpdate, or use mode: Template"
+        return replace(workload, problem=problem)
+    return workload if deployment.holds else replace(workload, watched=False)
 
 
 def workload_seen(kind: WorkloadKind, seen: WorkloadObject, *, read_at_s: float | None = None) -> WorkloadSeen:

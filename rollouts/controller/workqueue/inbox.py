@@ -15,7 +15,7 @@ from rollouts.core.model.config import CopyLook
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.snapshot import CreationRefused, DrainSeen, EvictionRefused, PodsSeen
 from rollouts.core.model.traffic import LiveSeen, RouteName, RouteRefused
-from rollouts.core.model.workload import HoldSeen
+from rollouts.core.model.workload import HoldSeen, StrayReplicaSet
 from rollouts.core.model.workload_ref import WorkloadKind
 from rollouts.objects import Key, Kind
 from rollouts.ports import Clock
@@ -72,6 +72,22 @@ class RouteAnswer(Struct, frozen=True, kw_only=True):
     message: str = ""
 
 
+class SetsAnswer(Struct, frozen=True, kw_only=True):
+    """The ReplicaSets of a Deployment that is updated in place, as they were listed.
+
+    Args:
+        template_hash: of the Deployment's template when they were listed.
+        held: whether an update was under way then, so that the Deployment's own controller made none since.
+        revision: name of the one with that template; "" when there is none.
+        sets: those that must be watched: with pods, or with that template.
+    """
+
+    template_hash: str
+    held: bool
+    revision: str
+    sets: tuple[StrayReplicaSet, ...]
+
+
 @dataclass(slots=True, eq=False)
 class KnownAnswers:
     """The last answers for one Rollout; `decide` judges how old they may be, and whether they are still about what it asks.
@@ -83,6 +99,7 @@ class KnownAnswers:
 
     services: dict[str, ServiceAnswer] = field(default_factory=dict)
     workload: WorkloadAnswer | None = None
+    sets: SetsAnswer | None = None
     routes: dict[RouteName, RouteAnswer] = field(default_factory=dict)
     live: dict[RouteName, LiveSeen] = field(default_factory=dict)
     refused_routes: dict[RouteName, RouteRefused] = field(default_factory=dict)
@@ -124,6 +141,10 @@ class Inbox:
     def put_workload(self, key: Key, answer: WorkloadAnswer) -> None:
         """Takes the answer about the workload that the Rollout names."""
         self._answers[key].workload = answer
+
+    def put_sets(self, key: Key, answer: SetsAnswer) -> None:
+        """Takes the list of a Deployment's ReplicaSets."""
+        self._answers[key].sets = answer
 
     def put_route(self, key: Key, route: RouteName, answer: RouteAnswer) -> None:
         """Takes the answer to a question about a route."""

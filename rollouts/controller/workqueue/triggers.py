@@ -107,7 +107,8 @@ class Triggers:
             case ReplicaSetObject() if seen.metadata.controller_uid is None:  # some Rollout may adopt it
                 return self._named(namespace, (seen.metadata.labels or {}).get(NAME, ""))
             case ReplicaSetObject():
-                return _controller_keys(seen.metadata)
+                in_place = self._named(namespace, (seen.metadata.labels or {}).get(NAME, ""))
+                return (*_controller_keys(seen.metadata), *in_place)
             case ServiceObject():
                 return self._keys_of_service(namespace, seen.metadata.name, seen)
             case EndpointSliceObject():

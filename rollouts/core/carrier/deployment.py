@@ -128,7 +128,9 @@ def carried(seen: Snapshot, decision: Decision) -> Decision:
     if not isinstance(workload, WorkloadSeen) or workload.deployment is None or workload.deleting:
         return replace(decision, intents=tuple(others))
     update = _update(seen, decision, workload, workload.deployment, ours)
-    return _with_pods_listed(seen, replace(decision, intents=(*_moves(update), *others)))
+    moved = _with_pods_listed(seen, replace(decision, intents=(*_moves(update), *others)))
+    asks = AskPods(seen.rollout.spec.selector_text, workload.uid)
+    return replace(moved, intents=tuple([asks if isinstance(each, AskPods) else each for each in moved.intents]))
 
 
 class _Update(Struct, frozen=True, kw_only=True):

@@ -12,7 +12,15 @@ from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import AskWorkload, MarkWorkload, Notice, ReleaseWorkload, ScaleWorkload
+from rollouts.core.model.intents import (
+    AskReplicaSets,
+    AskWorkload,
+    LabelReplicaSet,
+    MarkWorkload,
+    Notice,
+    ReleaseWorkload,
+    ScaleWorkload,
+)
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.workload import (
@@ -62,7 +70,8 @@ def _wait_for(seen: Snapshot, reference: NamedWorkload, workload: WorkloadSeen) 
         return Wait(Reason.WORKLOAD_OWNED_TWICE, message, spec_is_wrong=True)
     if workload.problem:
         return Wait(Reason.WORKLOAD_NOT_USABLE, f"{_PATH}: {reference}: {workload.problem}", spec_is_wrong=True)
-    return None if is_of(workload, seen.rollout.name) else Wait(Reason.WORKLOAD_NOT_READ, "")
+    known = is_of(workload, seen.rollout.name) and workload.strays == ()
+    return None if known else Wait(Reason.WORKLOAD_NOT_READ, "")
 
 
 def workload_questions(ctx: PassContext) -> Contribution:
@@ -80,15 +89,25 @@ def workload_questions(ctx: PassContext) -> Contribution:
             return Contribution() if at_s is None else _again(ctx, ask, Reason.WORKLOAD_FORBIDDEN, at_s)
         case WorkloadSeen():
             if is_of(workload, ctx.seen.rollout.name):
-                return Contribution()
+                return _sets_watched(ctx, workload)
             if workload_wait(ctx.seen) != Wait(Reason.WORKLOAD_NOT_READ, ""):
                 # No event comes for one that is not watched, so it is read again once the answer is too old.
                 return Contribution(wake_at_s=None if workload.watched else ctx.now_s + ASK_MOST_S)
             uid, version = workload.uid, workload.resource_version
-            mark = MarkWorkload(kind=workload.kind, name=workload.name, uid=uid, resource_version=version)
+            hold = reference.mode is WorkloadMode.IN_PLACE
+            mark = MarkWorkload(kind=workload.kind, name=workload.name, uid=uid, resource_version=version, hold=hold)
             return Contribution(intents=(mark,))
         case _:
             assert_never(workload)
+
+
+def _sets_watched(ctx: PassContext, workload: WorkloadSeen) -> Contribution:
+    """Finds the ReplicaSets of an update in place, and labels those that no watch shows."""
+    if workload.strays is None:
+        # Only what its controller has seen has its ReplicaSet, or is known to have none because it is paused.
+        asked = (AskReplicaSets(workload.name, ctx.spec.selector_text),) if workload.observed else ()
+        return Contribution(intents=asked)
+    return Contribution(intents=tuple([LabelReplicaSet(stray.name, stray.uid) for stray in workload.strays]))
 
 
 def _again(ctx: PassContext, ask: Contribution, reason: Reason, asked_at_s: float) -> Contribution:
@@ -109,7 +128,15 @@ def release_of(workload: WorkloadSeen) -> ReleaseWorkload:
     """The release of one workload as it was seen. A Deployment that we scaled down, and nobody else since, gets its pods back."""
     note, uid, version = workload.scaled_down, workload.uid, workload.resource_version
     replicas = note.own if note is not None and note.to == workload.replicas else None
-    return ReleaseWorkload(kind=workload.kind, name=workload.name, uid=uid, resource_version=version, replicas=replicas)
+    held = workload.deployment.held if workload.deployment is not None else None
+    return ReleaseWorkload(
+        kind=workload.kind,
+        name=workload.name,
+        uid=uid,
+        resource_version=version,
+        replicas=replicas,
+        own=held.own if held is not None else None,
+    )
 
 
 def released_with_its_rollout(seen: Snapshot) -> tuple[ReleaseWorkload, ...]:

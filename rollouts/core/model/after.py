@@ -29,6 +29,7 @@ from rollouts.core.model.intents import (
     DeploymentIntent,
     EvictPod,
     Intent,
+    LabelReplicaSet,
     MakeRoute,
     MarkWorkload,
     MoveReplicaSet,
@@ -70,7 +71,7 @@ def after(seen: Snapshot, intent: Intent) -> Snapshot:
             return replace(seen, replica_sets=tuple(sets))
         case DeleteReplicaSet(uid=uid):
             return replace(seen, replica_sets=tuple([each for each in seen.replica_sets if each.uid != uid]))
-        case CreateInDeployment() | MoveReplicaSet() | StepDeployment():
+        case CreateInDeployment() | MoveReplicaSet() | LabelReplicaSet() | StepDeployment():
             return _deployment_after(seen, intent)
         case SwitchService(name=name, revision=revision):
             return _with_service(seen, name, revision=revision, managed_by=seen.rollout.name)
@@ -159,6 +160,8 @@ def _deployment_after(seen: Snapshot, intent: DeploymentIntent) -> Snapshot:
                 _written(each, replace(each, inside=into)) if each.uid == uid else each for each in seen.replica_sets
             ]
             return replace(seen, replica_sets=tuple(sets))
+        case LabelReplicaSet():  # its fields are not known here: the next Snapshot shows it
+            return seen
         case StepDeployment(paused=paused, fields=fields, held=held):
             deployment = replace(workload.deployment, paused=paused, fields=fields, held=held)
             now = replace(workload, deployment=deployment, observed=False)

@@ -116,6 +116,13 @@ class MoveReplicaSet(Struct, frozen=True, kw_only=True):
     into: bool
 
 
+class LabelReplicaSet(Struct, frozen=True):
+    """Gives a ReplicaSet of the Deployment our label, by which it is watched."""
+
+    name: str
+    uid: str
+
+
 class StepDeployment(Struct, frozen=True, kw_only=True):
     """Gives a Deployment these fields, if it has not changed since.
 
@@ -149,12 +156,17 @@ class ReleaseService(Struct, frozen=True, kw_only=True):
 
 
 class MarkWorkload(Struct, frozen=True, kw_only=True):
-    """Marks the workload that `workloadRef` names as managed by this Rollout, so that it is watched."""
+    """Marks the workload that `workloadRef` names as managed by this Rollout, so that it is watched.
+
+    Args:
+        hold: a policy of the API server shall hold its new templates.
+    """
 
     kind: WorkloadKind
     name: str
     uid: str
     resource_version: str
+    hold: bool = False
 
 
 class ScaleWorkload(Struct, frozen=True, kw_only=True):
@@ -177,6 +189,7 @@ class ReleaseWorkload(Struct, frozen=True, kw_only=True):
 
     Args:
         replicas: what it gets back of its own pods; None to leave their number as it is.
+        own: the user's fields that an update in place has taken, which stand again; None where none are taken.
     """
 
     kind: WorkloadKind
@@ -184,6 +197,7 @@ class ReleaseWorkload(Struct, frozen=True, kw_only=True):
     uid: str
     resource_version: str
     replicas: int | None = None
+    own: UpdateFields | None = None
 
 
 class PatchPod(Struct, frozen=True, kw_only=True):
@@ -364,7 +378,17 @@ class AskHold(Ask, frozen=True):
 
 
 class AskPods(Ask, frozen=True):
-    """Lists the Rollout's pods once."""
+    """Lists the Rollout's pods once; of an update in place those that `selector` finds, also of the Deployment of that uid."""
+
+    selector: str = ""
+    deployment_uid: str = ""
+
+
+class AskReplicaSets(Ask, frozen=True):
+    """Lists the ReplicaSets of a Deployment once: which of them is its template's, and which are not watched yet."""
+
+    name: str
+    selector: str
 
 
 class AskAutoscaling(Ask, frozen=True):
@@ -386,7 +410,7 @@ class AskSecretCopy(Ask, frozen=True):
 
 
 ReplicaSetIntent: TypeAlias = CreateReplicaSet | AdoptReplicaSet | PatchReplicaSet | DeleteReplicaSet
-DeploymentIntent: TypeAlias = CreateInDeployment | MoveReplicaSet | StepDeployment
+DeploymentIntent: TypeAlias = CreateInDeployment | MoveReplicaSet | LabelReplicaSet | StepDeployment
 RouteIntent: TypeAlias = SetTraffic | MakeRoute | ReleaseRoute
 AnalysisRunIntent: TypeAlias = CreateAnalysisRun | TerminateAnalysisRun | DeleteAnalysisRun
 ConfigCopyIntent: TypeAlias = CreateConfigCopy | DeleteConfigCopy | AdoptConfigCopy | ReleaseConfigCopy
@@ -400,6 +424,7 @@ AskIntent: TypeAlias = (
     | AskService
     | AskWorkload
     | AskHold
+    | AskReplicaSets
     | AskPods
     | AskAutoscaling
     | AskConfig

@@ -74,6 +74,13 @@ class ScaledDown(Struct, frozen=True):
     to: int
 
 
+class StrayReplicaSet(Struct, frozen=True):
+    """A ReplicaSet of the Deployment without our label, so that no watch shows it."""
+
+    name: str
+    uid: str
+
+
 class WorkloadSeen(Struct, frozen=True, kw_only=True):
     """The workload as it was seen.
 
@@ -87,6 +94,7 @@ class WorkloadSeen(Struct, frozen=True, kw_only=True):
         deployment: None for other kinds.
         hold: the last answer about the policy that holds it; None while it was not asked.
         scaled_down: None unless the Rollout has scaled it.
+        strays: ReplicaSets of an update in place that must be watched before anything is decided; None while that is not known.
         problem: why it cannot be used, and what to do; "" when the other fields decide that.
         read_at_s: when it was read; None for one that the watch shows.
     """
@@ -105,6 +113,7 @@ class WorkloadSeen(Struct, frozen=True, kw_only=True):
     deployment: DeploymentSeen | None = None
     hold: HoldSeen | None = None
     scaled_down: ScaledDown | None = None
+    strays: tuple[StrayReplicaSet, ...] | None = ()
     problem: str = ""
     read_at_s: float | None = None
 

@@ -1,0 +1,98 @@
+"""A Deployment that is updated in place at one instant: its ReplicaSets, their names, and what the spec takes from it. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rollouts.cluster.decoding import json_object
+from rollouts.cluster.structs import ReplicaSetObject, WorkloadObject
+from rollouts.controller.observe.replica_sets import replica_set_seen
+from rollouts.controller.workqueue.inbox import SetsAnswer
+from rollouts.core.model.frozen import replace
+from rollouts.core.model.revision import canonical_json, short_hash
+from rollouts.core.model.rollout import PODS_LIMIT, Canary, RolloutSpec
+from rollouts.core.model.snapshot import ReplicaSet
+from rollouts.core.model.workload import StrayReplicaSet, WorkloadSeen
+from rollouts.manifests.ownership import HELD, POD_TEMPLATE_HASH, revision_of
+from rollouts.objects import DEPLOYMENT, mapping
+
+
+def sets_inside(found: Iterable[ReplicaSetObject], workload: WorkloadSeen) -> tuple[ReplicaSet, ...]:
+    """Those of `found` that the Deployment controls."""
+    return tuple(
+        [replica_set_seen(each, inside=True) for each in found if _is_controlled(each, workload.name, workload.uid)]
+    )
+
+
+def spec_in_place(spec: RolloutSpec, workload: WorkloadSeen, *, revision: str | None) -> RolloutSpec:
+    """The spec with what the Deployment says: its size, and its user's own limits. No template while the name is not known."""
+    deployment = workload.deployment
+    if deployment is None:
+        return spec
+    own, strategy = (deployment.held.own if deployment.held is not None else deployment.fields), spec.strategy
+    if isinstance(strategy, Canary):
+        surge = PODS_LIMIT if own.max_surge is None else own.max_surge
+        unavailable = PODS_LIMIT if own.max_unavailable is None else own.max_unavailable
+        strategy = replace(strategy, max_surge=surge, max_unavailable=unavailable)
+    return replace(
+        spec,
+        replicas=workload.replicas,
+        min_ready_s=own.min_ready_s or 0,
+        strategy=strategy,
+        revision=revision or "",
+        template_hash=spec.template_hash if revision else "",
+    )
+
+
+def strays(
+    template_hash: str, workload: WorkloadSeen, sets: Iterable[ReplicaSet], answer: SetsAnswer | None
+) -> tuple[str, tuple[StrayReplicaSet, ...] | None]:
+    """The revision of the Deployment's template, and its ReplicaSets that no watch shows yet; None while that is not known.
+
+    A template's own hash names its ReplicaSet where the controller has made it. Of others only a list tells, by equality of the
+    templates as the API server gives them now: an upgrade that adds a default changes both.
+    """
+    watched = {each.uid: each.revision for each in sets}
+    held = workload.deployment is not None and workload.deployment.held is not None
+    if template_hash in watched.values():
+        return template_hash, ()
+    if answer is None or (answer.template_hash, answer.held) != (template_hash, held):
+        return "", None
+    unseen = tuple([stray for stray in answer.sets if stray.uid not in watched])
+    return ("" if unseen else answer.revision or template_hash), unseen
+
+
+def sets_answer(deployment: WorkloadObject, sets: Iterable[WorkloadObject]) -> SetsAnswer:
+    """What a list of ReplicaSets says about the Deployment as it was seen before."""
+    metadata, revision, found = deployment.metadata, "", []
+    template_hash = template_hash_of(deployment)
+    for each in sets:
+        if not _is_controlled(each, metadata.name, metadata.uid):
+            continue
+        is_its_own = _hash(json_object(bytes(each.spec.template))) == template_hash
+        if is_its_own:
+            revision = revision_of(each.metadata.labels or {})
+        if is_its_own or each.spec.replicas or each.status.replicas:
+            found.append(StrayReplicaSet(each.metadata.name, each.metadata.uid))
+    held = HELD in (metadata.annotations or {})
+    return SetsAnswer(template_hash=template_hash, held=held, revision=revision, sets=tuple(found))
+
+
+def template_hash_of(workload: WorkloadObject) -> str:
+    """The hash of a workload's template, as the spec has it."""
+    return short_hash(canonical_json(json_object(bytes(workload.spec.template))))
+
+
+def _is_controlled(seen: ReplicaSetObject | WorkloadObject, name: str, uid: str) -> bool:
+    wanted = (DEPLOYMENT.api_version, DEPLOYMENT.kind, name, uid)
+    owners = [owner for owner in seen.metadata.owner_references or () if owner.controller]
+    return any((owner.api_version, owner.kind, owner.name, owner.uid) == wanted for owner in owners)
+
+
+def _hash(template: Mapping[str, Any]) -> str:
+    """Of a template without the label that the Deployment's controller adds to it."""
+    metadata = mapping(template.get("metadata"))
+    labels = {key: value for key, value in mapping(metadata.get("labels")).items() if key != POD_TEMPLATE_HASH}
+    without = {key: value for key, value in metadata.items() if key != "labels"}
+    return short_hash(canonical_json({**template, "metadata": {**without, **({"labels": labels} if labels else {})}}))

@@ -1,0 +1,108 @@
+"""Promise: a Deployment keeps its pods, its ReplicaSets and its fields while a Rollout updates it in steps."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from rollouts.manifests.ownership import PREFIX
+from rollouts.objects import DEPLOYMENT, POD, REPLICA_SET, ROLLOUT, Kind, Manifest
+from rollouts.sim.cluster import SimulatedCluster
+from tests import build
+from tests.controller.test_the_process_outlives_what_objects_hold import Running, until
+
+pytestmark = pytest.mark.virtual_time(limit_s=4_000)
+
+NAME, SPACE = "cart", "default"
+LABELS = {"app": NAME}
+LIMITS = {"maxSurge": "25%", "maxUnavailable": "25%"}
+STEPS = [{"setWeight": 25}, {"pause": {}}, {"setWeight": 50}, {"pause": {}}]
+
+
+def deployment(tag: str = "1", **more: Any) -> Manifest:
+    """The user's manifest."""
+    spec = {
+        "replicas": 4,
+        "selector": {"matchLabels": LABELS},
+        "template": build.pod_template(NAME, image=f"web:{tag}"),
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": LIMITS},
+    }
+    return build.manifest(DEPLOYMENT, NAME, SPACE, metadata={"labels": LABELS}, spec={**spec, **more})
+
+
+def rollout(**reference: Any) -> Manifest:
+    """A Rollout that steps it."""
+    made = build.rollout({"canary": {"steps": STEPS}}, NAME, SPACE)
+    named = {"apiVersion": "apps/v1", "kind": "Deployment", "name": NAME, "mode": "InPlace", **reference}
+    kept = {name: value for name, value in made["spec"].items() if name not in ("template", "selector", "replicas")}
+    return {**made, "spec": {**kept, "workloadRef": named}}
+
+
+def found(cluster: SimulatedCluster, kind: Kind) -> Manifest:
+    seen = cluster.get(kind, SPACE, NAME)
+    assert seen is not None
+    return seen
+
+
+def sizes(cluster: SimulatedCluster) -> dict[str, int]:
+    """The size of each ReplicaSet with pods, by image."""
+    sets = cluster.list(REPLICA_SET, SPACE)
+    images = {each["spec"]["template"]["spec"]["containers"][0]["image"]: each["spec"]["replicas"] for each in sets}
+    return {image.removeprefix("web:"): size for image, size in images.items() if size}
+
+
+def told(cluster: SimulatedCluster, verb: str, value: str) -> None:
+    """A person's command."""
+    noted = build.manifest(ROLLOUT, NAME, SPACE, metadata={"annotations": {f"{PREFIX}{verb}": value}})
+    cluster.apply(noted, manager="a person")
+
+
+async def at(cluster: SimulatedCluster, phase: str, **expected: int) -> None:
+    """Waits until the Rollout is in that phase with pods of these sizes by image."""
+    wanted = {tag.removeprefix("v"): size for tag, size in expected.items()}
+    await until(cluster, NAME, lambda status: status.get("phase") == phase and sizes(cluster) == wanted)
+
+
+@pytest.fixture(params=[True, False], ids=["with the policy", "paused at rest"])
+async def held(request: pytest.FixtureRequest, crds: Sequence[Manifest]) -> Any:
+    """A cluster with a Deployment and its Rollout, at rest."""
+    async with SimulatedCluster(seed=3, crds=crds, hold_policies=request.param) as cluster:
+        cluster.apply(deployment())
+        cluster.apply(rollout())
+        running = Running(cluster)
+        await at(cluster, "Healthy", v1=4)
+        await asyncio.sleep(5)
+        assert bool(found(cluster, DEPLOYMENT)["spec"].get("paused")) is not request.param
+        yield cluster
+        await running.stopped()
+
+
+async def test_an_update_stops_at_its_steps_and_gives_the_fields_back(held: SimulatedCluster) -> None:
+    before = {each["metadata"]["uid"] for each in held.list(POD, SPACE)}
+    held.apply(deployment("2"))
+    await at(held, "Paused", v1=3, v2=1)
+    assert len(before & {each["metadata"]["uid"] for each in held.list(POD, SPACE)}) == 3
+    told(held, "promote", "true")
+    await at(held, "Paused", v1=2, v2=2)
+    told(held, "promote", "true")
+    await at(held, "Healthy", v2=4)
+    await asyncio.sleep(5)
+
+    spec = found(held, DEPLOYMENT)["spec"]
+    assert (spec["strategy"]["rollingUpdate"], spec.get("minReadySeconds", 0)) == (LIMITS, 0)
+    assert found(held, DEPLOYMENT)["status"]["updatedReplicas"] == 4
+
+
+async def test_an_abort_brings_the_stable_pods_back_and_fights_no_manifest(held: SimulatedCluster) -> None:
+    held.apply(deployment("2"))
+    await at(held, "Paused", v1=3, v2=1)
+    told(held, "abort", "true")
+    await at(held, "Aborted", v1=4)
+    held.apply(deployment("2"))
+    await asyncio.sleep(30)
+    assert sizes(held) == {"1": 4}
+    held.apply(deployment("1"))
+    await at(held, "Healthy", v1=4)

@@ -81,15 +81,28 @@ variables:
     expression: >-
       {{ if has "replicasets" .Values.workloads }}request.operation == 'UPDATE' && !variables.oldOwned && object.spec == oldObject.spec
       && {{ include "rollouts.marksOfWorkload" (dict "annotations" "k == 'rollouts.dev/managed-by'") }}{{ else }}false{{ end }}
+  {{- if has "deployments" .Values.workloads }}
+  - name: inside
+    expression: {{ include "rollouts.controlledByDeployment" "object" | quote }}
+  - name: oldInside
+    expression: {{ include "rollouts.controlledByDeployment" "oldObject" | quote }}
+  {{- end }}
+  # One of a Deployment that is updated in place: made without pods, labelled, resized, or given to the Rollout and back.
+  - name: inPlace
+    expression: >-
+      {{ if has "deployments" .Values.workloads }}request.operation != 'DELETE' && 'rollouts.dev/name' in variables.labels
+      && (variables.inside || variables.owned) && (request.operation == 'CREATE' ? variables.inside && object.spec.replicas == 0
+      : (variables.oldInside || variables.oldOwned) && object.metadata.?finalizers == oldObject.metadata.?finalizers
+      && {{ include "rollouts.sameBut" (dict "new" "variables.labels" "old" "variables.oldLabels" "but" "k == 'rollouts.dev/name'") }}){{ else }}false{{ end }}
 validations:
   - message: it may only make ReplicaSets that a Rollout controls
     expression: >-
       request.operation == 'DELETE' || (variables.owned && 'rollouts.dev/name' in variables.labels
-      && 'rollouts.dev/revision' in variables.labels) || variables.onlyMarks
+      && 'rollouts.dev/revision' in variables.labels) || variables.onlyMarks || variables.inPlace
   - message: it may only change and delete ReplicaSets that a Rollout controls, and adopt those that nobody does
     expression: >-
       request.operation == 'CREATE' || variables.oldOwned || (request.operation == 'UPDATE' && variables.adoptable)
-      || variables.onlyMarks
+      || variables.onlyMarks || variables.inPlace
   - message: it may only change the size, minReadySeconds, and the metadata of the pods of a ReplicaSet
     expression: >-
       request.operation != 'UPDATE' || (object.spec.template.spec == oldObject.spec.template.spec
@@ -97,12 +110,16 @@ validations:
   - message: it may not change the labels and the owners of a ReplicaSet, but when it adopts one
     expression: >-
       request.operation != 'UPDATE' || (variables.labels == variables.oldLabels && (variables.metadataStays || variables.adoptable))
-      || variables.onlyMarks
+      || variables.onlyMarks || variables.inPlace
+{{- end }}
+
+{{- define "rollouts.controlledByDeployment" -}}
+{{ . }}.metadata.?ownerReferences.orValue([]).exists(o, o.?controller.orValue(false) && o.kind == 'Deployment' && o.apiVersion == 'apps/v1')
 {{- end }}
 
 {{/* Of the metadata of an object that a Rollout names in workloadRef only the label and the annotations k change. */}}
 {{- define "rollouts.marksOfWorkload" -}}
-variables.metadataStays && {{ include "rollouts.sameBut" (dict "new" "variables.labels" "old" "variables.oldLabels" "but" "k == 'rollouts.dev/managed'") }} && {{ include "rollouts.sameBut" (dict "new" "variables.annotations" "old" "variables.oldAnnotations" "but" .annotations) }}
+variables.metadataStays && {{ include "rollouts.sameBut" (dict "new" "variables.labels" "old" "variables.oldLabels" "but" "k in ['rollouts.dev/managed', 'rollouts.dev/hold']") }} && {{ include "rollouts.sameBut" (dict "new" "variables.annotations" "old" "variables.oldAnnotations" "but" .annotations) }}
 {{- end }}
 
 {{- define "rollouts.fence.workloads" -}}
@@ -114,14 +131,16 @@ validations:
   - message: it may not create and delete workloads
     expression: request.operation == 'UPDATE'
   # A dry run with this annotation tells whether a policy holds a Deployment (holds.yaml).
-  - message: it may only change the number of replicas in the spec of a Deployment, and nothing in a pod template
+  - message: it may only change the number of replicas in the spec of a Deployment, in place how it is updated, and no pod template
     expression: >-
-      has(object.spec) ? {{ include "rollouts.specBut" "k == 'replicas'" }} || (request.dryRun
+      has(object.spec) ? {{ include "rollouts.specBut" "k == 'replicas'" }} || ('rollouts.dev/hold' in variables.oldLabels
+      && {{ include "rollouts.specBut" "k in ['replicas', 'paused', 'minReadySeconds', 'progressDeadlineSeconds', 'strategy']" }}
+      && object.spec.?strategy.?type == oldObject.spec.?strategy.?type) || (request.dryRun
       && object.spec.?template.?metadata.?annotations[?'rollouts.dev/hold-question'].hasValue())
       : object.template == oldObject.template
-  - message: of the metadata of a workload it may only change the label rollouts.dev/managed and the annotations of its Rollout
+  - message: of the metadata of a workload it may only change the labels and the annotations of its Rollout
     expression: >-
-      {{ include "rollouts.marksOfWorkload" (dict "annotations" "k in ['rollouts.dev/managed-by', 'rollouts.dev/scaled-down']") }}
+      {{ include "rollouts.marksOfWorkload" (dict "annotations" "k in ['rollouts.dev/managed-by', 'rollouts.dev/scaled-down', 'rollouts.dev/held']") }}
 {{- end }}
 
 {{- define "rollouts.fence.services" -}}

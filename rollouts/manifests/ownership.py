@@ -230,8 +230,9 @@ def _config_noted(text: str) -> tuple[ConfigUse, ...] | None:
 
 
 def revision_number_of(annotations: Mapping[str, str]) -> int:
-    """A ReplicaSet's revision number; 0 when it cannot be read."""
-    return whole_number(annotations.get(REVISION_NUMBER, ""), digits=18) or 0
+    """A ReplicaSet's revision number, in a Deployment that of its controller; 0 when it cannot be read."""
+    text = annotations.get(REVISION_NUMBER) or annotations.get("deployment.kubernetes.io/revision", "")
+    return whole_number(text, digits=18) or 0
 
 
 def restart_surge_of(annotations: Mapping[str, str]) -> int:

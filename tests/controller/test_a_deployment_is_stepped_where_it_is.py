@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from rollouts.manifests.ownership import PREFIX
 from rollouts.objects import DEPLOYMENT, POD, REPLICA_SET, ROLLOUT, Kind, Manifest
+from rollouts.ports import ApiServer, Request, Response, WatchStream
 from rollouts.sim.cluster import SimulatedCluster
 from tests import build
 from tests.controller.test_the_process_outlives_what_objects_hold import Running, until
@@ -106,3 +108,78 @@ async def test_an_abort_brings_the_stable_pods_back_and_fights_no_manifest(held:
     assert sizes(held) == {"1": 4}
     held.apply(deployment("1"))
     await at(held, "Healthy", v1=4)
+
+
+async def test_a_rollout_that_is_deleted_in_a_step_gives_the_fields_back_and_starts_nothing(
+    held: SimulatedCluster,
+) -> None:
+    """The Deployment stays paused: nobody asked for the rest of the update."""
+    held.apply(deployment("2"))
+    await at(held, "Paused", v1=3, v2=1)
+    gone = await held.api.request(Request("DELETE", ROLLOUT.path(SPACE, NAME)), deadline_s=5)
+    assert gone.status == 200
+    await asyncio.sleep(60)
+
+    seen = found(held, DEPLOYMENT)
+    marks = [*seen["metadata"].get("labels", {}), *seen["metadata"].get("annotations", {})]
+    assert [mark for mark in marks if mark.startswith(PREFIX)] == []
+    assert (seen["spec"]["strategy"]["rollingUpdate"], seen["spec"].get("minReadySeconds", 0)) == (LIMITS, 0)
+    assert seen["spec"]["paused"]
+    assert sum(sizes(held).values()) >= 4
+
+
+class Dying:
+    """An API server that loses its client after so many of its writes."""
+
+    def __init__(self, api: ApiServer, writes: int) -> None:
+        self.api, self.left, self.dead = api, writes, asyncio.Event()
+
+    async def request(self, request: Request, *, deadline_s: float) -> Response:
+        if self.dead.is_set():
+            await asyncio.sleep(3_600)
+        answer = await self.api.request(request, deadline_s=deadline_s)
+        if request.method != "GET":
+            self.left -= 1
+            if self.left <= 0:
+                self.dead.set()
+                await asyncio.sleep(3_600)
+        return answer
+
+    async def open_watch(self, request: Request, *, deadline_s: float, silence_s: float) -> WatchStream:
+        return await self.api.open_watch(request, deadline_s=deadline_s, silence_s=silence_s)
+
+    async def aclose(self) -> None:
+        """The cluster closes its own."""
+
+
+@pytest.mark.parametrize("writes", range(1, 16))
+@pytest.mark.parametrize("policies", [True, False], ids=["with the policy", "paused at rest"])
+async def test_a_controller_that_dies_after_any_write_changes_nothing_about_the_end(
+    crds: Sequence[Manifest], writes: int, policies: bool
+) -> None:
+    """Another one goes on. No step is passed without its promotion, and no ready pod is taken that is needed."""
+    async with SimulatedCluster(seed=3, crds=crds, hold_policies=policies) as cluster:
+        cluster.apply(deployment())
+        cluster.apply(rollout())
+        running = Running(cluster)
+        await at(cluster, "Healthy", v1=4)
+        await asyncio.sleep(5)
+        await running.stopped()
+        dying = Dying(cluster.api, writes)
+        first = Running(cluster, dying)
+        cluster.apply(deployment("2"))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(60):
+                await dying.dead.wait()
+        first.task.cancel()
+        await asyncio.wait({first.task})
+        second = Running(cluster)
+        await at(cluster, "Paused", v1=3, v2=1)
+        told(cluster, "abort", "true")
+        await at(cluster, "Aborted", v1=4)
+        cluster.apply(deployment("1"))
+        await at(cluster, "Healthy", v1=4)
+        await asyncio.sleep(5)
+
+        assert found(cluster, DEPLOYMENT)["spec"]["strategy"]["rollingUpdate"] == LIMITS
+        await second.stopped()

@@ -35,7 +35,8 @@ from rollouts.core.model.reasons import Reason
 from rollouts.core.model.status import Phase, RolloutStatus, Traffic, WaitingFor
 from rollouts.core.model.steps import WeightPercent
 from rollouts.core.scale.replicas import target_pair
-from rollouts.manifests.ownership import NAME, REVISION, REVISION_NUMBER, name_label
+from rollouts.manifests.ownership import NAME, name_label, revision_number_of
+from rollouts.manifests.ownership import revision_of as label_of_revision
 from rollouts.objects import Manifest, mapping
 
 EVENTS_SHOWN = 6
@@ -190,9 +191,21 @@ def belongs_to(event: Manifest, rollout: Manifest) -> bool:
 
 
 def controlled_by(candidate: Manifest, rollout: Manifest) -> bool:
-    """Whether `rollout` is the object's controller, by uid: a label proves nothing, because anybody can set it."""
-    owners = mapping(candidate.get("metadata")).get("ownerReferences") or ()
-    return any(owner.get("controller") and owner.get("uid") == rollout["metadata"]["uid"] for owner in owners)
+    """Whether `rollout` is the object's controller, by uid: a label proves nothing, because anybody can set it.
+
+    Of an update in place so is the Deployment that it names, for what carries the Rollout's label.
+    """
+    metadata = mapping(candidate.get("metadata"))
+    owners = [owner for owner in metadata.get("ownerReferences") or () if owner.get("controller")]
+    if any(owner.get("uid") == rollout["metadata"]["uid"] for owner in owners):
+        return True
+    reference = mapping(mapping(rollout.get("spec")).get("workloadRef"))
+    in_place = reference.get("mode") == "InPlace" and (metadata.get("labels") or {}).get(NAME) == name_label(
+        rollout["metadata"]["name"]
+    )
+    return in_place and any(
+        (owner.get("kind"), owner.get("name")) == ("Deployment", reference.get("name")) for owner in owners
+    )
 
 
 def images_of(replica_set: Manifest) -> tuple[str, ...]:
@@ -203,14 +216,12 @@ def images_of(replica_set: Manifest) -> tuple[str, ...]:
 
 def number_of(replica_set: Manifest) -> int:
     """The revision's number; 0 when it cannot be read."""
-    text = (mapping(replica_set.get("metadata")).get("annotations") or {}).get(REVISION_NUMBER, "")
-    return int(text) if text.isdecimal() else 0
+    return revision_number_of(mapping(replica_set.get("metadata")).get("annotations") or {})
 
 
 def revision_of(thing: Manifest) -> str:
     """The revision label of a ReplicaSet or pod; "" for none."""
-    revision: str = (mapping(thing.get("metadata")).get("labels") or {}).get(REVISION, "")
-    return revision
+    return label_of_revision(mapping(thing.get("metadata")).get("labels") or {})
 
 
 def names_revision(word: str, revision: str, *, number: int, roles: Iterable[str] = ()) -> bool:

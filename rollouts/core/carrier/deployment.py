@@ -275,15 +275,17 @@ def _at_rest(update: _Update) -> tuple[Intent, ...]:
         return tuple(back[:1])
     fields = found.held.own if found.held is not None else found.fields
     paused = rests_paused(update.seen, update.workload)
-    if found.held is None and found.paused is paused:
+    if found.held is None and (paused is None or found.paused is paused):
         return (*back, *update.outside())
-    return (*back, *update.outside(), _step(update.workload, paused=paused, fields=fields, held=None))
+    return (*back, *update.outside(), _step(update.workload, paused=paused is not False, fields=fields, held=None))
 
 
-def rests_paused(seen: Snapshot, workload: WorkloadSeen) -> bool:
-    """Whether the Deployment is paused between updates, because no policy would pause it in time."""
+def rests_paused(seen: Snapshot, workload: WorkloadSeen) -> bool | None:
+    """Whether the Deployment is paused between updates, as no policy would pause it in time; None while that is not known."""
     ref = seen.rollout.spec.workload_ref
-    return ref is None or ref.hold is Hold.AT_REST or (ref.hold is Hold.AUTO and not workload.hold_works)
+    if ref is None or ref.hold is Hold.AT_REST:
+        return True
+    return None if workload.hold_works is None else not workload.hold_works
 
 
 def _begins(update: _Update) -> bool:

@@ -34,13 +34,15 @@ from rollouts.core.model.frozen import replace
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen
 from rollouts.core.model.status import Abort, Condition, Phase, RolloutStatus, WaitingFor
+from rollouts.core.model.workload import WorkloadSeen
+from rollouts.core.model.workload_ref import Hold
 from rollouts.core.routing.routes import refused_routes
 from rollouts.core.scale.settling import headroom_percent, is_settled, lacking_word
 
 WARNED = frozenset(
     {
         *("DrainUnsafe", "DrainTimedOut", "ServiceUnsafe", "ReplicaSetNotAdopted"),
-        *("ConfigCopyMissing", "ConfigUnusable", "WorkloadUnusable"),
+        *("ConfigCopyMissing", "ConfigUnusable", "WorkloadUnusable", "HoldNotEffective"),
         *("RevisionRefused", "RouteRefused", "SelectorShared"),
     }
 )
@@ -161,7 +163,7 @@ def _conditions(
     available = ("Available", True, Reason.AVAILABLE, f"at least {needed} available")
     if status.available_replicas < ctx.promised:
         available = ("Available", False, Reason.UNAVAILABLE, f"fewer than {needed} available")
-    facts += [available, *_drain_facts(ctx, status), *_traffic_facts(ctx)]
+    facts += [available, *_drain_facts(ctx, status), *_traffic_facts(ctx), *_policy_facts(ctx)]
     if isinstance(ctx.spec.strategy, BlueGreen) and (preview := preview_fact(ctx, status)) is not None:
         facts.append(preview)
     if strangers := not_adopted(ctx.seen):
@@ -218,6 +220,17 @@ def _hold_facts(ctx: PassContext, wait: Wait | None) -> list[Fact]:
         return []
     kind = "WorkloadUnusable" if hold.reason in WORKLOAD_HOLDS else "ConfigUnusable"
     return [(kind, True, hold.reason, hold.message)]
+
+
+def _policy_facts(ctx: PassContext) -> list[Fact]:
+    """The condition about a policy that the spec relies on and that holds nothing; it exists only while it is true."""
+    ref, workload = ctx.spec.workload_ref, ctx.seen.workload
+    answer = workload.hold if isinstance(workload, WorkloadSeen) else None
+    if ref is None or ref.hold is not Hold.POLICY or answer is None or answer.works:
+        return []
+    why = f": {answer.message}" if answer.message else ""
+    message = f"no policy of the API server holds {ref}{why}; it is paused between updates"
+    return [("HoldNotEffective", True, Reason.HOLD_NOT_EFFECTIVE, message)]
 
 
 def _command_facts(status: RolloutStatus) -> list[Fact]:

@@ -51,6 +51,10 @@ class Reason(StrEnum):
         "ReferencedWorkloadScaled",
         "Somebody scaled a Deployment up that workloadRef.scaleDown keeps small; it is scaled down again.",
     )
+    HOLD_NOT_EFFECTIVE = (
+        "HoldNotEffective",
+        "No policy of the API server holds the workload, though workloadRef.hold is Policy: it is paused between updates.",
+    )
     WORKLOAD_RELEASED = "WorkloadReleased", "A workload is no longer managed by the Rollout."
     ANALYSIS_SUCCESSFUL = "AnalysisRunSuccessful", "An AnalysisRun ended with a success."
     ANALYSIS_FAILED = "AnalysisRunFailed", "An AnalysisRun failed: what it measured is not as good as it must be."
@@ -303,6 +307,7 @@ _REMEDIES = {
     Reason.WORKLOAD_NOT_FOUND: "Create the workload, or correct workloadRef.",
     Reason.WORKLOAD_NOT_USABLE: "Change what the message names, or name another workload.",
     Reason.WORKLOAD_OWNED_TWICE: "Name another workload, or delete the other Rollout.",
+    Reason.HOLD_NOT_EFFECTIVE: "Install the policies (the chart's `admission.holds`), or set `hold: Auto`.",
     Reason.WORKLOAD_FORBIDDEN: "Name its kind in the chart's `workloads`.",
     Reason.SCALE_DOWN_DELAY: _BY_ITSELF,
     Reason.SERVICE_NOT_FOUND: "Create the Service; the update then continues by itself.",

@@ -12,6 +12,9 @@ from rollouts.core.model.workload import Held, UpdateFields, WorkloadSeen
 from rollouts.manifests.ownership import HELD, NAME, POD_TEMPLATE_HASH, PREFIX, name_label, owner_reference
 from rollouts.objects import DEPLOYMENT, REPLICA_SET, Manifest, mapping
 
+_INT32_MAX = 2_147_483_647
+"""The largest value of the fields that a note holds: the API server would refuse to give back a larger one."""
+
 
 def deployment_patch(intent: StepDeployment) -> Manifest:
     """The merge patch for the intent; a field of None is removed, and the API server fills in its default."""
@@ -117,7 +120,7 @@ def limit_of(value: object) -> IntOrPercent | None:
     match value:
         case None:
             return None
-        case int(pods) if not isinstance(value, bool):
+        case int(pods) if not isinstance(value, bool) and 0 <= pods <= _INT32_MAX:
             return pods
         case str(text) if text.endswith("%") and text[:-1].isdecimal():
             return Percent(int(text[:-1]))
@@ -125,9 +128,9 @@ def limit_of(value: object) -> IntOrPercent | None:
 
 
 def _count(value: object) -> int | None:
-    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
+    if value is None or (isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _INT32_MAX):
         return value
-    raise ValueError(f"{value!r} is no number")
+    raise ValueError(f"{value!r} is not a number from 0 to {_INT32_MAX}")
 
 
 def _limit(limit: IntOrPercent | None) -> int | str | None:

@@ -257,9 +257,6 @@ BAD: tuple[Bad, ...] = (
 
 
 PLANNED: tuple[tuple[Spec, str, str], ...] = (
-    (spec(template=GONE, replicas=GONE, selector=GONE,
-        workloadRef={"apiVersion": "apps/v1", "kind": "Deployment", "name": "cart", "mode": "InPlace"}),
-        "spec.workloadRef.mode", "0.6"),
     (step(experiment={"templates": [{"name": "a", "specRef": "canary"}], "duration": "5m"}), f"{_STEPS}[0].experiment",
         "0.6"),
     (step(plugin={"name": "a/b", "config": {"x": 1}}), f"{_STEPS}[0].plugin", "0.6"),

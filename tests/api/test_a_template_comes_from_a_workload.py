@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from rollouts.api.spec.parse import WorkloadTemplate, parse_spec
+from rollouts.core.model.drain import PreStop
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.workload_ref import NamedWorkload, ScaleDownWorkload, WorkloadKind, WorkloadMode
+from rollouts.core.model.workload_ref import Hold, NamedWorkload, ScaleDownWorkload, WorkloadKind, WorkloadMode
 from rollouts.errors import SpecInvalid
 from tests.api.specs import CANARY, GONE, Spec, changed
-from tests.api.workload_specs import referring
+from tests.api.workload_specs import IN_PLACE, referring
 
 _TEMPLATE: Spec = CANARY["template"]
 _SELECTOR: Spec = CANARY["selector"]
@@ -88,3 +89,19 @@ def test_what_the_strategy_says_of_the_template_is_judged_with_it() -> None:
 
     assert parse_spec(spec).template_hash == ""
     assert "is in spec.template.metadata too" in _problems(spec, _TEMPLATE)[0]
+
+
+def test_a_deployment_in_place_keeps_its_template_as_it_is() -> None:
+    """Copies of configuration and an injected sleep would change it, so neither is a default here."""
+    spec = parse_spec(IN_PLACE, WorkloadTemplate(_TEMPLATE, _SELECTOR))
+
+    assert spec.workload_ref == NamedWorkload(kind=WorkloadKind.DEPLOYMENT, name="cart", mode=WorkloadMode.IN_PLACE)
+    assert (spec.workload_ref.hold, spec.config_versioning.enabled) == (Hold.AUTO, False)
+    assert spec.drain.pre_stop is PreStop.VALIDATE
+
+
+@pytest.mark.parametrize("changes", [{"replicas": 1}, {"drain": {"preStop": "Validate"}}, {"drain": {"preStop": "Off"}},
+    {"configVersioning": {"mode": "Off"}}], ids=str)  # fmt: skip
+def test_what_says_the_same_as_the_defaults_in_place_is_taken(changes: Spec) -> None:
+    """`replicas: 1` is what the API server writes where the field is absent."""
+    assert parse_spec(changed(IN_PLACE, **changes), WorkloadTemplate(_TEMPLATE, _SELECTOR)).revision

@@ -18,6 +18,55 @@ def referring(**fields: Any) -> Spec:
 IN_PLACE: Spec = changed(referring(mode="InPlace"), replicas=GONE, selector=GONE)
 """A Deployment in place, which has the replicas and the selector."""
 
+
+def in_place(**changes: Any) -> Spec:
+    """A Deployment in place with some fields of the spec."""
+    return changed(IN_PLACE, **changes)
+
+
+def _of_canary(**fields: Any) -> Spec:
+    return in_place(**{f"strategy__canary__{name}": value for name, value in fields.items()})
+
+
+_CANARY = "spec.strategy.canary"
+_HAS_IT = "must be absent with workloadRef.mode: InPlace: the Deployment has it"
+_BY_RATIO = "is not supported with workloadRef.mode: InPlace yet, which goes by the ratio of pods"
+_CHANGES = "is not supported with workloadRef.mode: InPlace: it would change the Deployment's template"
+_AFFINITY = {"requiredDuringSchedulingIgnoredDuringExecution": {}}
+
+IN_PLACE_BAD: tuple[Bad, ...] = (
+    late("replicas of a Deployment in place", in_place(replicas=2), "spec.replicas", _HAS_IT),
+    late("a selector of a Deployment in place", in_place(selector=CANARY["selector"]), "spec.selector", _HAS_IT),
+    late("minReadySeconds of a Deployment in place", in_place(minReadySeconds=5), "spec.minReadySeconds", _HAS_IT),
+    late("history of a Deployment in place", in_place(revisionHistoryLimit=3), "spec.revisionHistoryLimit", _HAS_IT),
+    late("maxSurge of a Deployment in place", _of_canary(maxSurge=1), f"{_CANARY}.maxSurge", _HAS_IT),
+    late("maxUnavailable of a Deployment in place", _of_canary(maxUnavailable=1), f"{_CANARY}.maxUnavailable", _HAS_IT),
+    late("blue-green in place", in_place(strategy={"blueGreen": {"activeService": "cart"}}), "spec.strategy.blueGreen",
+        _BY_RATIO),
+    late("a router in place", _of_canary(trafficRouting={"gatewayAPI": {"httpRoutes": [{"name": "cart"}]}},
+        stableService="a", canaryService="b"), f"{_CANARY}.trafficRouting", _BY_RATIO),
+    late("a stable Service in place", _of_canary(stableService="a", canaryService="b"), f"{_CANARY}.stableService",
+        _BY_RATIO),
+    late("a canary Service in place", _of_canary(stableService="a", canaryService="b"), f"{_CANARY}.canaryService",
+        _BY_RATIO),
+    late("ping-pong in place", _of_canary(pingPong={"pingService": "a", "pongService": "b"}), f"{_CANARY}.pingPong",
+        _BY_RATIO),
+    late("anti-affinity in place", _of_canary(antiAffinity=_AFFINITY), f"{_CANARY}.antiAffinity", _CHANGES),
+    late("canary metadata in place", _of_canary(canaryMetadata={"labels": {"role": "canary"}}),
+        f"{_CANARY}.canaryMetadata", _CHANGES),
+    late("stable metadata in place", _of_canary(stableMetadata={"labels": {"role": "stable"}}),
+        f"{_CANARY}.stableMetadata", _CHANGES),
+    late("a sleep injected in place", in_place(drain={"preStop": "Inject"}), "spec.drain.preStop",
+        f"{_CHANGES}; use Validate"),
+    late("configuration versioned in place", in_place(configVersioning={"mode": "On"}), "spec.configVersioning", _CHANGES),
+    late("Secrets versioned in place", in_place(configVersioning={"secrets": True}), "spec.configVersioning", _CHANGES),
+    late("an autoscaler's gate in place", in_place(autoscaling={"minHeadroomPercent": 10}), "spec.autoscaling",
+        "is not supported with workloadRef.mode: InPlace yet"),
+    late("a restart in place", in_place(restartAt="2026-11-27T15:00:00Z"), "spec.restartAt",
+        f"{_CHANGES}; use kubectl rollout restart"),
+)  # fmt: skip
+"""What is refused by name: what the Deployment has, what goes by Services, and what would change the template."""
+
 WORKLOAD_BAD: tuple[Bad, ...] = (
     Bad("a template and a workload", changed(CANARY, workloadRef=DEPLOYMENT_CART), "spec.template", "must be absent"),
     Bad("a workload without a pod template", referring(kind="Service"), f"{_REF}.kind", "'ReplicaSet' or 'PodTemplate'"),
@@ -34,7 +83,5 @@ WORKLOAD_BAD: tuple[Bad, ...] = (
         "must be Deployment"),
     late("a Deployment in place to scale down", changed(IN_PLACE, workloadRef__scaleDown="never"), f"{_REF}.scaleDown",
         "is for mode: Template"),
-    late("replicas of a Deployment in place", changed(IN_PLACE, replicas=2), "spec.replicas", "the Deployment has it"),
-    late("a selector of a Deployment in place", changed(IN_PLACE, selector=CANARY["selector"]), "spec.selector",
-        "the Deployment has it"),
+    *IN_PLACE_BAD,
 )  # fmt: skip

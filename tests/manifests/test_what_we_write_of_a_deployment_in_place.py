@@ -1,0 +1,213 @@
+"""Promise: an update in place writes the fields of the Deployment that it names, and gives back what the user had."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from rollouts.core.model.frozen import replace
+from rollouts.core.model.intents import (
+    CreateInDeployment,
+    LabelReplicaSet,
+    MoveReplicaSet,
+    ReleaseWorkload,
+    StepDeployment,
+)
+from rollouts.core.model.revision import canonical_json
+from rollouts.core.model.rollout import Canary, Percent, Rollout
+from rollouts.core.model.workload import Held, UpdateFields, WorkloadSeen
+from rollouts.core.model.workload_ref import WorkloadKind
+from rollouts.manifests.in_place import (
+    controller_patch,
+    deployment_patch,
+    held_of,
+    held_text,
+    label_patch,
+    limit_of,
+    replica_set_in,
+)
+from rollouts.manifests.named_workload import release_workload
+from tests.core.model import world
+
+TEMPLATE = {"metadata": {"labels": {"app": "cart"}, "annotations": {"note": "mine"}}, "spec": {"containers": []}}
+SELECTOR = {"matchLabels": {"app": "cart"}, "matchExpressions": [{"key": "old", "operator": "DoesNotExist"}]}
+WORKLOAD = WorkloadSeen(
+    kind=WorkloadKind.DEPLOYMENT, name="cart", uid="d-1", resource_version="7", managed_by="carts", watched=True
+)
+FIELDS = UpdateFields(max_surge=Percent(25), max_unavailable=1, min_ready_s=5, progress_deadline_s=600)
+HELD = Held(number=3, replicas=4, own=FIELDS)
+DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "cart", "uid": "d-1"}
+CONTROLS = {"controller": True, "blockOwnerDeletion": True}
+
+
+def _rollout() -> Rollout:
+    there = world(Canary(), revision="abc").rollout
+    spec = replace(there.spec, selector_json=canonical_json(SELECTOR), template_json=canonical_json(TEMPLATE))
+    return replace(there, name="carts", uid="r-1", spec=spec)
+
+
+def _step(**changes: Any) -> StepDeployment:
+    step = StepDeployment(name="cart", uid="d-1", resource_version="7", paused=False, fields=FIELDS, held=HELD)
+    return replace(step, **changes)
+
+
+def test_a_step_is_one_write_of_its_fields_and_the_note() -> None:
+    """The uid and the version refuse it if somebody has written in between."""
+    assert deployment_patch(_step()) == {
+        "metadata": {"uid": "d-1", "resourceVersion": "7", "annotations": {"rollouts.dev/held": held_text(HELD)}},
+        "spec": {
+            "paused": None,
+            "minReadySeconds": 5,
+            "progressDeadlineSeconds": 600,
+            "strategy": {"rollingUpdate": {"maxSurge": "25%", "maxUnavailable": 1}},
+        },
+    }
+
+
+def test_a_pause_is_written_and_a_field_that_the_user_left_out_is_removed() -> None:
+    patch = deployment_patch(_step(paused=True, fields=UpdateFields(), held=None))
+
+    assert patch["spec"] == {
+        "paused": True,
+        "minReadySeconds": None,
+        "progressDeadlineSeconds": None,
+        "strategy": {"rollingUpdate": {"maxSurge": None, "maxUnavailable": None}},
+    }
+    assert patch["metadata"]["annotations"] == {"rollouts.dev/held": None}
+
+
+def test_the_new_replica_set_is_the_deployments_and_has_no_pods() -> None:
+    """Its template differs from the Deployment's by one label: that is how the Deployment's controller knows its own new one."""
+    hashed = {"app": "cart", "pod-template-hash": "abc"}
+
+    made = replica_set_in(WORKLOAD, _rollout(), CreateInDeployment(revision="abc"))
+
+    assert made == {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {
+            "name": "cart-abc",
+            "namespace": "shop",
+            "labels": {**hashed, "rollouts.dev/name": "carts"},
+            "ownerReferences": [{**DEPLOYMENT, **CONTROLS}],
+        },
+        "spec": {
+            "replicas": 0,
+            "selector": {**SELECTOR, "matchLabels": hashed},
+            "template": {**TEMPLATE, "metadata": {"labels": hashed, "annotations": {"note": "mine"}}},
+        },
+    }
+
+
+def test_our_label_is_on_the_replica_set_and_not_on_its_pods() -> None:
+    assert label_patch(_rollout(), LabelReplicaSet("cart-5d", "s-1")) == {
+        "metadata": {"uid": "s-1", "labels": {"rollouts.dev/name": "carts"}}
+    }
+
+
+@pytest.mark.parametrize(
+    ("into", "owner"),
+    [
+        (True, DEPLOYMENT),
+        (False, {"apiVersion": "rollouts.dev/v1alpha1", "kind": "Rollout", "name": "carts", "uid": "r-1"}),
+    ],
+    ids=["into the Deployment", "out of it"],
+)
+def test_a_replica_set_that_changes_hands_has_one_owner(into: bool, owner: dict[str, str]) -> None:
+    """A merge patch replaces the whole list, so nobody else keeps it."""
+    move = MoveReplicaSet(name="cart-abc", uid="s-1", resource_version="9", revision="abc", into=into)
+
+    patch = controller_patch(WORKLOAD, _rollout(), move)
+
+    assert patch["metadata"]["ownerReferences"] == [{**owner, **CONTROLS}]
+    assert (patch["metadata"]["uid"], patch["metadata"]["resourceVersion"]) == ("s-1", "9")
+    assert patch["metadata"]["labels"] == {"rollouts.dev/name": "carts"}
+
+
+RELEASE = ReleaseWorkload(kind=WorkloadKind.DEPLOYMENT, name="cart", uid="d-1", resource_version="7")
+MARKS = {
+    "uid": "d-1",
+    "resourceVersion": "7",
+    "labels": {"rollouts.dev/managed": None, "rollouts.dev/hold": None},
+    "annotations": {"rollouts.dev/managed-by": None, "rollouts.dev/scaled-down": None, "rollouts.dev/held": None},
+}
+
+
+def test_a_release_in_an_update_gives_the_fields_back_and_pauses() -> None:
+    """With the user's own fields its controller would replace every pod of the stable revision at once."""
+    own = UpdateFields(max_surge=Percent(25), progress_deadline_s=600)
+
+    assert release_workload(replace(RELEASE, own=own)) == {
+        "metadata": MARKS,
+        "spec": {
+            "paused": True,
+            "minReadySeconds": None,
+            "progressDeadlineSeconds": 600,
+            "strategy": {"rollingUpdate": {"maxSurge": "25%", "maxUnavailable": None}},
+        },
+    }
+
+
+def test_a_release_between_updates_changes_no_field() -> None:
+    assert release_workload(RELEASE) == {"metadata": MARKS}
+
+
+@pytest.mark.parametrize(
+    "own", [FIELDS, UpdateFields(), UpdateFields(max_surge=0, max_unavailable=Percent(0), min_ready_s=0)], ids=str
+)
+def test_a_note_is_read_as_it_was_written(own: UpdateFields) -> None:
+    """0 is a value; a field that is absent stays absent."""
+    held = replace(HELD, own=own)
+
+    assert held_of({"rollouts.dev/held": held_text(held)}) == held
+
+
+def test_without_a_note_no_update_is_under_way() -> None:
+    assert held_of({"rollouts.dev/hold": "true"}) is None
+
+
+def _noted(**changes: Any) -> str:
+    return json.dumps({**json.loads(held_text(HELD)), **changes})
+
+
+UNREADABLE = {
+    "nothing": "",
+    "no JSON": "}",
+    "a list": "[]",
+    "null": "null",
+    "a text": '"x"',
+    "no number": '{"replicas":4,"own":{}}',
+    "no replicas": '{"number":1,"own":{}}',
+    "no fields": '{"number":1,"replicas":4}',
+    "a deep one": "[" * 100_000,
+    "a number without an end": '{"number":1' + "0" * 5_000 + ',"replicas":4,"own":{}}',
+    "a number below 0": _noted(number=-1),
+    "a fraction": _noted(replicas=1.5),
+    "a truth": _noted(replicas=True),
+    "a text of digits": _noted(number="1"),
+    "no infinity": '{"number":Infinity,"replicas":4,"own":{}}',
+    "fields in a list": _noted(own=[1]),
+    "fields in a text": _noted(own="x"),
+    "a limit that is no percentage": _noted(own={"maxSurge": "25"}),
+    "a limit below 0": _noted(own={"maxSurge": -1}),
+    "a limit below 0%": _noted(own={"maxSurge": "-1%"}),
+    "a limit in a list": _noted(own={"maxUnavailable": [1]}),
+    "a limit that is a truth": _noted(own={"maxUnavailable": True}),
+    "a limit that the API server refuses": _noted(own={"maxSurge": 2**31}),
+    "seconds that the API server refuses": _noted(own={"minReadySeconds": 2**31}),
+    "seconds in a text": _noted(own={"progressDeadlineSeconds": "600"}),
+}
+
+
+@pytest.mark.parametrize("text", UNREADABLE.values(), ids=UNREADABLE)
+def test_a_note_that_cannot_be_read_is_an_error_that_names_it(text: str) -> None:
+    """To guess would give a user's Deployment limits that it never had."""
+    with pytest.raises(ValueError, match=r"annotation rollouts\.dev/held cannot be read"):
+        held_of({"rollouts.dev/held": text})
+
+
+@pytest.mark.parametrize(("text", "limit"), [(None, None), (0, 0), (3, 3), ("0%", Percent(0)), ("150%", Percent(150))])
+def test_a_limit_is_a_number_or_a_percentage(text: object, limit: object) -> None:
+    assert limit_of(text) == limit

@@ -32,7 +32,7 @@ _CANARY = "spec.strategy.canary"
 _HAS_IT = "must be absent with workloadRef.mode: InPlace: the Deployment has it"
 _BY_RATIO = "is not supported with workloadRef.mode: InPlace yet, which goes by the ratio of pods"
 _CHANGES = "is not supported with workloadRef.mode: InPlace: it would change the Deployment's template"
-_AFFINITY = {"requiredDuringSchedulingIgnoredDuringExecution": {}}
+_AFFINITY: dict[str, Any] = {"requiredDuringSchedulingIgnoredDuringExecution": {}}
 
 IN_PLACE_BAD: tuple[Bad, ...] = (
     late("replicas of a Deployment in place", in_place(replicas=2), "spec.replicas", _HAS_IT),

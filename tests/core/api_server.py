@@ -34,7 +34,6 @@ from rollouts.core.model.intents import (
     DeleteAnalysisRun,
     DeleteConfigCopy,
     DeleteReplicaSet,
-    DeploymentIntent,
     EvictPod,
     Intent,
     LabelReplicaSet,
@@ -73,7 +72,9 @@ def applied(there: World, intent: Intent) -> World:
     match intent:
         case CreateReplicaSet() | AdoptReplicaSet() | PatchReplicaSet() | DeleteReplicaSet():
             return _with_replica_sets(there, intent)
-        case CreateInDeployment() | MoveReplicaSet() | LabelReplicaSet() | StepDeployment():
+        case LabelReplicaSet() | AskReplicaSets():  # every ReplicaSet of the model is labelled
+            return there
+        case CreateInDeployment() | MoveReplicaSet() | StepDeployment():
             return _with_deployment(there, intent)
         case SwitchService() | ReleaseService():
             return _with_service(there, intent)
@@ -99,15 +100,13 @@ def applied(there: World, intent: Intent) -> World:
             return replace(there, configs=_with_configuration_read(there, intent))
         case AskAutoscaling(gate):
             return with_load_read(there, gate)
-        case AskReplicaSets():
-            return there
         case AskService() | AskPods() | AskRoute() | AskFeatures() | AskLive() | AskDrained():
             return _answered(there, intent)
         case never:
             assert_never(never)
 
 
-def _with_deployment(there: World, intent: DeploymentIntent) -> World:
+def _with_deployment(there: World, intent: CreateInDeployment | MoveReplicaSet | StepDeployment) -> World:
     """A write to a Deployment or a ReplicaSet that has changed since is refused."""
     workload = there.workload
     if workload is None or workload.deployment is None:
@@ -131,8 +130,6 @@ def _with_deployment(there: World, intent: DeploymentIntent) -> World:
                 inside=True,
             )
             return replace(there, replica_sets=(*there.replica_sets, made))
-        case LabelReplicaSet():
-            return there
         case MoveReplicaSet(uid=uid, resource_version=seen, into=into):
             found = next((each for each in there.replica_sets if each.uid == uid), None)
             if found is None or found.resource_version != seen:

@@ -166,11 +166,8 @@ class Observer:
             return Undecided()
         parsed = self._with_workload(key, rollout, parsed, now_s=now_s)
         spec = parsed.spec
-        owned = self.store.table(REPLICA_SET)
-        ours = replica_sets_of(owned, key, metadata.uid)
+        ours = replica_sets_of(self.store.table(REPLICA_SET), key, metadata.uid)
         replica_sets = tuple(map(replica_set_seen, ours))
-        if self.workloads is not None and isinstance(spec, RolloutSpec):
-            spec, replica_sets = self.workloads.in_place(key, spec, replica_sets, now_s=now_s)
         if not isinstance(spec, RolloutSpec):
             on_record = self._rollout(rollout, spec_on_record(status))
             snapshot = Snapshot(now_s=now_s, rollout=on_record, status=status, replica_sets=replica_sets)
@@ -178,6 +175,8 @@ class Observer:
             return Unreadable(
                 metadata=metadata, problems=spec, snapshot=snapshot, status_wire=status_wire, trouble=trouble
             )
+        if self.workloads is not None:
+            spec, replica_sets = self.workloads.in_place(key, spec, replica_sets, now_s=now_s)
         facts, answers = self.facts(), self.inbox.of(key)
         routes: Mapping[RouteName, RouteRead] = {}
         if self.routes is not None:
@@ -199,11 +198,7 @@ class Observer:
             rollout=self._rollout(rollout, spec),
             status=status,
             replica_sets=replica_sets,
-            orphans=tuple(
-                _orphan(orphan, key, spec)
-                for orphan in owned.orphans(key.namespace, name_label(key.name))
-                if not orphan.metadata.deletion_timestamp
-            ),
+            orphans=self._orphans(key, spec),
             services=services,
             routes={name: read.route for name, read in routes.items() if not read.place.target.subsets},
             drains=answers.drained,
@@ -223,6 +218,11 @@ class Observer:
             snapshot = self.analyses.observed(snapshot, rollout)
         trouble = self._trouble(key, metadata.uid, services, routes.values(), spec.workload_ref)
         return Seen(metadata=metadata, snapshot=snapshot, status_wire=status_wire, routes=routes, trouble=trouble)
+
+    def _orphans(self, key: Key, spec: RolloutSpec) -> tuple[OrphanedReplicaSet, ...]:
+        """ReplicaSets with the Rollout's label that nobody controls."""
+        found = self.store.table(REPLICA_SET).orphans(key.namespace, name_label(key.name))
+        return tuple([_orphan(orphan, key, spec) for orphan in found if not orphan.metadata.deletion_timestamp])
 
     def _rollout(self, seen: RolloutObject, spec: RolloutSpec) -> Rollout:
         metadata = seen.metadata

@@ -16,7 +16,6 @@ import msgspec
 from msgspec import Struct
 
 from rollouts.cluster.json_parts import CutOff, beginning, members, shallow
-from rollouts.cluster.managed_fields import annotators_of
 from rollouts.cluster.structs import (
     STRUCTS,
     AnalysisTemplateObject,
@@ -31,6 +30,7 @@ from rollouts.cluster.structs import (
     SpecAndStatus,
     T,
     WorkloadObject,
+    annotators_of,
 )
 from rollouts.core.model.revision import REVISION_LABEL
 from rollouts.errors import ApiUnavailable

@@ -6,6 +6,7 @@ thousands of them cost nothing in a collection. Every list is optional: the API 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -377,3 +378,46 @@ STRUCTS: dict[Kind, type[Any]] = {
     NAMED_REPLICA_SET: WorkloadObject,
     POD_TEMPLATE: WorkloadObject,
 }
+
+
+class _OwnedMetadata(msgspec.Struct, frozen=True, gc=False):
+    annotations: dict[str, Any] = msgspec.field(default_factory=dict, name="f:annotations")
+
+
+class _OwnedFields(msgspec.Struct, frozen=True, gc=False):
+    metadata: _OwnedMetadata = msgspec.field(default_factory=_OwnedMetadata, name="f:metadata")
+
+
+class _Entry(msgspec.Struct, frozen=True, gc=False):
+    manager: str = ""
+    time: str = ""
+    fields: _OwnedFields = msgspec.field(default_factory=_OwnedFields, name="fieldsV1")
+
+
+_ENTRIES = msgspec.json.Decoder(list[_Entry])
+
+
+def annotators_of(
+    managed_fields: msgspec.Raw, annotations: Collection[str] | None, *, prefix: str
+) -> dict[str, str] | None:
+    """The field manager in `.metadata.managedFields` that set each annotation with that prefix, the last one if several did.
+    {} if it cannot be read; None when there is no such annotation: then the JSON of managedFields, which is long, is not read.
+    None when there is no such annotation: then the JSON of managedFields, which is long, is not read.
+
+    Source: https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management. A manager is no user.
+
+    Raises: nothing: the result is only shown to people, and nothing is decided on it.
+    """
+    asked = [key for key in annotations or () if key.startswith(prefix)]
+    if not asked:
+        return None
+    try:
+        entries = _ENTRIES.decode(managed_fields)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return {}
+    found: dict[str, str] = {}
+    for entry in sorted(entries, key=lambda field: field.time):
+        for key in asked:
+            if f"f:{key}" in entry.fields.metadata.annotations:
+                found[key] = entry.manager
+    return found

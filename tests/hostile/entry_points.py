@@ -15,8 +15,7 @@ from rollouts.api.times import parse_time
 from rollouts.api.v1alpha1.wire import parse_duration, parse_int_or_percent
 from rollouts.cluster.decoding import Decoder
 from rollouts.cluster.json_parts import members, shallow
-from rollouts.cluster.managed_fields import annotators_of
-from rollouts.cluster.structs import RolloutObject
+from rollouts.cluster.structs import RolloutObject, annotators_of
 from rollouts.core.advice.graceful_exit import sigterm, sleep_s_of
 from rollouts.core.advice.service_contradictions import contradictions
 from rollouts.core.analysis.source import PrometheusQuery

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import yaml
@@ -14,12 +14,23 @@ import yaml
 from rollouts.cli.commands.lint import known_in, lint
 from rollouts.cli.kubernetes.yaml_text import read_text
 from rollouts.cli.migrate import argo, flagger
-from rollouts.cli.migrate.autoscalers import migrate_autoscaler, target_of
 from rollouts.cli.migrate.completeness import note_what_is_lost
 from rollouts.cli.migrate.deployment import is_deployment, migrate_deployment
-from rollouts.cli.migrate.outcome import Migration, Note, Ref, Told, group_of, name_of, ref_of
+from rollouts.cli.migrate.metadata import metadata_of
+from rollouts.cli.migrate.outcome import Migration, Note, Ref, Told, below, group_of, name_of, ref_of
 from rollouts.cli.migrate.servers import declare_servers
-from rollouts.objects import ROLLOUT, SERVICE, Manifest
+from rollouts.objects import AUTOSCALER, ROLLOUT, SERVICE, Manifest, mapping
+
+_TARGET_FIELDS = {
+    (AUTOSCALER.group, AUTOSCALER.kind): "scaleTargetRef",
+    ("keda.sh", "ScaledObject"): "scaleTargetRef",
+    ("autoscaling.k8s.io", "VerticalPodAutoscaler"): "targetRef",
+}
+"""By group and kind of an autoscaler: the field of its spec that names what it scales.
+
+Sources: https://keda.sh/docs/latest/reference/scaledobject-spec/ · the VerticalPodAutoscaler's CRD (autoscaling.k8s.io/v1).
+"""
+_HELD = ("autoscaling.keda.sh/paused", "autoscaling.keda.sh/paused-replicas")
 
 
 def migrated(manifests: Iterable[Manifest]) -> Migration:
@@ -111,13 +122,13 @@ def _scaled(ref: Ref) -> Ref:
 
 def _migrate(manifest: Manifest, migration: Migration, workloads: _Workloads) -> None:
     group, kind = group_of(manifest), str(manifest.get("kind"))
-    target = target_of(manifest)
+    target = _target_of(manifest)
     rollout = workloads.rollouts.get(_scaled(target)) if target is not None else None
     if (owner := migration.owner_of(manifest)) is not None:
         why = f"{owner.kind} {owner.name} made it, and its controller, or what comes out of it, makes it again"
         migration.note(Told.CHANGED, manifest, "", why)
     elif target is not None and rollout is not None:
-        migrate_autoscaler(manifest, migration, rollout, flagger=_scaled(target) in workloads.canaries)
+        _migrate_autoscaler(manifest, migration, rollout, flagger=_scaled(target) in workloads.canaries)
     elif group == argo.GROUP and kind in argo.KINDS:
         argo.migrate_argo(manifest, migration)
     elif group == argo.GROUP and kind == argo.EXPERIMENT:
@@ -131,3 +142,37 @@ def _migrate(manifest: Manifest, migration: Migration, workloads: _Workloads) ->
         argo.migrate_service(manifest, migration)
     else:
         migration.add(manifest, manifest)
+
+
+def _target_of(manifest: Manifest) -> Ref | None:
+    """What an autoscaler scales; None for any other object. What names no kind, as in KEDA, is a Deployment."""
+    field = _TARGET_FIELDS.get((group_of(manifest), str(manifest.get("kind"))))
+    if field is None:
+        return None
+    target = mapping(mapping(manifest.get("spec")).get(field))
+    kind = str(target.get("kind") or "Deployment")
+    group = group_of(target) or ("apps" if kind == "Deployment" else "")
+    return Ref(group, kind, ref_of(manifest).namespace, str(target.get("name")))
+
+
+def _migrate_autoscaler(autoscaler: Manifest, migration: Migration, rollout: str, *, flagger: bool) -> None:
+    """Adds the autoscaler with a Rollout as its target.
+
+    Args:
+        flagger: it is one of a Canary's Deployment, which Flagger scales to 0 by holding KEDA.
+    """
+    field = _TARGET_FIELDS[group_of(autoscaler), str(autoscaler["kind"])]
+    target: Mapping[str, Any] = mapping(mapping(autoscaler.get("spec")).get(field))
+    kept = {key: value for key, value in target.items() if key not in ("apiVersion", "kind", "name")}
+    spec = {**mapping(autoscaler.get("spec")), field: {**kept, **ROLLOUT.head, "name": rollout}}
+    metadata = metadata_of(autoscaler, migration)
+    if flagger and (held := [key for key in _HELD if key in mapping(metadata.get("annotations"))]):
+        kept_annotations = {key: value for key, value in metadata.pop("annotations").items() if key not in held}
+        metadata |= {"annotations": kept_annotations} if kept_annotations else {}
+        for key in held:
+            path = below("metadata.annotations", key)
+            migration.note(Told.CHANGED, autoscaler, path, "is taken out: Flagger held the autoscaler by it")
+    head = {"apiVersion": autoscaler.get("apiVersion"), "kind": autoscaler.get("kind")}
+    migration.add({**head, "metadata": metadata, "spec": spec}, autoscaler)
+    migration.note(Told.CHANGED, autoscaler, f"spec.{field}", f"scales Rollout {rollout}")
+    migration.note(Told.THEN, autoscaler, "", f"apply it when Rollout {rollout} has its pods")

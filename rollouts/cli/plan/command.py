@@ -27,15 +27,17 @@ from rollouts.cli.plan.live import read_facts, read_live, snapshot_of, with_file
 from rollouts.cli.plan.report import PlanReport, report_of
 from rollouts.cli.plan.routes import read_declared, read_routes
 from rollouts.cli.plan.templates import read_templates
-from rollouts.cli.plan.workload import with_its_template
 from rollouts.cli.terminal.listing import print_drawn
 from rollouts.cli.terminal.options import fail
 from rollouts.cli.view.session import Options, open_session
+from rollouts.cluster.decoding import manifest_from
 from rollouts.controller.facts.proxies import ClusterFacts
 from rollouts.core.model.config import ConfigKind
 from rollouts.core.model.drain import ProxyMode
 from rollouts.core.model.frozen import replace
-from rollouts.objects import ROLLOUT, SERVICE, Key, Manifest
+from rollouts.core.model.workload_ref import WorkloadKind
+from rollouts.errors import ApiNotFound, RolloutsError
+from rollouts.objects import ROLLOUT, SERVICE, Key, Manifest, mapping
 from rollouts.traffic.codec import Provider
 
 PIPED_WIDTH = 200  # columns, where the output is not a terminal
@@ -100,7 +102,7 @@ async def plan_of(
     session = reader.session
     namespace = rollout["metadata"].get("namespace") or session.namespace
     key = Key(namespace, rollout["metadata"].get("name") or "")
-    rollout = await with_its_template(reader, rollout, namespace=namespace)
+    rollout = await _with_its_template(reader, rollout, namespace=namespace)
     spec = parse_spec(rollout["spec"])
     routes = await read_routes(session, spec, namespace=namespace, manifests=reader.manifests, known=known)
     live = replace(await read_live(session, key), routes=routes)
@@ -184,3 +186,38 @@ def _as_json(value: Struct) -> dict[str, Any]:
     """The fields by their names in JSON: `pre_stop_s` is `preStopSeconds`."""
     fields = {re.sub("_s$", "_seconds", name): part for name, part in msgspec.to_builtins(value).items()}
     return {re.sub("_(.)", lambda letter: letter[1].upper(), name): part for name, part in fields.items()}
+
+
+async def _with_its_template(reader: SourceReader, rollout: Manifest, *, namespace: str) -> Manifest:
+    """The Rollout as if the template, and the selector, of its workload stood in it; itself without `workloadRef`.
+
+    A template from a file has none of the API server's defaults, so the name of its revision is another one in the cluster.
+
+    Raises: RolloutsError, when there is no such workload; what `Client` raises.
+    """
+    spec = mapping(rollout["spec"])
+    if (reference := spec.get("workloadRef")) is None:
+        return rollout
+    kind, name = WorkloadKind(reference["kind"]), reference["name"]
+    found = next((each for each in reader.manifests if _is_the_workload(each, kind, name, namespace, reader)), None)
+    if found is None:
+        try:
+            found = manifest_from(await reader.session.client.get(kind.resource, namespace, name))
+        except ApiNotFound as exc:
+            raise RolloutsError(
+                f"{kind} {name}, which workloadRef names, is neither in the file nor in the cluster"
+            ) from exc
+    workload = mapping(found.get("spec"))
+    own = {key: value for key, value in spec.items() if key != "workloadRef"}
+    joined = {
+        "template": found.get("template") or workload.get("template"),
+        "selector": workload.get("selector"),
+        **own,
+    }
+    return {**rollout, "spec": {key: value for key, value in joined.items() if value is not None}}
+
+
+def _is_the_workload(manifest: Manifest, kind: WorkloadKind, name: str, namespace: str, reader: SourceReader) -> bool:
+    metadata = mapping(manifest.get("metadata"))
+    where = metadata.get("namespace") or reader.session.namespace
+    return is_a(manifest, kind.resource) and (metadata.get("name"), where) == (name, namespace)

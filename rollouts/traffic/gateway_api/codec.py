@@ -16,8 +16,14 @@ from typing import Any, ClassVar
 from rollouts.core.model.traffic import Acceptance, Feature, MirrorRoute, RequestMatch, Split
 from rollouts.objects import Manifest
 from rollouts.traffic.codec import Context, Objects, Op, Target
-from rollouts.traffic.gateway_api.features import check_mirror, copied_percents, lacking, with_mirror, without_mirrors
-from rollouts.traffic.gateway_api.limits import check_limits
+from rollouts.traffic.gateway_api.features import (
+    check_limits,
+    check_mirror,
+    copied_percents,
+    lacking,
+    with_mirror,
+    without_mirrors,
+)
 from rollouts.traffic.gateway_api.matches import are_all, idle_match, merged, narrowed_matches, outrank, request_of
 from rollouts.traffic.gateway_api.parents import gateways_of, taken_by_parents
 from rollouts.traffic.gateway_api.settings import ROUTE_KINDS, targets_of

@@ -1,5 +1,5 @@
-"""The features of the Gateway API that gateways support: those that their classes publish, minus known defects of products. And
-mirrors, as a rule has them: the feature of which most is known to go wrong.
+"""What gateways and the Gateway API's CRDs take: the features that classes publish, minus known defects of products; mirrors, as
+a rule has them, of which most is known to go wrong; and the sizes of routes.
 
 Source: gateway-api v1.6.1, GatewayClass.status.supportedFeatures and pkg/features.
 """
@@ -95,3 +95,41 @@ def copied_percents(rule: Manifest, is_canary: Callable[[Manifest], bool]) -> tu
         else:
             percents.append(Fraction(100 if mirror.get("percent") is None else mirror["percent"]))
     return tuple(percents)
+
+
+_RULES_MOST, _MATCHES_MOST, _MATCHES_IN_ALL, _CONDITIONS_MOST, _FILTERS_MOST, _BACKENDS_MOST = 16, 64, 128, 16, 16, 16
+
+
+def check_limits(user: Manifest) -> None:
+    """Holds a route to the sizes that the CRDs allow, so that one that is too large is reported before it is refused.
+
+    Source: gateway-api v1.6.1, validation of HTTPRoute and GRPCRoute. Raises: Unroutable.
+    """
+    rules: list[Manifest] = user["spec"]["rules"]
+    if any(map(_replaces_other_than_one_prefix, rules)):
+        raise Unroutable(
+            "a rule with replacePrefixMatch has exactly one match, of a PathPrefix; remove exact paths, regular expressions "
+            "and further matches from the step, or name the other rules in the spec"
+        )
+    matches = [rule.get("matches") or [] for rule in rules]
+    every = [match for some in matches for match in some]
+    conditions = [match.get(name) or () for match in every for name in ("headers", "queryParams")]
+    for what, count, most in (
+        ("rules", len(rules), _RULES_MOST),
+        ("matches in one rule", max(map(len, matches)), _MATCHES_MOST),
+        ("matches in total", len(every), _MATCHES_IN_ALL),
+        ("headers or query parameters in one match", max(map(len, conditions), default=0), _CONDITIONS_MOST),
+        ("filters in one rule", max(len(rule.get("filters") or ()) for rule in rules), _FILTERS_MOST),
+        ("backends in one rule", max(len(rule.get("backendRefs") or ()) for rule in rules), _BACKENDS_MOST),
+    ):
+        if count > most:
+            raise Unroutable(
+                f"it would have {count} {what}, and at most {most} are allowed; split the route in two, "
+                "or name the rules to manage in the spec"
+            )
+
+
+def _replaces_other_than_one_prefix(rule: Manifest) -> bool:
+    rewrites = [(each.get("urlRewrite") or {}).get("path") or {} for each in rule.get("filters") or ()]
+    paths = [(each.get("path") or {}).get("type", "PathPrefix") for each in rule.get("matches") or [{}]]
+    return any(each.get("type") == "ReplacePrefixMatch" for each in rewrites) and paths != ["PathPrefix"]

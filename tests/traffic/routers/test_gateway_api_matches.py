@@ -11,7 +11,7 @@ from rollouts.core.model.frozen import replace
 from rollouts.core.model.traffic import MatchKind, NamedMatch, RequestMatch, TextMatch
 from rollouts.errors import Unroutable
 from rollouts.objects import Manifest
-from rollouts.traffic.gateway_api.limits import check_limits
+from rollouts.traffic.gateway_api.features import check_limits
 from rollouts.traffic.gateway_api.matches import narrowed_matches, request_of
 from tests.traffic.situation import TESTERS, by_path
 

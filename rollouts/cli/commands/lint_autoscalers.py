@@ -10,6 +10,7 @@ from msgspec import Struct
 from rollouts.cli.kubernetes.parts import entries, namespace_of
 from rollouts.cli.kubernetes.schema import Problem
 from rollouts.core.model.rollout import Canary, Strategy
+from rollouts.core.model.workload_ref import WorkloadMode
 from rollouts.objects import AUTOSCALER, ROLLOUT, Manifest, mapping
 
 _SCALERS = ((AUTOSCALER.group, AUTOSCALER.kind), ("keda.sh", "ScaledObject"))
@@ -50,7 +51,13 @@ def autoscaler_problems(autoscaler: Manifest, rollouts: Mapping[str, Manifest]) 
     name, wanted = target.get("name"), ROLLOUT.api_version
     if not isinstance(name, str) or name not in rollouts:
         return
-    if target.get("kind") != ROLLOUT.kind:
+    reference = mapping(mapping(rollouts[name].get("spec")).get("workloadRef"))
+    in_place = (reference["kind"], reference["name"]) if reference.get("mode") == WorkloadMode.IN_PLACE.value else None
+    if in_place is not None:
+        workload, fix = " ".join(in_place), f"write kind: {in_place[0]}, name: {in_place[1]}"
+        if target.get("kind") == ROLLOUT.kind:
+            yield "spec.scaleTargetRef.kind", f"scales Rollout {name}, whose pods are those of {workload}; {fix}"
+    elif target.get("kind") != ROLLOUT.kind:
         fix = f"write kind: Rollout, apiVersion: {wanted}"
         yield "spec.scaleTargetRef.kind", f"scales {target.get('kind')} {name}, not the Rollout of that name; {fix}"
     elif target.get("apiVersion") != wanted:

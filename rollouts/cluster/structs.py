@@ -401,8 +401,8 @@ def annotators_of(
     managed_fields: msgspec.Raw, annotations: Collection[str] | None, *, prefix: str
 ) -> dict[str, str] | None:
     """The field manager in `.metadata.managedFields` that set each annotation with that prefix, the last one if several did.
+
     {} if it cannot be read; None when there is no such annotation: then the JSON of managedFields, which is long, is not read.
-    None when there is no such annotation: then the JSON of managedFields, which is long, is not read.
 
     Source: https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management. A manager is no user.
 

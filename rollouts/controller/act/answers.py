@@ -161,8 +161,9 @@ class Answers:
             case AskReplicaSets(name=name, selector=selector):
                 deployment: WorkloadObject | None = self.store.table(DEPLOYMENT).get(key.namespace, name)
                 if deployment is not None:  # else it has just gone, and the watch says so
+                    asked_s = self.clock.monotonic_s()
                     sets = await self._list(key, REPLICA_SET, _SETS.page, selector)
-                    self.inbox.put_sets(key, sets_answer(deployment, sets))
+                    self.inbox.put_sets(key, sets_answer(deployment, sets, asked_s=asked_s))
             case AskPods(selector=selector, deployment_uid=deployment_uid):
                 at_s, table = self.clock.now_s(), self.store.table(REPLICA_SET)
                 pods = await self._list_pods(key, selector)

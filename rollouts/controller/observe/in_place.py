@@ -63,8 +63,8 @@ def strays(
     return ("" if unseen else answer.revision or template_hash), unseen
 
 
-def sets_answer(deployment: WorkloadObject, sets: Iterable[WorkloadObject]) -> SetsAnswer:
-    """What a list of ReplicaSets says about the Deployment as it was seen before."""
+def sets_answer(deployment: WorkloadObject, sets: Iterable[WorkloadObject], *, asked_s: float) -> SetsAnswer:
+    """What a list of ReplicaSets says about the Deployment as it was seen before; `asked_s` is monotonic."""
     metadata, revision, found = deployment.metadata, "", []
     template_hash = template_hash_of(deployment)
     for each in sets:
@@ -76,7 +76,7 @@ def sets_answer(deployment: WorkloadObject, sets: Iterable[WorkloadObject]) -> S
         if is_its_own or each.spec.replicas or each.status.replicas:
             found.append(StrayReplicaSet(each.metadata.name, each.metadata.uid))
     held = HELD in (metadata.annotations or {})
-    return SetsAnswer(template_hash=template_hash, held=held, revision=revision, sets=tuple(found))
+    return SetsAnswer(asked_s=asked_s, template_hash=template_hash, held=held, revision=revision, sets=tuple(found))
 
 
 def template_hash_of(workload: WorkloadObject) -> str:

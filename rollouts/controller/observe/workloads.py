@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from msgspec import Struct
 
@@ -92,12 +92,13 @@ class WorkloadReader(Struct, frozen=True):
         return spec_in_place(spec, workload, revision=revision), sets
 
     def _named(
-        self, key: Key, workload: WorkloadSeen, sets: Iterable[ReplicaSet]
+        self, key: Key, workload: WorkloadSeen, sets: Collection[ReplicaSet]
     ) -> tuple[str, tuple[StrayReplicaSet, ...] | None]:
         found: WorkloadObject | None = self.store.table(workload.kind.resource).get(key.namespace, workload.name)
         if found is None:
             return "", None
-        return strays(template_hash_of(found), workload, sets, self.inbox.of(key).sets)
+        answer = self.inbox.sets(key, watched={each.uid for each in sets})
+        return strays(template_hash_of(found), workload, sets, answer)
 
     def found(self, key: Key, reference: NamedWorkload) -> WorkloadObject | None:
         """The object behind `workload`, as it is known."""

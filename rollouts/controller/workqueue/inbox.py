@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from msgspec import Struct
@@ -80,8 +81,10 @@ class SetsAnswer(Struct, frozen=True, kw_only=True):
         held: whether an update was under way then, so that the Deployment's own controller made none since.
         revision: name of the one with that template; "" when there is none.
         sets: those that must be watched: with pods, or with that template.
+        asked_s: monotonic time of the question.
     """
 
+    asked_s: float
     template_hash: str
     held: bool
     revision: str
@@ -223,7 +226,14 @@ class Inbox:
         asked, answer = self.of(key).hold or ("", None)
         return answer if asked == uid else None
 
-    def age_s(self, answer: ServiceAnswer | WorkloadAnswer | RouteAnswer) -> float:
+    def sets(self, key: Key, *, watched: Collection[str]) -> SetsAnswer | None:
+        """The list of a Deployment's ReplicaSets; None when one of them is not `watched` (by uid) after 10 s: it is gone."""
+        answer = self.of(key).sets
+        if answer is None or all(stray.uid in watched for stray in answer.sets):
+            return answer
+        return answer if self.age_s(answer) <= SERVICE_ANSWER_S else None
+
+    def age_s(self, answer: ServiceAnswer | WorkloadAnswer | RouteAnswer | SetsAnswer) -> float:
         """Seconds since the question was sent."""
         return self._clock.monotonic_s() - answer.asked_s
 

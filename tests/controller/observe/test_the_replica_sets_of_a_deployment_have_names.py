@@ -1,0 +1,90 @@
+"""Promise: an update in place knows each ReplicaSet of its Deployment, whoever made it, before anything is decided."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from rollouts.cluster.decoding import Decoder
+from rollouts.cluster.structs import ReplicaSetObject, WorkloadObject
+from rollouts.controller.observe.in_place import sets_answer, sets_inside, strays, template_hash_of
+from rollouts.controller.observe.workloads import workload_seen
+from rollouts.core.model.workload import StrayReplicaSet
+from rollouts.core.model.workload_ref import WorkloadKind
+from rollouts.manifests.ownership import HELD
+from tests import build
+
+UID = "uid-of-cart"
+
+
+def _deployment(image: str = "web:1", **annotations: str) -> WorkloadObject:
+    spec = {"replicas": 4, "template": build.pod_template("cart", image=image)}
+    metadata = {"name": "cart", "namespace": "shop", "uid": UID, "annotations": annotations}
+    return msgspec.json.decode(json.dumps({"metadata": metadata, "spec": spec}), type=WorkloadObject)
+
+
+def _manifest(name: str, image: str, *, size: int = 0, owner: str = UID, kind: str = "Deployment") -> dict[str, Any]:
+    """As the Deployment's controller makes it: its template has one label more."""
+    template = build.pod_template("cart", image=image)
+    template["metadata"]["labels"]["pod-template-hash"] = name
+    owners = [{"apiVersion": "apps/v1", "kind": kind, "name": "cart", "uid": owner, "controller": True}]
+    labels = {"pod-template-hash": name}
+    metadata = {"name": f"cart-{name}", "uid": f"uid-{name}", "labels": labels, "ownerReferences": owners}
+    return {"metadata": metadata, "spec": {"replicas": size, "template": template}}
+
+
+def _listed(*manifests: dict[str, Any]) -> list[WorkloadObject]:
+    decoder = Decoder(WorkloadObject)
+    return [decoder.object(json.dumps(each).encode()) for each in manifests]
+
+
+@pytest.mark.parametrize(
+    ("sets", "revision", "unseen"),
+    [
+        ([("old", "web:0", 0), ("native", "web:1", 4)], "native", ["uid-native"]),
+        ([("old", "web:0", 2)], "", ["uid-old"]),
+        ([("old", "web:0", 0)], "", []),
+        ([], "", []),
+    ],
+    ids=["the one of its template", "another one with pods", "another one without pods", "none"],
+)
+def test_a_list_names_the_one_with_the_template_and_all_with_pods(
+    sets: list[tuple[str, str, int]], revision: str, unseen: list[str]
+) -> None:
+    answer = sets_answer(
+        _deployment(), _listed(*(_manifest(name, image, size=size) for name, image, size in sets)), asked_s=0.0
+    )
+
+    assert (answer.revision, [stray.uid for stray in answer.sets]) == (revision, unseen)
+
+
+def test_what_another_deployment_controls_does_not_count() -> None:
+    """Its selector may find the same labels, and anybody may write an owner of that name."""
+    others = (_manifest("a", "web:1", size=4, owner="another"), _manifest("b", "web:1", size=4, kind="Rollout"))
+
+    assert sets_answer(_deployment(), _listed(*others), asked_s=0.0).sets == ()
+
+
+def test_nothing_is_decided_before_all_are_watched() -> None:
+    deployment = _deployment()
+    seen, its_hash = workload_seen(WorkloadKind.DEPLOYMENT, deployment), template_hash_of(deployment)
+    answer = sets_answer(deployment, _listed(_manifest("native", "web:1", size=4)), asked_s=0.0)
+    watched = sets_inside(
+        [Decoder(ReplicaSetObject).object(json.dumps(_manifest("native", "web:1", size=4)).encode())], seen
+    )
+
+    assert strays(its_hash, seen, (), None) == ("", None)
+    assert strays(its_hash, seen, (), answer) == ("", (StrayReplicaSet("cart-native", "uid-native"),))
+    assert strays(its_hash, seen, watched, answer) == ("native", ())
+
+
+def test_a_list_from_before_the_hold_says_nothing_about_what_was_made_since() -> None:
+    """Without the policy the Deployment's controller may have made the ReplicaSet meanwhile."""
+    note = json.dumps({"number": 1, "replicas": 4, "own": {}})
+    held = workload_seen(WorkloadKind.DEPLOYMENT, _deployment(**{HELD: note}))
+    before = sets_answer(_deployment(), (), asked_s=0.0)
+
+    assert strays(template_hash_of(_deployment()), held, (), before) == ("", None)

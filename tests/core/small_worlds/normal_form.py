@@ -159,7 +159,7 @@ def _route(route: RouteSeen) -> RouteSeen:
 
 REST_NOT_HERE = (
     "orphaned", "drains", "refused", "patient", "held", "unmeasured", "templates_wrong", "templates_missing",
-    "budget", "load", "load_seen",
+    "budget", "load", "load_seen", "sight", "workload", "spread",
 )  # fmt: skip
 """No small world has these so far; `as_if_asked_now` and the bounds know nothing of their times."""
 

@@ -183,3 +183,26 @@ async def test_a_controller_that_dies_after_any_write_changes_nothing_about_the_
 
         assert found(cluster, DEPLOYMENT)["spec"]["strategy"]["rollingUpdate"] == LIMITS
         await second.stopped()
+
+
+@pytest.mark.parametrize("share", [1, 2], ids=["in the first step", "in the second step"])
+async def test_the_stable_template_in_a_step_ends_the_update(held: SimulatedCluster, share: int) -> None:
+    """A revert in Git. The Deployment is paused again only when its own controller is done."""
+    held.apply(deployment("2"))
+    await at(held, "Paused", v1=3, v2=1)
+    if share == 2:
+        told(held, "promote", "true")
+        await at(held, "Paused", v1=2, v2=2)
+    held.apply(deployment("1"))
+    await at(held, "Healthy", v1=4)
+    await asyncio.sleep(5)
+
+    spec = found(held, DEPLOYMENT)["spec"]
+    assert (spec["strategy"]["rollingUpdate"], spec.get("minReadySeconds", 0)) == (LIMITS, 0)
+
+
+async def test_a_newer_template_in_a_step_begins_with_the_first_step(held: SimulatedCluster) -> None:
+    held.apply(deployment("2"))
+    await at(held, "Paused", v1=3, v2=1)
+    held.apply(deployment("3"))
+    await at(held, "Paused", v1=3, v3=1)

@@ -103,14 +103,14 @@ def _with_pods_listed(seen: Snapshot, decision: Decision) -> Decision:
 def reachable(ctx: PassContext, sizes: Sizes) -> Sizes:
     """The nearest sizes that can be held: one new pod too many stays, where a change of `replicas` has left it.
 
-    The Deployment's controller keeps the ratio then, and rounds by itself. Taking that one pod away would cost the whole way
-    back, for each change of an autoscaler.
+    The Deployment's controller keeps the ratio then, and rounds by itself: one new pod more is one old pod less. Taking it away
+    would cost the whole way back, for each change of an autoscaler.
     """
     new, stable = ctx.new, ctx.stable
     if not is_in_place(ctx.seen) or ctx.aborted or ctx.stepped_back is not None or new is None or stable is None:
         return sizes
     kept = sizes.wanted_stable - 1
-    if not new.inside or new.spec_replicas != sizes.wanted_new + 1 or not 1 <= kept <= stable.spec_replicas:
+    if not new.inside or new.spec_replicas != sizes.wanted_new + 1 or not 1 <= kept == stable.spec_replicas:
         return sizes
     more = new.spec_replicas
     return replace(sizes, new=more, wanted_new=more, stable=max(kept, sizes.stable - 1), wanted_stable=kept)
@@ -275,6 +275,8 @@ def _at_rest(update: _Update) -> tuple[Intent, ...]:
         return tuple(back[:1])
     fields = found.held.own if found.held is not None else found.fields
     paused = rests_paused(update.seen, update.workload)
+    if any(each.inside and each.spec_replicas > 0 for each in update.older):
+        paused = False  # of an update that is reverted: only its own controller takes these away
     if found.held is None and (paused is None or found.paused is paused):
         return (*back, *update.outside())
     return (*back, *update.outside(), _step(update.workload, paused=paused is not False, fields=fields, held=None))

@@ -58,6 +58,7 @@ from rollouts.core.model.drain import ProxyFacts, ProxyMode
 from rollouts.core.model.revision import REVISION_LABEL
 from rollouts.core.model.rollout import RolloutSpec, named_services
 from rollouts.core.model.selectors import pod_template
+from rollouts.core.model.workload_ref import WorkloadMode
 from rollouts.errors import SpecInvalid
 from rollouts.objects import (
     ANALYSIS_RUN,
@@ -367,7 +368,12 @@ class _Linter:
             yield from rollout.findings(ends)
         else:
             what = f"the pod template is that of {spec.workload_ref}, so the pods are not checked here"
-            fix = "rollouts plan reads it from the cluster"
+            in_place = spec.workload_ref is not None and spec.workload_ref.mode is WorkloadMode.IN_PLACE
+            fix = (
+                "DrainUnsafe in the cluster says what they lack"
+                if in_place
+                else "rollouts plan reads it from the cluster"
+            )
             finding = Finding(Rule.TEMPLATE_ELSEWHERE, Severity.NOTE, "spec.workloadRef", what, fix)
             yield from rollout.findings([finding])
         yield from rollout.findings(config_findings(manifest, spec, known.configs))

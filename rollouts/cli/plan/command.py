@@ -35,7 +35,7 @@ from rollouts.controller.facts.proxies import ClusterFacts
 from rollouts.core.model.config import ConfigKind
 from rollouts.core.model.drain import ProxyMode
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.workload_ref import WorkloadKind
+from rollouts.core.model.workload_ref import WorkloadKind, WorkloadMode
 from rollouts.errors import ApiNotFound, RolloutsError
 from rollouts.objects import ROLLOUT, SERVICE, Key, Manifest, mapping
 from rollouts.traffic.codec import Provider
@@ -193,11 +193,14 @@ async def _with_its_template(reader: SourceReader, rollout: Manifest, *, namespa
 
     A template from a file has none of the API server's defaults, so the name of its revision is another one in the cluster.
 
-    Raises: RolloutsError, when there is no such workload; what `Client` raises.
+    Raises: RolloutsError, when there is no such workload, or it keeps its pods; what `Client` raises.
     """
     spec = mapping(rollout["spec"])
     if (reference := spec.get("workloadRef")) is None:
         return rollout
+    if reference.get("mode") == WorkloadMode.IN_PLACE.value:
+        what = f"Rollout {rollout['metadata'].get('name')} updates {reference['kind']} {reference['name']} in place"
+        raise RolloutsError(f"{what}, which plan cannot show yet; `rollouts lint` checks the Rollout")
     kind, name = WorkloadKind(reference["kind"]), reference["name"]
     found = next((each for each in reader.manifests if _is_the_workload(each, kind, name, namespace, reader)), None)
     if found is None:

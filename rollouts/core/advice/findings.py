@@ -119,7 +119,7 @@ class Rule(DescribedRule):
     TEMPLATE_ELSEWHERE = (
         "TemplateElsewhere",
         "The pod template is that of the workload that `workloadRef` names, so the pods are not checked here.",
-        "`rollouts plan`, which reads the workload from the cluster",
+        "`rollouts plan`, which reads the workload from the cluster; in place the condition `DrainUnsafe`",
     )
     CONFIG_SUB_PATH = (
         "ConfigSubPath",

@@ -84,7 +84,8 @@ class _Begun(Struct, frozen=True, kw_only=True):
 
 def decide(seen: Snapshot) -> Decision:
     """Decides what should happen now. Pure: the same Snapshot gives the same Decision, and a settled world gives an empty one."""
-    return carried(seen, _decided(seen))
+    decision = _decided(seen)
+    return decision if seen.workload is None else carried(seen, decision)
 
 
 def _decided(seen: Snapshot) -> Decision:
@@ -174,7 +175,9 @@ def _prepared(seen: Snapshot) -> tuple[Snapshot, str, Reading]:
 
     Services are in their roles, ReplicaSets without surge, and the revision is that of its workload and its sources.
     """
-    seen = as_own(as_its_workload_says(in_their_roles(seen)))
+    seen = in_their_roles(seen)
+    if seen.rollout.spec.workload_ref is not None:
+        seen = as_own(as_its_workload_says(seen))
     seen = as_its_sources_say(with_noted_abort(without_restart_surge(seen)))
     target = target_of(seen, seen.status)
     return seen, target, read_shown(seen, target=target, gates_of=gates_of)

@@ -187,6 +187,8 @@ def _rolled(
     sizes = {each.name: each.spec_replicas for each in old}
     cleaned = 0
     for each in sorted(old, key=lambda each: each.created_at_s):
+        if 0 < each.spec_replicas < each.available and cleaned < most:
+            return there  # its count is old: the sync ends with an error ("got invalid request to scale down"), and begins again
         gone = min(most - cleaned, max(0, each.spec_replicas - each.available))
         sizes[each.name] -= gone
         cleaned += gone

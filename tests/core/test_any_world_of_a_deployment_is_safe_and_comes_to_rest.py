@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rollouts.core.decide import decide
@@ -77,11 +77,19 @@ def _updated(number: int, replicas: int, *, begun: bool) -> World:
     return settled(there, seconds=1) if begun else there
 
 
-def _needed(there: World) -> int:
-    """Ready pods that the Deployment promises: its replicas without `maxUnavailable`, as the strategy says it."""
-    strategy, replicas = there.rollout.spec.strategy, there.rollout.spec.replicas
+def _needed(there: World, sizes_asked: list[int]) -> int:
+    """Ready pods that the Deployment promises: its replicas without `maxUnavailable`, as its user says it.
+
+    Scaled in a step to so few that both of the step's limits round to 0, its controller takes one for `maxUnavailable`. And pods
+    may go that were too many for a moment.
+
+    Args:
+        sizes_asked: the replicas that it had so far.
+    """
+    strategy, replicas = there.rollout.spec.strategy, min(sizes_asked)
+    assert isinstance(strategy, Canary)
     own = replace(USERS, max_surge=strategy.max_surge, max_unavailable=strategy.max_unavailable)
-    return replicas - limits(own, replicas)[1]
+    return replicas - max(limits(own, replicas)[1], int(len(sizes_asked) > 1))
 
 
 def _ready(there: World) -> int:
@@ -90,6 +98,7 @@ def _ready(there: World) -> int:
 
 def _played(there: World, tape: list[tuple[str, int, int]]) -> World:
     stale: Snapshot | None = None
+    asked = [there.rollout.spec.replicas]
     for name, i, j in tape:
         match name:
             case "pass":
@@ -108,7 +117,8 @@ def _played(there: World, tape: list[tuple[str, int, int]]) -> World:
                 stale = stale or snapshot(there)
                 after = [{**HARMLESS, **OTHERS}[name](there, i, j)]
         for each in after:
-            kept = name in OTHERS or _ready(each) >= min(_ready(there), _needed(each))
+            asked += [each.rollout.spec.replicas] if name == "scaled" else []
+            kept = name in OTHERS or _ready(each) >= min(_ready(there), _needed(each, asked))
             assert kept, f"{name} takes away a pod that is needed"
             revisions = [replica_set.revision for replica_set in each.replica_sets]
             assert len(revisions) == len(set(revisions)), f"{name} makes a second ReplicaSet of one template"
@@ -129,7 +139,11 @@ def _healed(there: World) -> World:
     return edited(replace(there, bad=frozenset(), patient=False), paused=False)
 
 
+SCALED_TO_LESS_THAN_A_SHARE = [("scaled", 0, 1), (ACTS, 0, 0), ("all settles", 0, 0)]
+
+
 @MORE
+@example(number=0, replicas=4, begun=True, tape=SCALED_TO_LESS_THAN_A_SHARE)
 @given(number=st.sampled_from(range(len(STRATEGIES))), replicas=st.integers(1, 10), begun=st.booleans(), tape=TAPES)
 def test_any_update_in_place_is_safe_and_comes_to_rest(
     number: int, replicas: int, begun: bool, tape: list[tuple[str, int, int]]

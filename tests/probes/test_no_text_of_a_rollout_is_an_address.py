@@ -60,7 +60,7 @@ SAID: dict[type[Wire], set[str]] = {
 """Their other fields: who asks, what is made of an answer, and where something stands in an object."""
 NAMES_IN_ROLLOUTS = {
     # Objects of the cluster, of the Rollout's namespace or by an owner's consent, through the API server alone.
-    *("apiVersion", "kind", "name", "namespace", "canaryService", "stableService", "activeService", "previewService"),
+    *("apiVersion", "name", "namespace", "canaryService", "stableService", "activeService", "previewService"),
     *("pingService", "pongService", "templateName", "ingress", "ingresses[]", "rootService", "mappings[]", "rules[]"),
     *("stableIngress", "stableIngresses[]", "weightedTraefikServiceName", "trafficSplitName", "routes[]"),
     *("canarySubsetName", "stableSubsetName", "additionalSubsetNames[]", "container", "fieldPath", "metricName"),

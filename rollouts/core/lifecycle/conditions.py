@@ -163,7 +163,8 @@ def _conditions(
     available = ("Available", True, Reason.AVAILABLE, f"at least {needed} available")
     if status.available_replicas < ctx.promised:
         available = ("Available", False, Reason.UNAVAILABLE, f"fewer than {needed} available")
-    facts += [available, *_drain_facts(ctx, status), *_traffic_facts(ctx), *_policy_facts(ctx)]
+    facts += [available, *_drain_facts(ctx, status), *_traffic_facts(ctx)]
+    facts += _policy_facts(ctx) if ctx.seen.workload is not None else []
     if isinstance(ctx.spec.strategy, BlueGreen) and (preview := preview_fact(ctx, status)) is not None:
         facts.append(preview)
     if strangers := not_adopted(ctx.seen):

@@ -22,7 +22,7 @@ from rollouts.core.model.changes import record_evictions, record_restart
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskPods, EvictPod, Notice, PatchReplicaSet
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.snapshot import Pod, ReplicaSet, Snapshot
+from rollouts.core.model.snapshot import Pod, ReplicaSet, Snapshot, is_in_place
 from rollouts.core.model.status import RolloutStatus, Verb
 
 PODS_FRESH_S = 10.0  # an older list of pods is read again; after a change of ours the list is dropped at once
@@ -96,7 +96,12 @@ def kept_surge(ctx: PassContext, replica_set: ReplicaSet) -> int:
 
 
 def restart_due_s(ctx: PassContext) -> float | None:
-    """Pods older than this time must be replaced; None when that is done, or nobody asked for it."""
+    """Pods older than this time must be replaced; None when that is done, when nobody asked for it, and in place.
+
+    A Deployment restarts its pods by its template, and the command is refused.
+    """
+    if ctx.seen.workload is not None and is_in_place(ctx.seen):
+        return None
     asked = [ctx.spec.restart_at_s, ctx.seen.rollout.restart_asked_at_s]
     if ctx.status.commands:
         asked += [each.at_s for each in ctx.status.commands if each.verb is Verb.RESTART and each.value == "true"]

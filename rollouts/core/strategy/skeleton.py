@@ -105,7 +105,9 @@ def plan_update(ctx: PassContext, rules: StrategyRules) -> Contribution:
     trusted = rules.trusted(switched, services)
     routing = rules.routing(switched, trusted)
     routed = switched.recording(routing.changes)
-    sizes = reachable(routed, rules.sizes(routed, trusted, routing))
+    sizes = rules.sizes(routed, trusted, routing)
+    if ctx.seen.workload is not None:
+        sizes = reachable(routed, sizes)
     moves = Moves(services=trusted, routing=routing, sizes=sizes, reached=rules.reached(routed, sizes))
     if rules.held is None and (routed.status.analyses or guarding(routed)):
         moves = replace(moves, guards=rules.guards(routed, moves))

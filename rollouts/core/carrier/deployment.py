@@ -316,7 +316,7 @@ def _taken_out(update: _Update, out: list[ReplicaSet]) -> tuple[Intent, ...]:
         return ()
     if serving.spec_replicas == 0 and update.replicas > 0:
         pods = sum(each.spec_replicas for each in update.seen.replica_sets if each.inside)
-        room = replace(update.deployment.fields, max_surge=pods + 1 - update.replicas, max_unavailable=0)
+        room = replace(update.deployment.fields, max_surge=max(1, pods + 1 - update.replicas), max_unavailable=0)
         first = PatchReplicaSet(
             name=serving.name,
             uid=serving.uid,

@@ -48,7 +48,7 @@ def migrate_argo(manifest: Manifest, migration: Migration) -> None:
         reference = mapping(spec["workloadRef"])
         what = f"{reference.get('kind', 'a workload')} {reference.get('name', '')}".strip()
         grant = f"{str(reference.get('kind', '')).lower()}s"
-        why = f"first take {what} out of Argo's Rollout, and set the chart's value workloads: [{grant}] (docs/workloads.md)"
+        why = f"first take {what} out of Argo's Rollout, and set the chart's value workloads: [{grant}]"
         migration.note(Told.THEN, manifest, "spec.workloadRef", why)
     migrated = {**kind.head, "metadata": metadata_of(manifest, migration), "spec": spec}
     if kind is ROLLOUT:

@@ -69,11 +69,13 @@ def rollout(hold: str) -> Manifest:
     return build.manifest(ROLLOUT, "web", spec={"workloadRef": reference, "strategy": {"canary": {"steps": STEPS}}})
 
 
-def until(stage: Stage, phase: str, **sizes: int) -> None:
-    """Waits until the Rollout is in that phase and ReplicaSets with pods have these sizes, by image."""
+def until(stage: Stage, phase: str, *, step: int | None = None, **sizes: int) -> None:
+    """Waits until the Rollout is in that phase, and at that step, and ReplicaSets with pods have these sizes, by image."""
 
     def holds(one: dict[str, Any]) -> bool:
-        return one.get("status", {}).get("phase") == phase and by_image(stage) == sizes
+        status = one.get("status", {})
+        there = step is None or status.get("currentStepIndex") == step
+        return there and status.get("phase") == phase and by_image(stage) == sizes
 
     stage.until(ROLLOUT.plural, "web", holds)
 
@@ -91,7 +93,7 @@ def test_an_update_keeps_its_pods_and_gives_the_fields_back(stage: Stage) -> Non
     until(stage, "Paused", v1=3, v2=1)
     canary = {each["metadata"]["uid"] for each in stage.all("pods", "app=web") if image_of(each) == "web:2"}
     stage.annotate("web", "promote", "true")
-    until(stage, "Paused", v1=2, v2=2)
+    until(stage, "Paused", step=3, v1=2, v2=2)
     stage.annotate("web", "promote", "true")
     until(stage, "Healthy", v2=4)
 

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
 from rollouts.core.model.intents import CreateInDeployment, LabelReplicaSet, MoveReplicaSet, StepDeployment
 from rollouts.core.model.rollout import IntOrPercent, Percent, Rollout
 from rollouts.core.model.workload import Held, UpdateFields, WorkloadSeen
-from rollouts.manifests.ownership import HELD, NAME, POD_TEMPLATE_HASH, PREFIX, name_label, owner_reference
+from rollouts.manifests.ownership import (
+    HELD,
+    NAME,
+    POD_TEMPLATE_HASH,
+    PREFIX,
+    controller_reference,
+    name_label,
+    owner_reference,
+)
 from rollouts.objects import DEPLOYMENT, REPLICA_SET, Manifest, mapping
 
 _INT32_MAX = 2_147_483_647
@@ -62,7 +69,7 @@ def replica_set_in(workload: WorkloadSeen, rollout: Rollout, intent: CreateInDep
             "name": f"{workload.name}-{intent.revision}",
             "namespace": rollout.namespace,
             "labels": {**metadata["labels"], NAME: name_label(rollout.name)},
-            "ownerReferences": [_controller(workload)],
+            "ownerReferences": [controller_reference(DEPLOYMENT, name=workload.name, uid=workload.uid)],
         },
         "spec": {"replicas": 0, "selector": selector, "template": template},
     }
@@ -70,13 +77,13 @@ def replica_set_in(workload: WorkloadSeen, rollout: Rollout, intent: CreateInDep
 
 def controller_patch(workload: WorkloadSeen, rollout: Rollout, intent: MoveReplicaSet) -> Manifest:
     """The merge patch that makes the Deployment, or the Rollout, the controller of a ReplicaSet."""
-    owner = _controller(workload) if intent.into else owner_reference(rollout)
+    deployment = controller_reference(DEPLOYMENT, name=workload.name, uid=workload.uid)
     return {
         "metadata": {
             "uid": intent.uid,
             "resourceVersion": intent.resource_version,
             "labels": {NAME: name_label(rollout.name)},
-            "ownerReferences": [owner],
+            "ownerReferences": [deployment if intent.into else owner_reference(rollout)],
         }
     }
 
@@ -135,8 +142,3 @@ def _count(value: object) -> int | None:
 
 def _limit(limit: IntOrPercent | None) -> int | str | None:
     return f"{limit.value}%" if isinstance(limit, Percent) else limit
-
-
-def _controller(workload: WorkloadSeen) -> dict[str, Any]:
-    name, uid = workload.name, workload.uid
-    return {**DEPLOYMENT.head, "name": name, "uid": uid, "controller": True, "blockOwnerDeletion": True}

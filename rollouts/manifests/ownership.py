@@ -47,7 +47,7 @@ from rollouts.core.model.pod_exit import Injection, injection_fields, read_injec
 from rollouts.core.model.revision import REVISION_LABEL, short_hash
 from rollouts.core.model.rollout import PodMetadata, Rollout
 from rollouts.core.model.status import AbortNote
-from rollouts.objects import ROLLOUT, Manifest, mapping, name_problem, whole_number
+from rollouts.objects import ROLLOUT, Kind, Manifest, mapping, name_problem, whole_number
 
 FIELD_MANAGER = "rollouts"
 PREFIX = "rollouts.dev/"
@@ -91,7 +91,12 @@ LABEL_VALUE_MAX = 63  # characters
 
 def owner_reference(rollout: Rollout) -> Manifest:
     """The owner reference that makes the Rollout the controller of an object, which is deleted with the Rollout."""
-    return {**ROLLOUT.head, "name": rollout.name, "uid": rollout.uid, "controller": True, "blockOwnerDeletion": True}
+    return controller_reference(ROLLOUT, name=rollout.name, uid=rollout.uid)
+
+
+def controller_reference(kind: Kind, *, name: str, uid: str) -> Manifest:
+    """The owner reference that makes an object of that kind the controller."""
+    return {**kind.head, "name": name, "uid": uid, "controller": True, "blockOwnerDeletion": True}
 
 
 POD_TEMPLATE_HASH = "pod-template-hash"

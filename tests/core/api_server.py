@@ -59,6 +59,7 @@ from rollouts.core.model.snapshot import EvictionRefused, Pod, PodsSeen, Replica
 from rollouts.core.model.traffic import ALL_TO_STABLE, LiveSeen, RouteName, RouteSeen, Split, VerifiedBy
 from rollouts.core.model.workload import HoldSeen, ScaledDown
 from tests.core.config_worlds import copy_read
+from tests.core.deployments import made_inside
 from tests.core.model import World, annotated, deleted, moved, route, with_load_read, wrote
 from tests.core.sources import Configs, asked, noted
 
@@ -115,20 +116,9 @@ def _with_deployment(there: World, intent: CreateInDeployment | MoveReplicaSet |
     version = str(there.version)
     match intent:
         case CreateInDeployment(revision=revision):
-            name = f"{workload.name}-{revision}"
-            if any(each.name == name for each in there.replica_sets):
+            if any(each.name == f"{workload.name}-{revision}" for each in there.replica_sets):
                 return there
-            made = ReplicaSet(
-                name=name,
-                uid=f"rs-{version}",
-                resource_version=version,
-                revision=revision,
-                number=0,
-                created_at_s=there.now_s,
-                spec_replicas=0,
-                observed=False,
-                inside=True,
-            )
+            made = made_inside(workload, revision, number=there.version, at_s=there.now_s)
             return replace(there, replica_sets=(*there.replica_sets, made))
         case MoveReplicaSet(uid=uid, resource_version=seen, into=into):
             found = next((each for each in there.replica_sets if each.uid == uid), None)

@@ -98,6 +98,22 @@ def _is_scaling(there: World, workload: WorkloadSeen, sets: list[ReplicaSet]) ->
     return any(note is not None and note[0] != workload.replicas for note in noted)
 
 
+def made_inside(workload: WorkloadSeen, revision: str, *, number: int, at_s: float, min_ready_s: int = 0) -> ReplicaSet:
+    """A ReplicaSet that was made inside the Deployment, without pods; `number` is the version of the world."""
+    return ReplicaSet(
+        name=f"{workload.name}-{revision}",
+        uid=f"rs-{number}",
+        resource_version=str(number),
+        revision=revision,
+        number=0,
+        created_at_s=at_s,
+        spec_replicas=0,
+        observed=False,
+        min_ready_s=min_ready_s,
+        inside=True,
+    )
+
+
 def _with_new_set(there: World, workload: WorkloadSeen, *, paused: bool) -> World:
     """With the ReplicaSet of the template, unless the Deployment is paused; it takes over `minReadySeconds`, paused or not."""
     deployment, revision = workload.deployment, workload.template_hash
@@ -110,18 +126,7 @@ def _with_new_set(there: World, workload: WorkloadSeen, *, paused: bool) -> Worl
     if new is not None or paused:
         return there
     number = there.version + 1
-    made = ReplicaSet(
-        name=f"{workload.name}-{revision}",
-        uid=f"rs-{number}",
-        resource_version=str(number),
-        revision=revision,
-        number=0,
-        created_at_s=there.now_s,
-        spec_replicas=0,
-        observed=False,
-        min_ready_s=wanted_s,
-        inside=True,
-    )
+    made = made_inside(workload, revision, number=number, at_s=there.now_s, min_ready_s=wanted_s)
     return replace(there, version=number, replica_sets=(*there.replica_sets, made))
 
 

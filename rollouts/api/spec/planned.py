@@ -15,7 +15,7 @@ from rollouts.api.v1alpha1.wire import Wire, attributes_of
 PLANNED: dict[type[Wire], dict[str, str]] = {
     CanaryStep: {"experiment": "0.6", "plugin": "0.6"},
 }
-"""For each part of the spec: the fields that are refused, or one of their values, and the version for which they are planned."""
+"""For each part of the spec: the fields that are refused, and the version for which they are planned."""
 
 RETIRED: dict[type[Wire], dict[str, str]] = {
     TrafficRoutingWire: {
@@ -31,12 +31,9 @@ def refuse_planned(spec: RolloutSpecWire, problems: Problems) -> None:
     """Adds a problem for every planned field that `spec` uses; an explicit null or false is not a use."""
     for path, part in _parts(spec):
         attributes = attributes_of(type(part))
-        for planned, version in PLANNED.get(type(part), {}).items():
-            name, _, value = planned.partition(": ")
-            given = getattr(part, attributes[name])
-            if given == value or (not value and given not in (None, False)):
-                said = f"{value} is not supported yet".lstrip()
-                problems.add(f"{path}.{name}", f"{said}; it is planned for version {version}")
+        for name, version in PLANNED.get(type(part), {}).items():
+            if getattr(part, attributes[name]) not in (None, False):
+                problems.add(f"{path}.{name}", f"is not supported yet; it is planned for version {version}")
         for name, way_out in RETIRED.get(type(part), {}).items():
             if getattr(part, attributes[name]) is not None:
                 problems.add(f"{path}.{name}", f"is not supported: {way_out}")
@@ -44,8 +41,6 @@ def refuse_planned(spec: RolloutSpecWire, problems: Problems) -> None:
 
 def _parts(spec: RolloutSpecWire) -> Iterator[tuple[str, Wire]]:
     yield "spec", spec
-    if spec.workload_ref is not None:
-        yield "spec.workloadRef", spec.workload_ref
     canary = spec.strategy.canary if spec.strategy is not None else None
     if canary is None:
         return

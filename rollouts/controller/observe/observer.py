@@ -41,7 +41,7 @@ from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.snapshot import OrphanedReplicaSet, Service, Snapshot
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.traffic import RouteName
-from rollouts.core.model.workload import is_of
+from rollouts.core.model.workload import StrayReplicaSet, is_of
 from rollouts.core.model.workload_ref import NamedWorkload
 from rollouts.core.routing.ping_pong import with_roles
 from rollouts.errors import ObjectUnreadable, SpecInvalid, SpecProblem, WatchFailed
@@ -175,8 +175,9 @@ class Observer:
             return Unreadable(
                 metadata=metadata, problems=spec, snapshot=snapshot, status_wire=status_wire, trouble=trouble
             )
+        unseen: tuple[StrayReplicaSet, ...] | None = ()
         if self.workloads is not None:
-            spec, replica_sets = self.workloads.in_place(key, spec, replica_sets, now_s=now_s)
+            spec, replica_sets, unseen = self.workloads.in_place(key, spec, replica_sets, now_s=now_s)
         facts, answers = self.facts(), self.inbox.of(key)
         routes: Mapping[RouteName, RouteRead] = {}
         if self.routes is not None:
@@ -211,7 +212,7 @@ class Observer:
             shares_pods_with=self.selectors.of(key),
         )
         if self.workloads is not None:
-            snapshot = self.workloads.observed(snapshot)
+            snapshot = self.workloads.observed(snapshot, unseen)
         if self.configs is not None:
             snapshot = self.configs.observed(snapshot, answers.copies)
         if self.analyses is not None:

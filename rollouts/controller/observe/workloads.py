@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
@@ -10,7 +10,7 @@ from rollouts.api.spec.parse import WorkloadTemplate
 from rollouts.cluster.decoding import json_object
 from rollouts.cluster.store import Store
 from rollouts.cluster.structs import WorkloadObject
-from rollouts.controller.observe.in_place import sets_inside, spec_in_place, strays, template_hash_of
+from rollouts.controller.observe.in_place import sets_inside, spec_in_place, strays
 from rollouts.controller.workqueue.inbox import Inbox
 from rollouts.controller.workqueue.managed import ManagedNames, managed_by
 from rollouts.core.model.frozen import replace
@@ -54,8 +54,12 @@ class WorkloadReader(Struct, frozen=True):
         """From now on a change of that workload wakes the Rollout, and of no other one."""
         self.inbox.workload_askers.asks(key, () if reference is None else ((key.namespace, reference.name),))
 
-    def observed(self, snapshot: Snapshot) -> Snapshot:
-        """`snapshot` with the workload that its spec names, and those that the Rollout still manages."""
+    def observed(self, snapshot: Snapshot, unseen: tuple[StrayReplicaSet, ...] | None) -> Snapshot:
+        """`snapshot` with the workload that its spec names, and those that the Rollout still manages.
+
+        Args:
+            unseen: the ReplicaSets of an update in place that no watch shows, as `in_place` has found them.
+        """
         rollout = snapshot.rollout
         key, reference = Key(rollout.namespace, rollout.name), rollout.spec.workload_ref
         named = (reference.kind, reference.name) if reference is not None else None
@@ -70,35 +74,26 @@ class WorkloadReader(Struct, frozen=True):
         workload = self.workload(key, reference, now_s=snapshot.now_s)
         if isinstance(workload, WorkloadSeen):
             hold = self.inbox.hold(key, workload.uid)
-            workload = replace(workload, template_hash=rollout.spec.template_hash, hold=hold)
-            if reference.mode is WorkloadMode.IN_PLACE and is_of(workload, rollout.name):
-                _, unseen = self._named(key, workload, snapshot.replica_sets)
-                workload = replace(workload, strays=unseen)
+            workload = replace(workload, template_hash=rollout.spec.template_hash, hold=hold, strays=unseen)
         return replace(snapshot, workload=workload, left_workloads=left)
 
     def in_place(
         self, key: Key, spec: RolloutSpec, ours: tuple[ReplicaSet, ...], *, now_s: float
-    ) -> tuple[RolloutSpec, tuple[ReplicaSet, ...]]:
-        """The spec with what a Deployment in place says, and its ReplicaSets beside those of the Rollout."""
+    ) -> tuple[RolloutSpec, tuple[ReplicaSet, ...], tuple[StrayReplicaSet, ...] | None]:
+        """The spec with what a Deployment in place says, its ReplicaSets beside those of the Rollout, and those not seen yet."""
         reference = spec.workload_ref
         if reference is None or reference.mode is not WorkloadMode.IN_PLACE:
-            return spec, ours
+            return spec, ours, ()
         workload = self.workload(key, reference, now_s=now_s)
         if not is_of(workload, key.name) or not isinstance(workload, WorkloadSeen):
-            return spec, ours
+            return spec, ours, ()
         labelled = self.store.table(REPLICA_SET).owned_by(key.namespace, workload.uid)
         sets = (*ours, *sets_inside(labelled, workload))
-        revision, _ = self._named(key, workload, sets)
-        return spec_in_place(spec, workload, revision=revision), sets
-
-    def _named(
-        self, key: Key, workload: WorkloadSeen, sets: Collection[ReplicaSet]
-    ) -> tuple[str, tuple[StrayReplicaSet, ...] | None]:
-        found: WorkloadObject | None = self.store.table(workload.kind.resource).get(key.namespace, workload.name)
-        if found is None:
-            return "", None
-        answer = self.inbox.sets(key, watched={each.uid for each in sets})
-        return strays(template_hash_of(found), workload, sets, answer)
+        revision, unseen = "", None
+        if self.store.table(workload.kind.resource).get(key.namespace, workload.name) is not None:
+            answer = self.inbox.sets(key, watched={each.uid for each in sets})
+            revision, unseen = strays(spec.template_hash, workload, sets, answer)
+        return spec_in_place(spec, workload, revision=revision), sets, unseen
 
     def found(self, key: Key, reference: NamedWorkload) -> WorkloadObject | None:
         """The object behind `workload`, as it is known."""

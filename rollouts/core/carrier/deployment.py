@@ -125,8 +125,12 @@ def carried(seen: Snapshot, decision: Decision) -> Decision:
         of_sets = isinstance(intent, CreateReplicaSet | AdoptReplicaSet | PatchReplicaSet | DeleteReplicaSet)
         (ours if of_sets else others).append(intent)
     workload = seen.workload
-    known = isinstance(workload, WorkloadSeen) and workload.strays == () and not workload.deleting
-    if not isinstance(workload, WorkloadSeen) or workload.deployment is None or not known:
+    if (
+        not isinstance(workload, WorkloadSeen)
+        or workload.deleting
+        or workload.strays != ()
+        or workload.deployment is None
+    ):
         return replace(decision, intents=tuple(others))
     update = _update(seen, decision, workload, workload.deployment, ours)
     moved = _with_pods_listed(seen, replace(decision, intents=(*_moves(update), *others)))

@@ -142,7 +142,15 @@ def _healed(there: World) -> World:
 SCALED_TO_LESS_THAN_A_SHARE = [("scaled", 0, 1), (ACTS, 0, 0), ("all settles", 0, 0)]
 
 
+SCALED_WHILE_IT_WAS_OUT = [
+    *[("all settles", 5, 0), ("promote", 0, 0), ("pass", 0, 0), ("pass", 0, 0), ("pass", 0, 0), ("abort", 0, 0)],
+    *[("all settles", 0, 0), ("retry", 0, 0), ("scaled", 3, 0)],
+]
+"""The ReplicaSet returns with a note of fewer replicas: the Deployment's controller takes that for scaling, and spreads anew."""
+
+
 @MORE
+@example(number=0, replicas=3, begun=False, tape=SCALED_WHILE_IT_WAS_OUT)
 @example(number=0, replicas=4, begun=True, tape=SCALED_TO_LESS_THAN_A_SHARE)
 @given(number=st.sampled_from(range(len(STRATEGIES))), replicas=st.integers(1, 10), begun=st.booleans(), tape=TAPES)
 def test_any_update_in_place_is_safe_and_comes_to_rest(

@@ -403,7 +403,8 @@ def _is_settled(update: _Update) -> bool:
     """Whether the Deployment's controller has carried out what its fields say.
 
     Its ReplicaSets may be seen a moment after its status, so their sizes are compared as well. After a change of `replicas` it
-    has spread them in proportion, and only their sum is known.
+    has spread them in proportion, and only their sum is known; so has it when a ReplicaSet returns that such a change has missed.
+    Fewer old pods than its fields say stay as they are: it never makes more.
     """
     found, new, stable, replicas = update.deployment, update.new, update.stable, update.replicas
     if found.paused or new is None or stable is None or found.held is None:
@@ -411,7 +412,7 @@ def _is_settled(update: _Update) -> bool:
     surge = resolved_surge(found.fields.max_surge or 0, replicas=replicas)
     kept = replicas - resolved_unavailable(found.fields.max_unavailable or 0, replicas=replicas)
     both = new.spec_replicas + stable.spec_replicas
-    return both == replicas + surge and (stable.spec_replicas == kept or found.held.replicas != replicas)
+    return both == replicas + surge and (stable.spec_replicas <= kept or found.held.replicas != replicas)
 
 
 def _surge(pods: int, *, replicas: int) -> IntOrPercent:

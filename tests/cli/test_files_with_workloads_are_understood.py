@@ -56,6 +56,7 @@ def test_a_deployment_in_place_with_its_service_and_its_autoscaler_has_no_proble
     ],
 )
 def test_an_autoscaler_scales_what_has_the_pods(mode: str, target: Kind, words: str) -> None:
+    """Its target is the Deployment in place, and the Rollout where the Rollout has the pods."""
     found = dict(_found(_rollout(mode=mode), _autoscaler(target)))
 
     assert words in found["AutoscalerTarget"]

@@ -83,6 +83,7 @@ async def held(request: pytest.FixtureRequest, crds: Sequence[Manifest]) -> Any:
 
 
 async def test_an_update_stops_at_its_steps_and_gives_the_fields_back(held: SimulatedCluster) -> None:
+    """Three of the four first pods stay at 25 %."""
     before = {each["metadata"]["uid"] for each in held.list(POD, SPACE)}
     held.apply(deployment("2"))
     await at(held, "Paused", v1=3, v2=1)
@@ -99,6 +100,7 @@ async def test_an_update_stops_at_its_steps_and_gives_the_fields_back(held: Simu
 
 
 async def test_an_abort_brings_the_stable_pods_back_and_fights_no_manifest(held: SimulatedCluster) -> None:
+    """Git goes on applying the aborted template; only the stable one again ends it."""
     held.apply(deployment("2"))
     await at(held, "Paused", v1=3, v2=1)
     told(held, "abort", "true")
@@ -202,6 +204,7 @@ async def test_the_stable_template_in_a_step_ends_the_update(held: SimulatedClus
 
 
 async def test_a_newer_template_in_a_step_begins_with_the_first_step(held: SimulatedCluster) -> None:
+    """The stable revision keeps three pods for the newer one, too."""
     held.apply(deployment("2"))
     await at(held, "Paused", v1=3, v2=1)
     held.apply(deployment("3"))

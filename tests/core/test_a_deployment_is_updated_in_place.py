@@ -35,6 +35,7 @@ def test_a_new_template_makes_no_pod_before_the_update_has_begun() -> None:
 
 
 def test_a_promotion_gives_the_users_fields_back() -> None:
+    """No note and no pause of ours is left."""
     there = settled(template_changed(_taken(), "b"))
     there = settled(annotated(there, "promote", "b@full"))
 
@@ -46,6 +47,7 @@ def test_a_promotion_gives_the_users_fields_back() -> None:
 
 
 def test_an_abort_brings_the_stable_pods_back_and_leaves_the_template() -> None:
+    """It stays what Git says, and paused."""
     there = settled(template_changed(_taken(), "b"))
     there = settled(annotated(there, "abort", "b"))
 
@@ -66,6 +68,7 @@ def _deployment(there: World) -> tuple[bool, bool, UpdateFields]:
 
 
 def test_a_retry_after_an_abort_takes_the_same_replica_set_and_starts_no_pod_twice() -> None:
+    """The one that had left the Deployment returns to it."""
     there = settled(template_changed(_taken(), "b"))
     (before,) = [each for each in there.replica_sets if each.revision == "b"]
     there = settled(annotated(there, "abort", "b"))
@@ -88,6 +91,7 @@ def test_an_abort_when_no_stable_pod_is_left_gives_the_stable_revision_its_first
 
 
 def test_a_newer_template_replaces_an_update_at_its_step() -> None:
+    """The pods of the one before go."""
     there = settled(template_changed(_taken(), "b"))
     there = settled(template_changed(there, "c"))
 
@@ -118,6 +122,7 @@ def test_an_autoscaler_that_scales_in_a_step_keeps_the_share() -> None:
 
 
 def test_a_deployment_at_rest_is_left_alone_whatever_it_is_scaled_to() -> None:
+    """Its own controller scales it; we write nothing."""
     there = settled(scaled(_taken(), 7))
 
     assert (sizes(there), there.status.phase) == ({"a": 7}, Phase.HEALTHY)
@@ -125,6 +130,7 @@ def test_a_deployment_at_rest_is_left_alone_whatever_it_is_scaled_to() -> None:
 
 
 def test_a_hold_at_rest_pauses_the_deployment_again_after_the_promotion() -> None:
+    """No policy would pause it in time for the next template."""
     there = settled(deployed(STEPS, hold=Hold.AT_REST))
     assert _deployment(there) == (True, False, USERS)
     there = settled(template_changed(there, "b", policy=False))
@@ -153,6 +159,7 @@ def test_a_change_that_the_policy_did_not_hold_is_held_as_soon_as_it_is_seen() -
     ],
 )
 def test_a_command_that_only_the_template_can_carry_out_names_kubectls(verb: str, value: str, types: str) -> None:
+    """It is refused with what to type."""
     there = settled(annotated(settled(template_changed(_taken(), "b")), "promote", "b@full"))
     there = settled(annotated(there, verb, value))
 
@@ -162,6 +169,7 @@ def test_a_command_that_only_the_template_can_carry_out_names_kubectls(verb: str
 
 
 def test_a_rollback_in_a_step_is_the_way_back_to_the_stable_revision() -> None:
+    """The template is another one still, so the Deployment stays paused."""
     there = settled(annotated(settled(template_changed(_taken(), "b")), "rollback", "true"))
 
     assert (sizes(there), there.status.phase) == ({"a": 4}, Phase.ROLLED_BACK)

@@ -156,6 +156,7 @@ SCALED_WHILE_IT_WAS_OUT = [
 def test_any_update_in_place_is_safe_and_comes_to_rest(
     number: int, replicas: int, begun: bool, tape: list[tuple[str, int, int]]
 ) -> None:
+    """At its end it is Healthy with its user's fields, or aborted or rolled back, and paused."""
     there = _at_rest(_healed(_played(_updated(number, replicas, begun=begun), tape)))
 
     assert decide(snapshot(there)).intents == ()

@@ -67,6 +67,7 @@ def test_a_step_is_one_write_of_its_fields_and_the_note() -> None:
 
 
 def test_a_pause_is_written_and_a_field_that_the_user_left_out_is_removed() -> None:
+    """The API server fills in the default of what is removed."""
     patch = deployment_patch(_step(paused=True, fields=UpdateFields(), held=None))
 
     assert patch["spec"] == {
@@ -102,6 +103,7 @@ def test_the_new_replica_set_is_the_deployments_and_has_no_pods() -> None:
 
 
 def test_our_label_is_on_the_replica_set_and_not_on_its_pods() -> None:
+    """A template with it would be another one than the Deployment's."""
     assert label_patch(_rollout(), LabelReplicaSet("cart-5d", "s-1")) == {
         "metadata": {"uid": "s-1", "labels": {"rollouts.dev/name": "carts"}}
     }
@@ -151,6 +153,7 @@ def test_a_release_in_an_update_gives_the_fields_back_and_pauses() -> None:
 
 
 def test_a_release_between_updates_changes_no_field() -> None:
+    """It takes the marks alone."""
     assert release_workload(RELEASE) == {"metadata": MARKS}
 
 
@@ -165,6 +168,7 @@ def test_a_note_is_read_as_it_was_written(own: UpdateFields) -> None:
 
 
 def test_without_a_note_no_update_is_under_way() -> None:
+    """Other annotations say nothing of it."""
     assert held_of({"rollouts.dev/hold": "true"}) is None
 
 
@@ -210,4 +214,5 @@ def test_a_note_that_cannot_be_read_is_an_error_that_names_it(text: str) -> None
 
 @pytest.mark.parametrize(("text", "limit"), [(None, None), (0, 0), (3, 3), ("0%", Percent(0)), ("150%", Percent(150))])
 def test_a_limit_is_a_number_or_a_percentage(text: object, limit: object) -> None:
+    """None stands for one that is left out."""
     assert limit_of(text) == limit

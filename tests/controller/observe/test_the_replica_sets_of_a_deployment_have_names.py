@@ -54,6 +54,7 @@ def _listed(*manifests: dict[str, Any]) -> list[WorkloadObject]:
 def test_a_list_names_the_one_with_the_template_and_all_with_pods(
     sets: list[tuple[str, str, int]], revision: str, unseen: list[str]
 ) -> None:
+    """Old ones without pods need no watch."""
     answer = sets_answer(
         _deployment(), _listed(*(_manifest(name, image, size=size) for name, image, size in sets)), asked_s=0.0
     )
@@ -69,6 +70,7 @@ def test_what_another_deployment_controls_does_not_count() -> None:
 
 
 def test_nothing_is_decided_before_all_are_watched() -> None:
+    """A view without one of them shows fewer pods than there are."""
     deployment = _deployment()
     seen, its_hash = workload_seen(WorkloadKind.DEPLOYMENT, deployment), template_hash_of(deployment)
     answer = sets_answer(deployment, _listed(_manifest("native", "web:1", size=4)), asked_s=0.0)

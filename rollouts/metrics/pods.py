@@ -30,6 +30,14 @@ OVER = ("Failed", "Succeeded")
 counts them no more. Source: kubernetes, pkg/controller/controller_utils.go, IsPodActive."""
 
 
+START_ROUNDED_S = 2.0
+"""The kubelet sets `startTime` and the first `Ready: False` in one write, both rounded to seconds. Source: kubernetes,
+pkg/kubelet/status/status_manager.go, updateStatusInternal."""
+
+STARTING_S = 600.0
+"""A pod that has not been ready for so long counts as one that is not ready, as a Deployment's progressDeadlineSeconds has it."""
+
+
 class Container(Struct, frozen=True, kw_only=True):
     """What a pod's status says of one container.
 
@@ -51,6 +59,7 @@ class PodSeen(Struct, frozen=True, kw_only=True):
 
     Args:
         leaves: it is being deleted; it need not be ready, and its restarts count.
+        starts_since_s: of one that has neither been ready nor restarted yet, when it was created; None for any other.
         over_at_s: of one that runs no more, such as an evicted one, when that was; None while it runs, or without a time.
     """
 
@@ -59,6 +68,7 @@ class PodSeen(Struct, frozen=True, kw_only=True):
     created_at_s: float
     containers: tuple[Container, ...]
     over_at_s: float | None = None
+    starts_since_s: float | None = None
 
 
 def pod_seen(pod: Manifest) -> PodSeen:
@@ -67,17 +77,24 @@ def pod_seen(pod: Manifest) -> PodSeen:
     conditions = mappings(status.get("conditions"))
     created_s = time_s(metadata.get("creationTimestamp"))
     containers = tuple(map(_container, mappings(status.get("containerStatuses"))))
+    is_over = status.get("phase") in OVER
     over_at_s = None
-    if status.get("phase") in OVER:  # the latest time that it shows
+    if is_over:  # the latest time that it shows
         changed = (time_s(condition.get("lastTransitionTime")) for condition in conditions)
         times = (created_s, *changed, *(container.ended_at_s for container in containers))
         over_at_s = max((at_s for at_s in times if at_s is not None), default=None)
+    readiness = next((condition for condition in conditions if condition.get("type") == "Ready"), {})
+    is_ready = readiness.get("status") == "True"
+    is_starting = not (
+        is_over or is_ready or _has_been_ready(status, readiness) or any(one.restarts for one in containers)
+    )
     return PodSeen(
-        ready=any(condition.get("type") == "Ready" and condition.get("status") == "True" for condition in conditions),
+        ready=is_ready,
         leaves=bool(metadata.get("deletionTimestamp")),
         created_at_s=-math.inf if created_s is None else created_s,
         containers=containers,
         over_at_s=over_at_s,
+        starts_since_s=created_s if is_starting else None,
     )
 
 
@@ -87,7 +104,8 @@ def pods_measured(
     """The measurement that follows from the pods. Without a pod there is no evidence.
 
     A container of a pod that is older than the run counts with all its restarts when the latest was since: nobody can tell
-    how many there were before.
+    how many there were before. A pod that still starts is neither ready nor unready: a step or an autoscaler has just asked for
+    it, and the step waits for it.
 
     Args:
         pods: of the revision, all of them; one that was over before the run began says nothing about it.
@@ -104,9 +122,12 @@ def pods_measured(
         for pod, container in counted
         if pod.created_at_s >= since_s or _has_ended(container, since_s)
     )
-    serving = [pod for pod in seen if not pod.leaves]
+    present = [pod for pod in seen if not pod.leaves]
+    serving = [pod for pod in present if pod.starts_since_s is None or pod.starts_since_s + STARTING_S <= finished_at_s]
     ready = sum(pod.ready for pod in serving)
     phase, message = _verdict(source, [container for _, container in counted], restarts, ready, len(serving), since_s)
+    if present and not serving and phase is AnalysisPhase.INCONCLUSIVE:
+        message = "the pods of the revision still start"
     return Measurement(
         phase=phase,
         started_at_s=started_at_s,
@@ -135,6 +156,14 @@ def _verdict(
     if ready * 100 < source.ready_percent_min * serving:
         return AnalysisPhase.FAILED, f"{ready} of {serving} pods are ready, {source.ready_percent_min} % are needed"
     return AnalysisPhase.SUCCESSFUL, ""
+
+
+def _has_been_ready(status: Mapping[str, Any], readiness: Mapping[str, Any]) -> bool:
+    """Whether a pod that is not ready was ready once. One whose times are missing counts as if it had been."""
+    if not readiness:
+        return False  # the kubelet has not written its status yet
+    started_s, changed_s = time_s(status.get("startTime")), time_s(readiness.get("lastTransitionTime"))
+    return started_s is None or changed_s is None or changed_s > started_s + START_ROUNDED_S
 
 
 def _has_ended(container: Container, since_s: float) -> bool:

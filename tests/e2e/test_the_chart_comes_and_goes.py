@@ -61,7 +61,8 @@ def administrator(modules_plane: ControlPlane) -> Iterator[Administrator]:
     yield administrator
     administrator.helm("uninstall", "--ignore-not-found")
     crds = modules_plane.kubectl("get", "crds", "-o", "name").stdout.split()
-    modules_plane.kubectl("delete", *(crd for crd in crds if crd.endswith(".rollouts.dev")), "--timeout=120s")
+    ours = [crd for crd in crds if crd.endswith(".rollouts.dev")]
+    modules_plane.kubectl("delete", *ours, "--timeout=150s", within_s=180)  # a busy API server took more than a minute
 
 
 def changed_chart(folder: Path, *, description: str) -> Path:

@@ -123,8 +123,9 @@ class ControlPlane:
         input: str | None = None,  # noqa: A002 - the name that subprocess.run gives it
         kubeconfig: Path | None = None,
         check: bool = True,
+        within_s: int = 60,
     ) -> subprocess.CompletedProcess[str]:
-        """Runs kubectl, as the administrator unless another kubeconfig is given. Deadline 60 s."""
+        """Runs kubectl, as the administrator unless another kubeconfig is given."""
         return run(
             Path(self.programs, "kubectl"),
             f"--kubeconfig={kubeconfig or self.kubeconfig_admin}",
@@ -136,6 +137,7 @@ class ControlPlane:
                 "HOME": self.folder,
             },
             text=input,
+            within_s=within_s,
             code=0 if check else None,
         )
 

@@ -77,6 +77,44 @@ def test_pods_are_judged(pods: list[dict[str, Any]], source: PodEvidence, phase:
     assert bool(found.message) is bool(words)
 
 
+def _unready(*, started: str, changed: str, **container: Any) -> dict[str, Any]:
+    """As a kubelet writes it: `startTime` and the first `Ready: False` in one write."""
+    pod = _pod(_container(ready=False, **container), created=started)
+    condition = {"type": "Ready", "status": "False", "lastTransitionTime": changed}
+    return {**pod, "status": {**pod["status"], "startTime": started, "conditions": [condition]}}
+
+
+STARTED = "2026-09-21T14:14:00Z"  # 20 s before the measurement
+SAME_WRITE, LATER = "2026-09-21T14:14:01Z", "2026-09-21T14:14:05Z"
+STARTS = _unready(started=STARTED, changed=SAME_WRITE)
+NOT_SEEN_YET = {"metadata": {"creationTimestamp": STARTED}, "status": {"phase": "Pending"}}
+
+
+@pytest.mark.parametrize(
+    ("pods", "phase", "words"),
+    [
+        ([READY, STARTS], AnalysisPhase.SUCCESSFUL, ""),
+        ([READY, NOT_SEEN_YET], AnalysisPhase.SUCCESSFUL, ""),
+        ([READY, UNREADY, STARTS], AnalysisPhase.FAILED, "1 of 2 pods are ready"),
+        ([STARTS, NOT_SEEN_YET], AnalysisPhase.INCONCLUSIVE, "still start"),
+        ([READY, _unready(started=STARTED, changed=LATER)], AnalysisPhase.FAILED, "1 of 2 pods are ready"),
+        ([READY, _unready(started="2026-09-21T14:04:00Z", changed="2026-09-21T14:04:00Z")],
+            AnalysisPhase.FAILED, "1 of 2 pods are ready"),
+        ([READY, _unready(started=STARTED, changed=SAME_WRITE, restartCount=1)], AnalysisPhase.FAILED, "restarted 1 times"),
+        ([READY, _unready(started=STARTED, changed=SAME_WRITE, state={"waiting": {"reason": "ErrImagePull"}})],
+            AnalysisPhase.FAILED, "ErrImagePull"),
+    ],
+)  # fmt: skip
+def test_a_pod_that_a_step_has_just_added_does_not_fail_the_revision(
+    pods: list[dict[str, Any]], phase: AnalysisPhase, words: str
+) -> None:
+    """It counts as soon as it was ready once, restarts, waits in vain, or has not become ready within ten minutes."""
+    found = _measured(*pods)
+
+    assert found.phase is phase
+    assert words in found.message
+
+
 def _over(pod: dict[str, Any], phase: str = "Failed", changed: str = BEFORE, **status: Any) -> dict[str, Any]:
     """A pod that was evicted, or that a kubelet did not take: it stays for people, and its ReplicaSet has made another one."""
     conditions = [{"type": "Ready", "status": "False", "lastTransitionTime": changed}]

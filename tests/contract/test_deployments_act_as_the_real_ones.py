@@ -13,6 +13,7 @@ from rollouts.sim.clock import run_virtual
 from rollouts.sim.cluster import SimulatedCluster
 from tests.contract.conversation import Conversation
 from tests.contract.deployments.cases import CASES, RACES
+from tests.contract.deployments.handed_over import HANDED_OVER
 from tests.contract.deployments.stage import Act, played, watching
 from tests.lab.control_plane import ControlPlane
 
@@ -23,8 +24,9 @@ LANES = 8
 """So many Deployments at a time: more of them only wait for each other."""
 REAL_QUIET_S, QUIET_S = 1.5, 5.0
 
-ACTS = {name: [act for act, _ in case] for name, case in CASES.items()}
-LINES = {name: [line for _, line in case] for name, case in CASES.items()}
+PLAYS = {**CASES, **HANDED_OVER}
+ACTS = {name: [act for act, _ in case] for name, case in PLAYS.items()}
+LINES = {name: [line for _, line in case] for name, case in PLAYS.items()}
 
 
 @pytest.mark.parametrize("seed", [0, 1])

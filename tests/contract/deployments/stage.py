@@ -234,14 +234,19 @@ def resized(version: str, replicas: int) -> Act:
     return act
 
 
-def inflated(version: str) -> Act:
+def inflated(version: str, seconds: int | None = NEVER_S) -> Act:
     """A ReplicaSet's pods are no longer available, and never will be."""
 
     async def act(play: Play) -> None:
         name = play.watched.replica_set(play.app, version)["metadata"]["name"]
-        await play.patch({"spec": {"minReadySeconds": NEVER_S}}, REPLICA_SET, name)
+        await play.patch({"spec": {"minReadySeconds": seconds}}, REPLICA_SET, name)
 
     return act
+
+
+def uninflated(version: str) -> Act:
+    """They count as available again once they are ready."""
+    return inflated(version, None)
 
 
 def given(version: str) -> Act:

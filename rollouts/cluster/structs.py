@@ -200,6 +200,7 @@ class WorkloadStatus(Partial, frozen=True):
     """`.status` of a Deployment or a ReplicaSet."""
 
     replicas: int = 0
+    updated_replicas: int = 0
     available_replicas: int = 0
     observed_generation: int = 0
 

@@ -57,21 +57,26 @@ def label_patch(rollout: Rollout, intent: LabelReplicaSet) -> Manifest:
 
 
 def replica_set_in(workload: WorkloadSeen, rollout: Rollout, intent: CreateInDeployment) -> Manifest:
-    """The ReplicaSet that the Deployment's controller takes for its own new one: of its template, without pods."""
+    """The ReplicaSet that the Deployment's controller takes for its own new one: of its template, without pods.
+
+    One beside the Deployment counts its pods as the user's `minReadySeconds` says.
+    """
     template: Manifest = json.loads(rollout.spec.template_json)
     metadata = template.setdefault("metadata", {})
     metadata["labels"] = {**mapping(metadata.get("labels")), POD_TEMPLATE_HASH: intent.revision}
     selector: Manifest = json.loads(rollout.spec.selector_json)
     selector["matchLabels"] = {**mapping(selector.get("matchLabels")), POD_TEMPLATE_HASH: intent.revision}
+    inside = controller_reference(DEPLOYMENT, name=workload.name, uid=workload.uid)
+    ready = {"minReadySeconds": rollout.spec.min_ready_s} if intent.beside and rollout.spec.min_ready_s else {}
     return {
         **REPLICA_SET.head,
         "metadata": {
             "name": f"{workload.name}-{intent.revision}",
             "namespace": rollout.namespace,
             "labels": {**metadata["labels"], NAME: name_label(rollout.name)},
-            "ownerReferences": [controller_reference(DEPLOYMENT, name=workload.name, uid=workload.uid)],
+            "ownerReferences": [owner_reference(rollout) if intent.beside else inside],
         },
-        "spec": {"replicas": 0, "selector": selector, "template": template},
+        "spec": {"replicas": 0, **ready, "selector": selector, "template": template},
     }
 
 

@@ -115,10 +115,13 @@ def _with_deployment(there: World, intent: CreateInDeployment | MoveReplicaSet |
     there = wrote(there, type(intent).__name__)
     version = str(there.version)
     match intent:
-        case CreateInDeployment(revision=revision):
+        case CreateInDeployment(revision=revision, beside=beside):
             if any(each.name == f"{workload.name}-{revision}" for each in there.replica_sets):
                 return there
-            made = made_inside(workload, revision, number=there.version, at_s=there.now_s)
+            ready_s = there.rollout.spec.min_ready_s if beside else 0
+            made = made_inside(
+                workload, revision, number=there.version, at_s=there.now_s, min_ready_s=ready_s, inside=not beside
+            )
             return replace(there, replica_sets=(*there.replica_sets, made))
         case MoveReplicaSet(uid=uid, resource_version=seen, into=into):
             found = next((each for each in there.replica_sets if each.uid == uid), None)

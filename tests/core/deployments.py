@@ -86,10 +86,12 @@ def deployment_synced(there: World) -> World:
         there = _scaled(there, workload, fields, new, old)
     else:
         there = _rolled(there, workload, fields, new, old)
-    if workload.observed:
+    counted = new.replicas if new is not None else 0
+    if workload.observed and workload.deployment.updated == counted:
         return there
-    number = there.version + 1
-    return replace(there, version=number, workload=replace(workload, observed=True, resource_version=str(number)))
+    number, now = there.version + 1, replace(workload.deployment, updated=counted)
+    now = replace(workload, deployment=now, observed=True, resource_version=str(number))
+    return replace(there, version=number, workload=now)
 
 
 def _is_scaling(there: World, workload: WorkloadSeen, sets: list[ReplicaSet]) -> bool:
@@ -98,8 +100,10 @@ def _is_scaling(there: World, workload: WorkloadSeen, sets: list[ReplicaSet]) ->
     return any(note is not None and note[0] != workload.replicas for note in noted)
 
 
-def made_inside(workload: WorkloadSeen, revision: str, *, number: int, at_s: float, min_ready_s: int = 0) -> ReplicaSet:
-    """A ReplicaSet that was made inside the Deployment, without pods; `number` is the version of the world."""
+def made_inside(
+    workload: WorkloadSeen, revision: str, *, number: int, at_s: float, min_ready_s: int = 0, inside: bool = True
+) -> ReplicaSet:
+    """A ReplicaSet that was made inside the Deployment, or beside it, without pods; `number` is the version of the world."""
     return ReplicaSet(
         name=f"{workload.name}-{revision}",
         uid=f"rs-{number}",
@@ -110,7 +114,7 @@ def made_inside(workload: WorkloadSeen, revision: str, *, number: int, at_s: flo
         spec_replicas=0,
         observed=False,
         min_ready_s=min_ready_s,
-        inside=True,
+        inside=inside,
     )
 
 

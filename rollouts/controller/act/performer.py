@@ -55,7 +55,7 @@ from rollouts.errors import (
 )
 from rollouts.json_pointer import json_pointer
 from rollouts.manifests.adoption import adoption_patch
-from rollouts.manifests.ownership import REVISION
+from rollouts.manifests.ownership import revision_of
 from rollouts.objects import ANALYSIS_RUN, CONFIG_MAP, POD, REPLICA_SET, ROLLOUT, SERVICE, Key, Kind
 from rollouts.ports import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, Clock
 
@@ -267,7 +267,7 @@ class Performer:
                 made = metadata_of(await self.client.get(call.kind, key.namespace, call.name))
             except ApiNotFound:
                 raise ApiConflict(f"{call.kind.kind} {call.name} was deleted while the controller read it") from exc
-            if not is_controlled_by(made, key, call.owner_uid) or (made.labels or {}).get(REVISION) != call.revision:
+            if not is_controlled_by(made, key, call.owner_uid) or revision_of(made.labels or {}) != call.revision:
                 raise ApiExists(
                     f"{call.kind.kind} {call.name} exists and is not controlled by this Rollout: delete it, or rename the Rollout"
                 ) from exc

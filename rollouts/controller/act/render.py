@@ -160,10 +160,10 @@ def _in_place(snapshot: Snapshot, intent: DeploymentIntent) -> Write:
     workload, rollout = snapshot.workload, snapshot.rollout
     assert isinstance(workload, WorkloadSeen)  # noqa: S101 - `decide` emits these intents only for a workload that was seen
     match intent:
-        case CreateInDeployment(revision=revision):
+        case CreateInDeployment(revision=revision, beside=beside):
             made = replica_set_in(workload, rollout, intent)
-            name = made["metadata"]["name"]
-            return Create(kind=REPLICA_SET, name=name, manifest=made, owner_uid=workload.uid, revision=revision)
+            name, owner_uid = made["metadata"]["name"], rollout.uid if beside else workload.uid
+            return Create(kind=REPLICA_SET, name=name, manifest=made, owner_uid=owner_uid, revision=revision)
         case MoveReplicaSet():
             return _patch(REPLICA_SET, intent.name, intent.uid, controller_patch(workload, rollout, intent))
         case LabelReplicaSet():

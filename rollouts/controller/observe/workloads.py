@@ -199,4 +199,5 @@ def _deployment(seen: WorkloadObject) -> DeploymentSeen:
         ),
         holds=HOLD in (metadata.labels or {}),
         held=held_of(metadata.annotations or {}),
+        updated=seen.status.updated_replicas,
     )

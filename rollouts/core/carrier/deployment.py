@@ -14,10 +14,19 @@ Each pass makes one move, and waits until the Deployment's controller has carrie
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from msgspec import Struct
-
+from rollouts.core.carrier.beside import handed_over, moves_beside
+from rollouts.core.carrier.update_in_place import (
+    HELD_MIN_READY_S,
+    Update,
+    back,
+    begins,
+    held,
+    stepped,
+    surge,
+    taken_out,
+    unavailable,
+    update_of,
+)
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import earliest
 from rollouts.core.model.frozen import replace
@@ -29,27 +38,15 @@ from rollouts.core.model.intents import (
     Decision,
     DeleteReplicaSet,
     Intent,
-    MoveReplicaSet,
     PatchReplicaSet,
     StepDeployment,
 )
 from rollouts.core.model.limits import resolved_surge, resolved_unavailable
-from rollouts.core.model.rollout import IntOrPercent, Percent
 from rollouts.core.model.snapshot import ReplicaSet, Snapshot, is_in_place
-from rollouts.core.model.status import RolloutStatus
-from rollouts.core.model.workload import DeploymentSeen, Held, UpdateFields, WorkloadSeen
+from rollouts.core.model.workload import WorkloadSeen
 from rollouts.core.model.workload_ref import Hold
 from rollouts.core.scale.canary_sizes import Sizes
 from rollouts.core.scale.restarts import PODS_AGAIN_S
-
-HELD_MIN_READY_S = 2_147_483_646
-HELD_DEADLINE_S = 2_147_483_647
-"""`minReadySeconds` and `progressDeadlineSeconds` during an update; the API wants the second to be larger."""
-
-_AFTER_AN_ABORT = UpdateFields(
-    max_surge=1, max_unavailable=0, min_ready_s=HELD_MIN_READY_S, progress_deadline_s=HELD_DEADLINE_S
-)
-"""The fields while an update is aborted: whoever resumes the Deployment by hand gets one new pod, and loses no old one."""
 
 
 def as_own(seen: Snapshot) -> Snapshot:
@@ -132,158 +129,70 @@ def carried(seen: Snapshot, decision: Decision) -> Decision:
         or workload.deployment is None
     ):
         return replace(decision, intents=tuple(others))
-    update = _update(seen, decision, workload, workload.deployment, ours)
-    moved = _with_pods_listed(seen, replace(decision, intents=(*_moves(update), *others)))
+    moves = _moves(update_of(seen, decision, workload, workload.deployment, ours))
+    shrinks = [each for each in moves if _may_shrink(seen, each)]
+    first = [each for each in moves if each not in shrinks]
+    moved = _with_pods_listed(seen, replace(decision, intents=(*first, *others, *shrinks)))
     asks = AskPods(seen.rollout.spec.selector_text, workload.uid)
     return replace(moved, intents=tuple([asks if isinstance(each, AskPods) else each for each in moved.intents]))
 
 
-class _Update(Struct, frozen=True, kw_only=True):
-    """What the policy wants, and where the ReplicaSets are.
-
-    Args:
-        new: ReplicaSet of the current revision; None while it is not made.
-        stable: the one that was promoted last; None when it is `new` or missing.
-        older: all others.
-        forward: the Deployment's template is the current revision, and it is not aborted.
-        over: the current revision is stable.
-        durable: the published status says the same about revisions and aborts, and a first revision has been rolled out.
-        creates: the policy makes the ReplicaSet of the current revision.
-        patches: of sizes, by uid.
-    """
-
-    seen: Snapshot
-    workload: WorkloadSeen
-    deployment: DeploymentSeen
-    new: ReplicaSet | None
-    stable: ReplicaSet | None
-    older: tuple[ReplicaSet, ...]
-    forward: bool
-    over: bool
-    durable: bool
-    creates: bool
-    patches: dict[str, PatchReplicaSet]
-
-    @property
-    def replicas(self) -> int:
-        return self.seen.rollout.spec.replicas
-
-    @property
-    def serving(self) -> ReplicaSet | None:
-        """The ReplicaSet that the Deployment keeps, whatever becomes of the update."""
-        return self.new if self.over else self.stable
-
-    def wanted(self, replica_set: ReplicaSet | None) -> int:
-        """The size that the policy wants."""
-        if replica_set is None:
-            return 0
-        patch = self.patches.get(replica_set.uid)
-        return replica_set.spec_replicas if patch is None or patch.replicas is None else patch.replicas
-
-    def outside(self) -> tuple[PatchReplicaSet, ...]:
-        """The sizes of ReplicaSets that are not the Deployment's: what shrinks, and what its controller cannot reach."""
-        sets = {each.uid: each for each in self.seen.replica_sets if not each.inside}
-        return tuple(
-            [
-                PatchReplicaSet(
-                    name=patch.name,
-                    uid=uid,
-                    revision=patch.revision,
-                    resource_version=sets[uid].resource_version,
-                    replicas=patch.replicas,
-                )
-                for uid, patch in self.patches.items()
-                if uid in sets and patch.replicas is not None and patch.replicas < sets[uid].spec_replicas
-            ]
-        )
-
-    def step(
-        self, fields: UpdateFields | None = None, *, paused: bool, held: Held | None = None
-    ) -> tuple[StepDeployment, ...]:
-        """One write to the Deployment; () if it says the same already.
-
-        Args:
-            fields: None for those that it has.
-            held: the note; None for the next number of the present one.
-        """
-        found, workload = self.deployment, self.workload
-        fields = found.fields if fields is None else fields
-        if (found.paused, found.fields) == (paused, fields) and held is None:
-            return ()
-        note = held
-        if note is None and found.held is not None:
-            note = replace(found.held, number=found.held.number + 1, replicas=self.replicas)
-        return (_step(workload, paused=paused, fields=fields, held=note),)
-
-    def move(self, replica_set: ReplicaSet, *, into: bool) -> tuple[MoveReplicaSet]:
-        """The write that gives a ReplicaSet another controller."""
-        name, uid, version = replica_set.name, replica_set.uid, replica_set.resource_version
-        return (MoveReplicaSet(name=name, uid=uid, resource_version=version, revision=replica_set.revision, into=into),)
+def _may_shrink(seen: Snapshot, intent: Intent) -> bool:
+    """Whether pods may go by it: then the Services and routes of the same pass come before."""
+    match intent:
+        case StepDeployment(paused=paused):
+            return not paused
+        case PatchReplicaSet(uid=uid, replicas=int(size)):
+            return any(each.uid == uid and each.spec_replicas > size for each in seen.replica_sets)
+        case _:
+            return False
 
 
-def _update(
-    seen: Snapshot,
-    decision: Decision,
-    workload: WorkloadSeen,
-    deployment: DeploymentSeen,
-    intents: Iterable[Intent],
-) -> _Update:
-    status = decision.status
-    sets = {each.revision: each for each in seen.replica_sets if not each.deleting}
-    new, stable = sets.get(status.current_revision), sets.get(status.stable_revision)
-    aborted = status.abort is not None and status.abort.revision == status.current_revision
-    over = status.stable_revision == status.current_revision
-    return _Update(
-        seen=seen,
-        workload=workload,
-        deployment=deployment,
-        new=new,
-        stable=None if over else stable,
-        older=tuple([each for each in sets.values() if each is not new and each is not stable]),
-        forward=status.current_revision == seen.rollout.spec.revision and not aborted,
-        over=over,
-        durable=bool(seen.status.stable_revision) and _roles(seen.status) == _roles(status),
-        creates=any(isinstance(intent, CreateReplicaSet) for intent in intents),
-        patches={intent.uid: intent for intent in intents if isinstance(intent, PatchReplicaSet)},
-    )
-
-
-def _roles(status: RolloutStatus) -> tuple[object, ...]:
-    return status.current_revision, status.stable_revision, status.abort
-
-
-def _moves(update: _Update) -> tuple[Intent, ...]:
+def _moves(update: Update) -> tuple[Intent, ...]:
     """The next move. The status that it follows from was published before."""
     if not update.durable:
         return ()
     if update.over and update.forward:
         return _at_rest(update)
+    if not update.strategy.by_ratio:
+        return moves_beside(update)
     old = [each for each in update.older if each.inside and each.spec_replicas > 0]
     if update.deployment.held is None:
-        return _held(update) if old or _begins(update) else ()
+        return held(update) if old or begins(update) else ()
     if not update.workload.observed:
         return ()
     if out := [*old, *_going_back(update)]:
-        return _taken_out(update, out)
-    return _forward(update) if update.forward else _back(update)
+        return taken_out(update, out)
+    return _forward(update) if update.forward else back(update)
 
 
-def _at_rest(update: _Update) -> tuple[Intent, ...]:
+def _at_rest(update: Update) -> tuple[Intent, ...]:
     """After the promotion the Deployment gets its user's fields back, and the ReplicaSets that had left it."""
-    found, new = update.deployment, update.new
+    found, new, others = update.deployment, update.new, update.others_inside
     if new is None:
         return ()
+    drains = update.has_services and any(update.wanted(each) > 0 for each in others)
+    if drains or (not new.inside and (new.spec_replicas > 0 or (update.has_services and others))):
+        return handed_over(update)
     emptied = [each for each in update.older if not each.inside and each.spec_replicas == each.replicas == 0]
-    back = [move for each in ([] if new.inside else [new]) + emptied for move in update.move(each, into=True)]
     if not new.inside:
-        return tuple(back[:1])
+        return update.move(new, into=True)
+    returned = [move for each in emptied for move in update.move(each, into=True)]
+    if found.held is not None and new.spec_replicas > 0 and found.updated == 0:
+        return (
+            update.outside()
+        )  # its controller has not seen yet that it has the template's ReplicaSet, and would make one
     fields = found.held.own if found.held is not None else found.fields
     paused = rests_paused(update.seen, update.workload)
     if any(each.inside and each.spec_replicas > 0 for each in update.older):
         paused = False  # of an update that is reverted: only its own controller takes these away
     if found.held is None and (paused is None or found.paused is paused):
-        return (*back, *update.outside())
-    return (*back, *update.outside(), _step(update.workload, paused=paused is not False, fields=fields, held=None))
+        return (*returned, *update.outside())
+    return (
+        *returned,
+        *update.outside(),
+        stepped(update.workload, paused=paused is not False, fields=fields, held=None),
+    )
 
 
 def rests_paused(seen: Snapshot, workload: WorkloadSeen) -> bool | None:
@@ -294,53 +203,7 @@ def rests_paused(seen: Snapshot, workload: WorkloadSeen) -> bool | None:
     return None if workload.hold_works is None else not workload.hold_works
 
 
-def _begins(update: _Update) -> bool:
-    """Whether the first pods of the update are wanted, or nothing keeps them from being made."""
-    new = update.new
-    grows = new is not None and not update.over and update.wanted(new) > new.spec_replicas
-    return not update.deployment.paused or (update.forward and (update.creates or grows))
-
-
-def _held(update: _Update) -> tuple[Intent, ...]:
-    """Begins: one write pauses the Deployment, notes its user's fields and inflates what would let its controller go on."""
-    own = update.deployment.fields
-    inflated = replace(own, min_ready_s=HELD_MIN_READY_S, progress_deadline_s=HELD_DEADLINE_S)
-    return update.step(inflated, paused=True, held=Held(number=1, replicas=update.replicas, own=own))
-
-
-def _taken_out(update: _Update, out: list[ReplicaSet]) -> tuple[Intent, ...]:
-    """Pauses the Deployment, then makes the Rollout the controller of what must leave it.
-
-    The stable ReplicaSet has a pod before: else the Deployment's controller would grow the newest of the others.
-    """
-    if not update.deployment.paused:
-        return update.step(paused=True)
-    serving = update.serving
-    if serving is None:
-        return ()
-    if serving.spec_replicas == 0 and update.replicas > 0:
-        pods = sum(each.spec_replicas for each in update.seen.replica_sets if each.inside)
-        room = replace(update.deployment.fields, max_surge=max(1, pods + 1 - update.replicas), max_unavailable=0)
-        first = PatchReplicaSet(
-            name=serving.name,
-            uid=serving.uid,
-            revision=serving.revision,
-            resource_version=serving.resource_version,
-            replicas=1,
-        )
-        return update.step(room, paused=True) or (first,)
-    return (*update.outside(), *(move for each in out for move in update.move(each, into=False)))
-
-
-def _back(update: _Update) -> tuple[Intent, ...]:
-    """After an abort or a rollback: the stable ReplicaSet is alone in the paused Deployment; the others shrink as it grows."""
-    serving = update.serving
-    settled = serving is not None and serving.spec_replicas >= update.replicas
-    fields = _AFTER_AN_ABORT if settled else None
-    return (*update.outside(), *update.step(fields, paused=True))
-
-
-def _forward(update: _Update) -> tuple[Intent, ...]:
+def _forward(update: Update) -> tuple[Intent, ...]:
     """The ReplicaSet of the current revision comes into the paused Deployment, and then grows there, step by step."""
     new, found, replicas = update.new, update.deployment, update.replicas
     if new is None:
@@ -356,13 +219,13 @@ def _forward(update: _Update) -> tuple[Intent, ...]:
         return update.outside()
     fields = replace(
         found.fields,
-        max_surge=_surge(wanted + kept - replicas, replicas=replicas),
-        max_unavailable=_unavailable(replicas - kept, replicas=replicas),
+        max_surge=surge(wanted + kept - replicas, replicas=replicas),
+        max_unavailable=unavailable(replicas - kept, replicas=replicas),
     )
     return (*update.outside(), *update.step(fields, paused=False))
 
 
-def _comes_in(update: _Update, new: ReplicaSet) -> tuple[Intent, ...]:
+def _comes_in(update: Update, new: ReplicaSet) -> tuple[Intent, ...]:
     """A ReplicaSet that left the Deployment returns, once it is not larger than wanted and none of its pods counts as available.
 
     With available pods its controller would take it for complete, and scale the stable one to 0 at once.
@@ -385,7 +248,7 @@ def _comes_in(update: _Update, new: ReplicaSet) -> tuple[Intent, ...]:
     return update.step(room, paused=True) or update.move(new, into=True)
 
 
-def _going_back(update: _Update) -> tuple[ReplicaSet, ...]:
+def _going_back(update: Update) -> tuple[ReplicaSet, ...]:
     """The ReplicaSet of the update, if the policy wants what the Deployment's controller cannot make of it.
 
     That is more stable pods, or fewer new ones.
@@ -399,7 +262,7 @@ def _going_back(update: _Update) -> tuple[ReplicaSet, ...]:
     return (new,) if _is_settled(update) and (grows or update.wanted(new) < new.spec_replicas) else ()
 
 
-def _is_settled(update: _Update) -> bool:
+def _is_settled(update: Update) -> bool:
     """Whether the Deployment's controller has carried out what its fields say.
 
     Its ReplicaSets may be seen a moment after its status, so their sizes are compared as well. After a change of `replicas` it
@@ -409,24 +272,7 @@ def _is_settled(update: _Update) -> bool:
     found, new, stable, replicas = update.deployment, update.new, update.stable, update.replicas
     if found.paused or new is None or stable is None or found.held is None:
         return True
-    surge = resolved_surge(found.fields.max_surge or 0, replicas=replicas)
+    added = resolved_surge(found.fields.max_surge or 0, replicas=replicas)
     kept = replicas - resolved_unavailable(found.fields.max_unavailable or 0, replicas=replicas)
     both = new.spec_replicas + stable.spec_replicas
-    return both == replicas + surge and (stable.spec_replicas <= kept or found.held.replicas != replicas)
-
-
-def _surge(pods: int, *, replicas: int) -> IntOrPercent:
-    """`pods` as a share, where one says exactly that: then its controller keeps the ratio when `replicas` changes."""
-    share = Percent(100 * pods // replicas)
-    return share if resolved_surge(share, replicas=replicas) == pods and share.value <= 100 else pods
-
-
-def _unavailable(pods: int, *, replicas: int) -> IntOrPercent:
-    """As `_surge`; a share of unavailable pods rounds down."""
-    share = Percent(-(-100 * pods // replicas))
-    return share if resolved_unavailable(share, replicas=replicas) == pods else pods
-
-
-def _step(workload: WorkloadSeen, *, paused: bool, fields: UpdateFields, held: Held | None) -> StepDeployment:
-    name, uid, version = workload.name, workload.uid, workload.resource_version
-    return StepDeployment(name=name, uid=uid, resource_version=version, paused=paused, fields=fields, held=held)
+    return both == replicas + added and (stable.spec_replicas <= kept or found.held.replicas != replicas)

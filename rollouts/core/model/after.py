@@ -141,7 +141,7 @@ def _deployment_after(seen: Snapshot, intent: DeploymentIntent) -> Snapshot:
     if not isinstance(workload, WorkloadSeen) or workload.deployment is None:
         return seen
     match intent:
-        case CreateInDeployment(revision=revision):
+        case CreateInDeployment(revision=revision, beside=beside):
             name = f"{workload.name}-{revision}"
             made = ReplicaSet(
                 name=name,
@@ -152,7 +152,8 @@ def _deployment_after(seen: Snapshot, intent: DeploymentIntent) -> Snapshot:
                 created_at_s=seen.now_s,
                 spec_replicas=0,
                 observed=False,
-                inside=True,
+                min_ready_s=seen.rollout.spec.min_ready_s if beside else 0,
+                inside=not beside,
             )
             return replace(seen, replica_sets=(*seen.replica_sets, made))
         case MoveReplicaSet(uid=uid, into=into):

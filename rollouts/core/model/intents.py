@@ -101,9 +101,13 @@ class CreateInDeployment(Struct, frozen=True, kw_only=True):
     """Creates the ReplicaSet of the Deployment's template inside the paused Deployment, without pods.
 
     Its controller takes it for its own new one: it looks for the template, not for the name.
+
+    Args:
+        beside: the Rollout controls it, until it takes the place of the Deployment's own.
     """
 
     revision: str
+    beside: bool = False
 
 
 class MoveReplicaSet(Struct, frozen=True, kw_only=True):

@@ -40,6 +40,7 @@ class DeploymentSeen(Struct, frozen=True, kw_only=True):
         by_recreate: its strategy is Recreate, which has no steps.
         holds: it carries the label `rollouts.dev/hold`, by which the policy knows it.
         held: None while no update is under way.
+        updated: pods of its template's ReplicaSet, as its controller has counted them (`status.updatedReplicas`).
     """
 
     paused: bool
@@ -47,6 +48,7 @@ class DeploymentSeen(Struct, frozen=True, kw_only=True):
     fields: UpdateFields
     holds: bool = False
     held: Held | None = None
+    updated: int = 0
 
 
 class HoldSeen(Struct, frozen=True, kw_only=True):

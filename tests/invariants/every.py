@@ -56,12 +56,12 @@ from tests.invariants.steps import (
     promoted_when_done,
     steps_go_forward,
 )
-from tests.invariants.violation import Violation, in_their_roles
+from tests.invariants.violation import Violation, as_users_count, in_their_roles
 
 
 def broken_by(seen: Snapshot, decision: Decision) -> list[Violation]:
     """Every rule that `decision`, or a part of it that a crash leaves, breaks. Empty for a good one."""
-    seen = in_their_roles(seen)
+    seen = as_users_count(in_their_roles(seen))
     violations = [
         *broken_by_status(seen, decision.status),
         *one_way_decisions_are_alone(seen, decision),

@@ -49,6 +49,19 @@ def in_their_roles(seen: Snapshot) -> Snapshot:
     return replace(seen, rollout=replace(seen.rollout, spec=replace(spec, strategy=turned)))
 
 
+def as_users_count(seen: Snapshot) -> Snapshot:
+    """The same, with pods available by the user's own `minReadySeconds`, where an update in place has raised it."""
+    wanted_s, pods = seen.rollout.spec.min_ready_s, () if seen.pods is None else seen.pods.pods
+    sets = []
+    for each in seen.replica_sets:
+        if each.min_ready_s == 2_147_483_646:
+            own = [pod for pod in pods if pod.revision == each.revision and pod.ready and not pod.deleting]
+            old = [pod for pod in own if pod.ready_since_s is not None and seen.now_s - pod.ready_since_s >= wanted_s]
+            each = replace(each, available=min(each.ready, len(old)) if wanted_s else each.ready)  # noqa: PLW2901
+        sets.append(each)
+    return replace(seen, replica_sets=tuple(sets))
+
+
 def available(before: Snapshot, revision: str) -> int:
     """Available pods of a revision that stay."""
     return sum(staying_available(each) for each in before.replica_sets if each.revision == revision)

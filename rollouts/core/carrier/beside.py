@@ -11,6 +11,8 @@ safe by itself: nothing is resized before the Deployment gets its user's fields 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rollouts.core.carrier.update_in_place import (
     HELD_MIN_READY_S,
     ONE_NEW_POD,
@@ -38,13 +40,13 @@ def moves_beside(update: Update) -> tuple[Intent, ...]:
     if not update.deployment.paused or update.deployment.fields != ONE_NEW_POD:
         return update.step(ONE_NEW_POD, paused=True)
     if not update.forward:
-        return (*_available_again(update), *update.outside(grows=True))
+        return (*available_again(update, (new, serving)), *update.outside(grows=True))
     if new is None:
         made = (CreateInDeployment(revision=update.seen.rollout.spec.revision, beside=True),) if update.creates else ()
-        return (*_available_again(update), *made, *update.outside(grows=True))
+        return (*available_again(update, (new, serving)), *made, *update.outside(grows=True))
     if new.inside and update.wanted(new) > 0 and new is not serving:
         return update.move(new, into=False)
-    return (*_available_again(update), *update.outside(grows=True))
+    return (*available_again(update, (new, serving)), *update.outside(grows=True))
 
 
 def handed_over(update: Update) -> tuple[Intent, ...]:
@@ -75,20 +77,21 @@ def handed_over(update: Update) -> tuple[Intent, ...]:
     return update.step(room, paused=True) or update.move(serving, into=True)
 
 
-def _available_again(update: Update) -> tuple[PatchReplicaSet, ...]:
+def available_again(update: Update, sets: Iterable[ReplicaSet | None]) -> tuple[PatchReplicaSet, ...]:
     """Pods that were handed over count as available again, where the Deployment's controller does not see to it.
 
     It does for the ReplicaSet of its template.
     """
-    note = update.deployment.held
-    own_s = (note.own.min_ready_s or 0) if note is not None else 0
-    template = update.seen.rollout.spec.revision
-    sets = [each for each in (update.new, update.serving) if each is not None and each.spec_replicas > 0]
+    template, own_s = update.seen.rollout.spec.revision, update.seen.rollout.spec.min_ready_s
     return tuple(
         [
             _available_after(each, own_s)
             for each in sets
-            if each.min_ready_s == HELD_MIN_READY_S and not (each.inside and each.revision == template)
+            if each is not None
+            and each.min_ready_s == HELD_MIN_READY_S
+            and each.spec_replicas > 0
+            and update.wanted(each) == each.spec_replicas
+            and not (each.inside and each.revision == template)
         ]
     )
 

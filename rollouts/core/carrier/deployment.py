@@ -14,7 +14,7 @@ Each pass makes one move, and waits until the Deployment's controller has carrie
 
 from __future__ import annotations
 
-from rollouts.core.carrier.beside import handed_over, moves_beside
+from rollouts.core.carrier.beside import available_again, handed_over, moves_beside
 from rollouts.core.carrier.update_in_place import (
     HELD_MIN_READY_S,
     Update,
@@ -186,13 +186,10 @@ def _at_rest(update: Update) -> tuple[Intent, ...]:
     paused = rests_paused(update.seen, update.workload)
     if any(each.inside and each.spec_replicas > 0 for each in update.older):
         paused = False  # of an update that is reverted: only its own controller takes these away
+    after = (*returned, *available_again(update, update.older), *update.outside())
     if found.held is None and (paused is None or found.paused is paused):
-        return (*returned, *update.outside())
-    return (
-        *returned,
-        *update.outside(),
-        stepped(update.workload, paused=paused is not False, fields=fields, held=None),
-    )
+        return after
+    return (*after, stepped(update.workload, paused=paused is not False, fields=fields, held=None))
 
 
 def rests_paused(seen: Snapshot, workload: WorkloadSeen) -> bool | None:

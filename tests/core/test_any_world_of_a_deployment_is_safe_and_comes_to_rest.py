@@ -22,6 +22,7 @@ from tests.core.deployments import USERS, deployed, deployment_synced, limits, s
 from tests.core.measured_runs import runs_measured
 from tests.core.model import World, annotated, snapshot
 from tests.core.test_any_world_is_safe_and_comes_to_rest import ENVIRONMENT, GOING_BACK, MORE, REVISIONS, STEPS, Move
+from tests.core.updates import with_services
 from tests.core.worlds import edited, reconciled, settled, sizes, steps_of
 
 STRATEGIES = (
@@ -30,6 +31,7 @@ STRATEGIES = (
     Canary(steps=STEPS, max_surge=0, max_unavailable=1),
     Canary(steps=(SetWeight(50), PauseUntilPromoted(), SetWeight(20), Pause(5), SetWeight(100), PauseUntilPromoted())),
     GOING_BACK[0],
+    with_services(*STEPS, max_surge=1, max_unavailable=0),
 )
 ACTS = "the deployment's controller acts"
 HARMLESS: dict[str, Move] = {
@@ -38,7 +40,7 @@ HARMLESS: dict[str, Move] = {
         name: ENVIRONMENT[name]
         for name in (
             *("replica sets catch up", "replica sets are looked at", "pods are heard of"),
-            *("some pods are ready", "all pods are ready", "time passes"),
+            *("some pods are ready", "all pods are ready", "time passes", "slices catch up"),
         )
     },
 }
@@ -126,14 +128,16 @@ def _played(there: World, tape: list[tuple[str, int, int]]) -> World:
     return there
 
 
-def _at_rest(there: World) -> World:
+def at_rest(there: World) -> World:
+    """Until nothing happens any more; an update that waits for its promotion gets it."""
     there = settled(there)
     if there.status.phase is Phase.PAUSED:
         there = settled(annotated(there, "promote", f"{there.status.current_revision}@full"))
     return there
 
 
-def _healed(there: World) -> World:
+def healed(there: World) -> World:
+    """No pod is bad, and nobody holds the Rollout."""
     for verb in ("pause", "promote"):
         there = annotated(there, verb, None)
     return edited(replace(there, bad=frozenset(), patient=False), paused=False)
@@ -157,7 +161,7 @@ def test_any_update_in_place_is_safe_and_comes_to_rest(
     number: int, replicas: int, begun: bool, tape: list[tuple[str, int, int]]
 ) -> None:
     """At its end it is Healthy with its user's fields, or aborted or rolled back, and paused."""
-    there = _at_rest(_healed(_played(_updated(number, replicas, begun=begun), tape)))
+    there = at_rest(healed(_played(_updated(number, replicas, begun=begun), tape)))
 
     assert decide(snapshot(there)).intents == ()
     status, workload, wanted = there.status, there.workload, there.rollout.spec.replicas

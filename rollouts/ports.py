@@ -185,6 +185,7 @@ class DrainQuestion(Struct, frozen=True, kw_only=True):
         addresses: IP addresses of the revision's pods; empty when they are not known, and then no Envoy can answer.
         others: IP addresses of the Rollout's other pods, which identify the Envoy clusters that the revision was in.
         gateways: those whose data planes may have its requests; () for every configured Envoy.
+        selector: of the Rollout's pods where a Deployment keeps them; "" for those with the Rollout's label.
     """
 
     namespace: str
@@ -195,6 +196,7 @@ class DrainQuestion(Struct, frozen=True, kw_only=True):
     addresses: frozenset[str] = frozenset()
     others: frozenset[str] = frozenset()
     gateways: tuple[str, ...] = ()
+    selector: str = ""
 
     @property
     def needs_addresses(self) -> bool:

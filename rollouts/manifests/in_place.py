@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 
 from rollouts.core.model.intents import CreateInDeployment, LabelReplicaSet, MoveReplicaSet, StepDeployment
+from rollouts.core.model.revision import replica_set_name
 from rollouts.core.model.rollout import IntOrPercent, Percent, Rollout
 from rollouts.core.model.workload import Held, UpdateFields, WorkloadSeen
 from rollouts.manifests.ownership import (
@@ -71,7 +72,7 @@ def replica_set_in(workload: WorkloadSeen, rollout: Rollout, intent: CreateInDep
     return {
         **REPLICA_SET.head,
         "metadata": {
-            "name": f"{workload.name}-{intent.revision}",
+            "name": replica_set_name(rollout=workload.name, revision=intent.revision),
             "namespace": rollout.namespace,
             "labels": {**metadata["labels"], NAME: name_label(rollout.name)},
             "ownerReferences": [owner_reference(rollout) if intent.beside else inside],

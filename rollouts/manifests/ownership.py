@@ -44,7 +44,7 @@ from msgspec.structs import asdict
 
 from rollouts.core.model.config import ConfigKind, ConfigUse
 from rollouts.core.model.pod_exit import Injection, injection_fields, read_injection
-from rollouts.core.model.revision import REVISION_LABEL, short_hash
+from rollouts.core.model.revision import POD_TEMPLATE_HASH_LABEL, REVISION_LABEL, short_hash
 from rollouts.core.model.rollout import PodMetadata, Rollout
 from rollouts.core.model.status import AbortNote
 from rollouts.objects import ROLLOUT, Kind, Manifest, mapping, name_problem, whole_number
@@ -99,7 +99,7 @@ def controller_reference(kind: Kind, *, name: str, uid: str) -> Manifest:
     return {**kind.head, "name": name, "uid": uid, "controller": True, "blockOwnerDeletion": True}
 
 
-POD_TEMPLATE_HASH = "pod-template-hash"
+POD_TEMPLATE_HASH = POD_TEMPLATE_HASH_LABEL
 """The label by which a Deployment's controller tells its ReplicaSets and their pods apart: a revision's name in place."""
 
 

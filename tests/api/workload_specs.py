@@ -28,9 +28,19 @@ def _of_canary(**fields: Any) -> Spec:
     return in_place(**{f"strategy__canary__{name}": value for name, value in fields.items()})
 
 
+def _of_preview(**fields: Any) -> Spec:
+    return in_place(strategy={"blueGreen": {"activeService": "cart", **fields}})
+
+
 _CANARY = "spec.strategy.canary"
 _HAS_IT = "must be absent with workloadRef.mode: InPlace: the Deployment has it"
-_BY_RATIO = "is not supported with workloadRef.mode: InPlace yet, which goes by the ratio of pods"
+_YET = "is not supported with workloadRef.mode: InPlace yet"
+_PREVIEW = "spec.strategy.blueGreen"
+_ROUTED: Spec = {
+    "trafficRouting": {"gatewayAPI": {"httpRoutes": [{"name": "cart"}]}},
+    "stableService": "a",
+    "canaryService": "b",
+}
 _CHANGES = "is not supported with workloadRef.mode: InPlace: it would change the Deployment's template"
 _AFFINITY: dict[str, Any] = {"requiredDuringSchedulingIgnoredDuringExecution": {}}
 
@@ -41,16 +51,22 @@ IN_PLACE_BAD: tuple[Bad, ...] = (
     late("history of a Deployment in place", in_place(revisionHistoryLimit=3), "spec.revisionHistoryLimit", _HAS_IT),
     late("maxSurge of a Deployment in place", _of_canary(maxSurge=1), f"{_CANARY}.maxSurge", _HAS_IT),
     late("maxUnavailable of a Deployment in place", _of_canary(maxUnavailable=1), f"{_CANARY}.maxUnavailable", _HAS_IT),
-    late("blue-green in place", in_place(strategy={"blueGreen": {"activeService": "cart"}}), "spec.strategy.blueGreen",
-        _BY_RATIO),
-    late("a router in place", _of_canary(trafficRouting={"gatewayAPI": {"httpRoutes": [{"name": "cart"}]}},
-        stableService="a", canaryService="b"), f"{_CANARY}.trafficRouting", _BY_RATIO),
-    late("a stable Service in place", _of_canary(stableService="a", canaryService="b"), f"{_CANARY}.stableService",
-        _BY_RATIO),
-    late("a canary Service in place", _of_canary(stableService="a", canaryService="b"), f"{_CANARY}.canaryService",
-        _BY_RATIO),
+    late("maxUnavailable of a Deployment in place with a preview", _of_preview(maxUnavailable=1), f"{_PREVIEW}.maxUnavailable",
+        _HAS_IT),
+    late("stable pods that shrink with their traffic in place", _of_canary(dynamicStableScale=True, **_ROUTED),
+        f"{_CANARY}.dynamicStableScale", "the Deployment keeps all stable pods"),
+    late("subsets in place", _of_canary(trafficRouting={"istio": {"virtualService": {"name": "cart"},
+        "destinationRule": {"name": "cart", "stableSubsetName": "a", "canarySubsetName": "b"}}}),
+        f"{_CANARY}.trafficRouting.istio.destinationRule", f"{_YET}; name two Services"),
     late("ping-pong in place", _of_canary(pingPong={"pingService": "a", "pongService": "b"}), f"{_CANARY}.pingPong",
-        _BY_RATIO),
+        f"{_YET}; name stableService and canaryService"),
+    late("anti-affinity of a preview in place", _of_preview(antiAffinity=_AFFINITY), f"{_PREVIEW}.antiAffinity", _CHANGES),
+    late("active metadata in place", _of_preview(activeMetadata={"labels": {"role": "a"}}), f"{_PREVIEW}.activeMetadata",
+        _CHANGES),
+    late("preview metadata in place", _of_preview(previewMetadata={"labels": {"role": "b"}}), f"{_PREVIEW}.previewMetadata",
+        _CHANGES),
+    late("a Deployment in place with a long name and a Service", changed(_of_canary(stableService="a"),
+        workloadRef__name="c" * 47), f"{_REF}.name", "has more than 46 characters"),
     late("anti-affinity in place", _of_canary(antiAffinity=_AFFINITY), f"{_CANARY}.antiAffinity", _CHANGES),
     late("canary metadata in place", _of_canary(canaryMetadata={"labels": {"role": "canary"}}),
         f"{_CANARY}.canaryMetadata", _CHANGES),
@@ -61,11 +77,11 @@ IN_PLACE_BAD: tuple[Bad, ...] = (
     late("configuration versioned in place", in_place(configVersioning={"mode": "On"}), "spec.configVersioning", _CHANGES),
     late("Secrets versioned in place", in_place(configVersioning={"secrets": True}), "spec.configVersioning", _CHANGES),
     late("an autoscaler's gate in place", in_place(autoscaling={"minHeadroomPercent": 10}), "spec.autoscaling",
-        "is not supported with workloadRef.mode: InPlace yet"),
+        _YET),
     late("a restart in place", in_place(restartAt="2026-11-27T15:00:00Z"), "spec.restartAt",
         f"{_CHANGES}; use kubectl rollout restart"),
 )  # fmt: skip
-"""What is refused by name: what the Deployment has, what goes by Services, and what would change the template."""
+"""What is refused by name: what the Deployment has, what is not supported yet, and what would change the template."""
 
 WORKLOAD_BAD: tuple[Bad, ...] = (
     Bad("a template and a workload", changed(CANARY, workloadRef=DEPLOYMENT_CART), "spec.template", "must be absent"),

@@ -92,7 +92,7 @@ def pair_of(canary: CanaryStrategy) -> tuple[ServiceRef | None, ServiceRef | Non
     """Names of the stable and the canary Service; with a DestinationRule, names of its subsets."""
     if canary.ping_pong is not None:
         return canary.ping_pong.ping_service, canary.ping_pong.pong_service
-    rule = _destination_rule(canary)
+    rule = destination_rule(canary)
     if rule is not None:
         # A name that is missing is a problem that is reported elsewhere.
         subsets = (rule.stable_subset_name or "", rule.canary_subset_name or "")
@@ -190,14 +190,15 @@ def _services(canary: CanaryStrategy, *, given: bool) -> list[str]:
     return [field for field, service in services.items() if (service is not None) is given]
 
 
-def _destination_rule(canary: CanaryStrategy) -> IstioDestinationRule | None:
+def destination_rule(canary: CanaryStrategy) -> IstioDestinationRule | None:
+    """The DestinationRule whose subsets take the place of two Services; None without one."""
     istio = canary.traffic_routing.istio if canary.traffic_routing is not None else None
     return istio.destination_rule if istio is not None else None
 
 
 def _check_subsets(canary: CanaryStrategy, problems: Problems) -> None:
     """Checks a DestinationRule: its subsets replace the two Services, and only Istio supports subsets."""
-    if _destination_rule(canary) is None or canary.traffic_routing is None:
+    if destination_rule(canary) is None or canary.traffic_routing is None:
         return
     path = f"{ROUTING_PATH}.istio.destinationRule"
     for field in _services(canary, given=True):
@@ -220,7 +221,7 @@ def _check_routers(canary: CanaryStrategy, wire: TrafficRoutingWire, problems: P
         if name in seen:
             problems.add(path, f"is given as {seen[name]} too; remove one of them")
         seen.setdefault(name, path)
-    if not seen or canary.ping_pong is not None or _destination_rule(canary) is not None:
+    if not seen or canary.ping_pong is not None or destination_rule(canary) is not None:
         return
     for field in _services(canary, given=False):
         message = f"is required with trafficRouting.{next(iter(seen))}: its weights are for two Services"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from rollouts.api.problems import Problems
 from rollouts.api.spec.reading import check_needed
+from rollouts.api.spec.routing import ROUTING_PATH, destination_rule
 from rollouts.api.v1alpha1.rollout import (
+    BlueGreenStrategy,
     CanaryStrategy,
     ConfigVersioningWire,
     Drain,
@@ -16,6 +18,9 @@ from rollouts.core.model.workload_ref import ScaleDownWorkload, WorkloadKind, Wo
 
 _PATH = "spec.workloadRef"
 _IN_PLACE = "workloadRef.mode: InPlace"
+_NAME_MAX = 46
+"""Of a Deployment whose pods are told apart by name: the API server cuts it after 58 characters, before the five that it adds.
+A ReplicaSet's name has up to 11 more than its Deployment's."""
 
 
 def check_workload_ref(spec: RolloutSpecWire, problems: Problems) -> None:
@@ -50,11 +55,12 @@ def _check_in_place(spec: RolloutSpecWire, reference: WorkloadRef, problems: Pro
             f"{_PATH}.scaleDown", "is for mode: Template; with InPlace the Deployment's pods are the only ones"
         )
     canary = (spec.strategy or RolloutStrategy()).canary or CanaryStrategy()
-    blue_green = spec.strategy is not None and spec.strategy.blue_green is not None
+    blue_green = (spec.strategy or RolloutStrategy()).blue_green or BlueGreenStrategy()
     drain, versioning = spec.drain or Drain(), spec.config_versioning or ConfigVersioningWire()
-    path = "spec.strategy.canary"
+    path, preview = "spec.strategy.canary", "spec.strategy.blueGreen"
     has_it = f"must be absent with {_IN_PLACE}: the Deployment has it"
-    by_ratio = f"is not supported with {_IN_PLACE} yet, which goes by the ratio of pods"
+    yet = f"is not supported with {_IN_PLACE} yet"
+    whole = f"is not supported with {_IN_PLACE}: the Deployment keeps all stable pods while routers move requests"
     changes = f"is not supported with {_IN_PLACE}: it would change the Deployment's template"
     refused: tuple[tuple[str, object, str], ...] = (
         ("spec.replicas", None if spec.replicas == 1 else spec.replicas, has_it),  # 1 is the API server's default
@@ -63,19 +69,28 @@ def _check_in_place(spec: RolloutSpecWire, reference: WorkloadRef, problems: Pro
         ("spec.revisionHistoryLimit", spec.revision_history_limit, has_it),
         (f"{path}.maxSurge", canary.max_surge, has_it),
         (f"{path}.maxUnavailable", canary.max_unavailable, has_it),
-        ("spec.strategy.blueGreen", blue_green or None, by_ratio),
-        (f"{path}.trafficRouting", canary.traffic_routing, by_ratio),
-        (f"{path}.stableService", canary.stable_service, by_ratio),
-        (f"{path}.canaryService", canary.canary_service, by_ratio),
-        (f"{path}.pingPong", canary.ping_pong, by_ratio),
+        (f"{preview}.maxUnavailable", blue_green.max_unavailable, has_it),
+        (f"{path}.dynamicStableScale", canary.dynamic_stable_scale or None, whole),
+        (f"{ROUTING_PATH}.istio.destinationRule", destination_rule(canary), f"{yet}; name two Services"),
+        (f"{path}.pingPong", canary.ping_pong, f"{yet}; name stableService and canaryService"),
+        (f"{preview}.antiAffinity", blue_green.anti_affinity, changes),
+        (f"{preview}.activeMetadata", blue_green.active_metadata, changes),
+        (f"{preview}.previewMetadata", blue_green.preview_metadata, changes),
         (f"{path}.antiAffinity", canary.anti_affinity, changes),
         (f"{path}.canaryMetadata", canary.canary_metadata, changes),
         (f"{path}.stableMetadata", canary.stable_metadata, changes),
         ("spec.drain.preStop", "Inject" if drain.pre_stop == "Inject" else None, f"{changes}; use Validate"),
         ("spec.configVersioning", versioning.mode == "On" or versioning.secrets or None, changes),
-        ("spec.autoscaling", spec.autoscaling, f"is not supported with {_IN_PLACE} yet"),
+        ("spec.autoscaling", spec.autoscaling, yet),
         ("spec.restartAt", spec.restart_at, f"{changes}; use kubectl rollout restart"),
     )
     for name, value, why in refused:
         if value is not None:
             problems.add(name, why)
+    services = (canary.stable_service, canary.canary_service, blue_green.active_service)
+    if any(services) and len(reference.name or "") > _NAME_MAX:
+        problems.add(
+            f"{_PATH}.name",
+            f"has more than {_NAME_MAX} characters, so the names of pods do not show the revision that a Service leads to; "
+            "use mode: Template",
+        )

@@ -45,7 +45,7 @@ from rollouts.core.model.workload_ref import WorkloadKind
 from rollouts.errors import ApiExists, ApiForbidden, ApiInvalid, ApiNotFound, Delays, RolloutsError, remedy
 from rollouts.manifests.config_copy import config_copy_probe
 from rollouts.manifests.in_place import hold_question
-from rollouts.manifests.ownership import REVISION, pods_selector
+from rollouts.manifests.ownership import pods_selector, revision_of
 from rollouts.objects import DEPLOYMENT, POD, REPLICA_SET, SECRET, SERVICE, Key, Kind
 from rollouts.ports import MERGE_PATCH, Clock, ClusterLoad, DataPlanes, DrainQuestion
 
@@ -163,7 +163,7 @@ class Answers:
                 if deployment is not None:  # else it has just gone, and the watch says so
                     asked_s = self.clock.monotonic_s()
                     sets = await self._list(key, REPLICA_SET, _SETS.page, selector)
-                    self.inbox.put_sets(key, sets_answer(deployment, sets, asked_s=asked_s))
+                    self.inbox.put_sets(key, sets_answer(deployment, sets, rollout_uid=uid, asked_s=asked_s))
             case AskPods(selector=selector, deployment_uid=deployment_uid):
                 at_s, table = self.clock.now_s(), self.store.table(REPLICA_SET)
                 pods = await self._list_pods(key, selector)
@@ -213,8 +213,8 @@ class Answers:
 
     async def _drained(self, key: Key, question: DrainQuestion) -> DrainSeen:
         addresses, others = set[str](), set[str]()
-        for pod in await self._list_pods(key) if question.needs_addresses else ():
-            left = (pod.metadata.labels or {}).get(REVISION) == question.revision
+        for pod in await self._list_pods(key, question.selector) if question.needs_addresses else ():
+            left = revision_of(pod.metadata.labels or {}) == question.revision
             (addresses if left else others).add(pod.status.pod_ip)
         asked = replace(question, addresses=frozenset(addresses - {""}), others=frozenset(others - {""}))
         return await self.planes.drained(asked, deadline_s=PLANES_DEADLINE_S)

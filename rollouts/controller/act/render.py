@@ -133,7 +133,12 @@ def _write(rollout: Rollout, intent: ReplicaSetIntent | AnalysisRunIntent | Conf
         case PatchReplicaSet():
             return _patch(REPLICA_SET, intent.name, intent.uid, replica_set_patch(intent))
         case SwitchService():
-            return _patch(SERVICE, intent.name, intent.uid, switch_service(intent, rollout=rollout.name))
+            return _patch(
+                SERVICE,
+                intent.name,
+                intent.uid,
+                switch_service(intent, rollout=rollout.name, label=rollout.spec.revision_label),
+            )
         case ReleaseService():
             return _patch(SERVICE, intent.name, intent.uid, release_service(intent), leaves_watch=True)
         case MarkWorkload(kind=kind):

@@ -39,7 +39,7 @@ from rollouts.core.model.intents import (
 )
 from rollouts.core.model.rollout import Rollout
 from rollouts.core.model.service_ref import SubsetName
-from rollouts.core.model.snapshot import Snapshot
+from rollouts.core.model.snapshot import Snapshot, is_in_place
 from rollouts.core.model.traffic import RouteName, RouteSeen, RuleSaid, Split
 from rollouts.errors import ApiConflict, Unroutable
 from rollouts.manifests.json_patch import json_patch
@@ -91,6 +91,7 @@ def render_routing(
                     service=str(left[-1]) if left else "",
                     probes=rollout.spec.drain.probes,
                     gateways=tuple(gateways),
+                    selector=rollout.spec.selector_text if is_in_place(snapshot) else "",
                 ),
             )
         case _:

@@ -35,6 +35,8 @@ def spec_in_place(spec: RolloutSpec, workload: WorkloadSeen, *, revision: str | 
         surge = PODS_LIMIT if own.max_surge is None else own.max_surge
         unavailable = PODS_LIMIT if own.max_unavailable is None else own.max_unavailable
         strategy = replace(strategy, max_surge=surge, max_unavailable=unavailable)
+    elif own.max_unavailable is not None:
+        strategy = replace(strategy, max_unavailable=own.max_unavailable)
     return replace(
         spec,
         replicas=workload.replicas,
@@ -63,17 +65,23 @@ def strays(
     return ("" if unseen else answer.revision or template_hash), unseen
 
 
-def sets_answer(deployment: WorkloadObject, sets: Iterable[WorkloadObject], *, asked_s: float) -> SetsAnswer:
-    """What a list of ReplicaSets says about the Deployment as it was seen before; `asked_s` is monotonic."""
+def sets_answer(
+    deployment: WorkloadObject, sets: Iterable[WorkloadObject], *, rollout_uid: str, asked_s: float
+) -> SetsAnswer:
+    """What a list of ReplicaSets says about the Deployment as it was seen before; `asked_s` is monotonic.
+
+    One that the Rollout controls beside it may have its template, too; it is watched.
+    """
     metadata, revision, found = deployment.metadata, "", []
     template_hash = template_hash_of(deployment)
     for each in sets:
-        if not _is_controlled(each, metadata.name, metadata.uid):
+        inside = _is_controlled(each, metadata.name, metadata.uid)
+        if not inside and each.metadata.controller_uid != rollout_uid:
             continue
         is_its_own = _hash(json_object(bytes(each.spec.template))) == template_hash
         if is_its_own:
             revision = revision_of(each.metadata.labels or {})
-        if is_its_own or each.spec.replicas or each.status.replicas:
+        if inside and (is_its_own or each.spec.replicas or each.status.replicas):
             found.append(StrayReplicaSet(each.metadata.name, each.metadata.uid))
     held = HELD in (metadata.annotations or {})
     return SetsAnswer(asked_s=asked_s, template_hash=template_hash, held=held, revision=revision, sets=tuple(found))

@@ -185,7 +185,7 @@ class Observer:
             routes = self.routes.read(key, parsed.places, context, now_s=now_s, elsewhere=status.elsewhere)
         revision_of = {replica_set.name: replica_set.revision for replica_set in replica_sets}
         labels = spec.template_labels if spec.template_hash else labels_on_record(ours, status.current_revision)
-        reader = ServiceReader(self.store, self.inbox, key, labels, revision_of, now_s)
+        reader = ServiceReader(self.store, self.inbox, key, labels, revision_of, now_s, spec.revision_label)
         named = (name for name in named_services(spec.strategy) if isinstance(name, str))
         services: dict[ServiceRef, Service] = {
             name: reader.service(name) for name in sorted({*named, *self.managed.of(key)})

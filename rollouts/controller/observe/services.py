@@ -25,7 +25,7 @@ from rollouts.core.model.service_traits import HEADLESS, ServiceTraits, client_i
 from rollouts.core.model.snapshot import Service, ServiceAbsent, ServiceSeen, ServiceUnasked
 from rollouts.core.model.traffic import RouteAbsent, RouteName, RouteSeen, RouteUnasked
 from rollouts.errors import Unroutable
-from rollouts.manifests.ownership import MANAGED, MANAGED_VALUE, REVISION
+from rollouts.manifests.ownership import MANAGED, MANAGED_VALUE, POD_TEMPLATE_HASH, REVISION
 from rollouts.objects import ENDPOINT_SLICE, SERVICE, Key
 from rollouts.traffic.codec import Objects
 from rollouts.traffic.istio.subsets import host_of, subset_of
@@ -37,6 +37,7 @@ class ServiceReader(Struct, frozen=True):
     Args:
         template_labels: of the Rollout's pods.
         revision_of: the revision of each of its ReplicaSets, by name.
+        label: by which a Service selects one revision.
     """
 
     store: Store
@@ -45,13 +46,14 @@ class ServiceReader(Struct, frozen=True):
     template_labels: Mapping[str, str]
     revision_of: Mapping[str, str]
     now_s: float
+    label: str = REVISION
 
     def service(self, name: str) -> Service:
         """The Service of that name, as far as it is known."""
         watched: ServiceObject | None = self.store.table(SERVICE).get(self.key.namespace, name)
         if watched is not None:
             slices = self._slices(name)
-            seen = service_seen(watched, self.template_labels, _ready_by_revision(slices, self.revision_of))
+            seen = service_seen(watched, self.template_labels, _ready_by_revision(slices, self.revision_of), self.label)
             return replace(
                 seen, slices_seen=any(endpoint_slice.metadata.controller_uid == seen.uid for endpoint_slice in slices)
             )
@@ -61,7 +63,9 @@ class ServiceReader(Struct, frozen=True):
         read_at_s = self.now_s - self.inbox.age_s(answer)
         if answer.service is None:
             return ServiceAbsent(name, at_s=read_at_s)
-        return replace(service_seen(answer.service, self.template_labels, {}), read_at_s=read_at_s, slices_seen=False)
+        return replace(
+            service_seen(answer.service, self.template_labels, {}, self.label), read_at_s=read_at_s, slices_seen=False
+        )
 
     def host(self, rule: RouteRead) -> ServiceObject | None:
         """The Service that is the rule's host; None while it is not known."""
@@ -132,8 +136,13 @@ class ServiceReader(Struct, frozen=True):
         )
 
 
-def service_seen(seen: ServiceObject, template_labels: Mapping[str, str], ready: Mapping[str, int]) -> ServiceSeen:
-    """What a Service selects and how it leads clients to pods; `ready` are endpoints by revision."""
+def service_seen(
+    seen: ServiceObject, template_labels: Mapping[str, str], ready: Mapping[str, int], label: str
+) -> ServiceSeen:
+    """What a Service selects and how it leads clients to pods; `ready` are endpoints by revision.
+
+    With the label of another mode beside it, no revision is selected.
+    """
     metadata, spec = seen.metadata, seen.spec
     selector = spec.selector or {}
     users = users_selector(selector)
@@ -143,7 +152,7 @@ def service_seen(seen: ServiceObject, template_labels: Mapping[str, str], ready:
         name=metadata.name,
         uid=metadata.uid,
         resource_version=metadata.resource_version,
-        revision=selector.get(REVISION, ""),
+        revision=selector.get(label, "") if not (selector.keys() & {REVISION, POD_TEMPLATE_HASH}) - {label} else "",
         managed_by=managed_by(seen),
         watched=(metadata.labels or {}).get(MANAGED) == MANAGED_VALUE,
         selects_template=selects(users, template_labels),

@@ -171,8 +171,8 @@ def _at_rest(update: Update) -> tuple[Intent, ...]:
     found, new, others = update.deployment, update.new, update.others_inside
     if new is None:
         return ()
-    drains = update.has_services and any(update.wanted(each) > 0 for each in others)
-    if drains or (not new.inside and (new.spec_replicas > 0 or (update.has_services and others))):
+    kept = update.drains and any(update.wanted(each) > 0 for each in others)
+    if kept or (not new.inside and (new.spec_replicas > 0 or (update.drains and others))):
         return handed_over(update)
     emptied = [each for each in update.older if not each.inside and each.spec_replicas == each.replicas == 0]
     if not new.inside:

@@ -66,9 +66,9 @@ class Update(Struct, frozen=True, kw_only=True):
         return self.seen.rollout.spec.strategy
 
     @property
-    def has_services(self) -> bool:
-        """Services say which pods get requests, and pods that they leave drain: nobody else may end those."""
-        return bool(named_services(self.strategy))
+    def drains(self) -> bool:
+        """Services or routers say which pods get requests, and pods that they leave drain: only the policy ends those."""
+        return bool(named_services(self.strategy)) or not self.strategy.by_ratio
 
     @property
     def serving(self) -> ReplicaSet | None:

@@ -13,7 +13,6 @@ from rollouts.core.context.waits import AT_AUTOSCALING_GATE, NOT_HELD_UP, WORKLO
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskFeatures, AskRoute, AskService, Intent
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.revision import REVISION_LABEL
 from rollouts.core.model.rollout import BlueGreen
 from rollouts.core.model.status import RolloutStatus, WaitingFor
 from rollouts.core.routing.routes import ROUTES_NEED_A_PERSON
@@ -50,7 +49,7 @@ def counted(ctx: PassContext) -> RolloutStatus:
     if isinstance(ctx.spec.strategy, BlueGreen):  # the autoscaler measures the pods that serve
         active = ctx.status.active_revision or ctx.status.stable_revision or ctx.status.current_revision
         sets = tuple(replica_set for replica_set in sets if replica_set.revision == active)
-        selector = f"{selector},{REVISION_LABEL}={active}"
+        selector = f"{selector},{ctx.spec.revision_label}={active}"
     new = ctx.new
     replicas = ready = available = 0
     for replica_set in sets:

@@ -17,6 +17,8 @@ HASH_SCHEME_V1 = "v1"
 HASH_SCHEME_V2 = "v2"
 HASH_SCHEMES = (HASH_SCHEME_V1, HASH_SCHEME_V2)
 REVISION_LABEL = "rollouts.dev/revision"
+POD_TEMPLATE_HASH_LABEL = "pod-template-hash"
+"""Names the revision of pods that a Deployment keeps: every ReplicaSet of a Deployment has it in its selector."""
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # no vowels and no look-alikes: no words, no 0/O or 1/l
 _LENGTH = 10  # 27^10 = 2^47 names: the chance that 1,000 revisions of one Rollout clash is 2.4e-9
 _HASHES = len(_ALPHABET) ** _LENGTH

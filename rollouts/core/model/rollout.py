@@ -13,10 +13,11 @@ from rollouts.core.model.autoscaling import AutoscalingGate
 from rollouts.core.model.config import ConfigRef, ConfigVersioning
 from rollouts.core.model.drain import DrainSpec
 from rollouts.core.model.pod_exit import PodExit
+from rollouts.core.model.revision import POD_TEMPLATE_HASH_LABEL, REVISION_LABEL
 from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.steps import Analyze, Step
 from rollouts.core.model.traffic import Sticky
-from rollouts.core.model.workload_ref import NamedWorkload
+from rollouts.core.model.workload_ref import NamedWorkload, WorkloadMode
 from rollouts.objects import Manifest
 
 
@@ -279,6 +280,12 @@ class RolloutSpec(Struct, frozen=True, kw_only=True):
     autoscaling: AutoscalingGate | None = None
     template_labels: Mapping[str, str] = field(default_factory=dict)
     workload_ref: NamedWorkload | None = None
+
+    @property
+    def revision_label(self) -> str:
+        """The label by which a Service selects the pods of one revision."""
+        in_place = self.workload_ref is not None and self.workload_ref.mode is WorkloadMode.IN_PLACE
+        return POD_TEMPLATE_HASH_LABEL if in_place else REVISION_LABEL
 
 
 class Rollout(Struct, frozen=True, kw_only=True):

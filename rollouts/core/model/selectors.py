@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rollouts.core.model.revision import REVISION_LABEL
+from rollouts.core.model.revision import POD_TEMPLATE_HASH_LABEL, REVISION_LABEL
 from rollouts.objects import mapping
 
 
@@ -21,7 +21,7 @@ def template_labels(template: object) -> Mapping[str, Any]:
 
 def users_selector(selector: Mapping[str, Any]) -> Mapping[str, Any]:
     """The selector without our key, the revision."""
-    return {key: value for key, value in selector.items() if key != REVISION_LABEL}
+    return {key: value for key, value in selector.items() if key not in (REVISION_LABEL, POD_TEMPLATE_HASH_LABEL)}
 
 
 def selects(selector: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:

@@ -91,7 +91,7 @@ variables:
   - name: inPlace
     expression: >-
       {{ if has "deployments" .Values.workloads }}request.operation != 'DELETE' && 'rollouts.dev/name' in variables.labels
-      && (variables.inside || variables.owned) && (request.operation == 'CREATE' ? variables.inside && object.spec.replicas == 0
+      && (variables.inside || variables.owned) && (request.operation == 'CREATE' ? object.spec.replicas == 0
       : (variables.oldInside || variables.oldOwned) && object.metadata.?finalizers == oldObject.metadata.?finalizers
       && {{ include "rollouts.sameBut" (dict "new" "variables.labels" "old" "variables.oldLabels" "but" "k == 'rollouts.dev/name'") }}){{ else }}false{{ end }}
 validations:
@@ -144,6 +144,8 @@ validations:
 {{- end }}
 
 {{- define "rollouts.fence.services" -}}
+{{- $revision := "k == 'rollouts.dev/revision'" }}
+{{- if has "deployments" .Values.workloads }}{{ $revision = "k in ['rollouts.dev/revision', 'pod-template-hash']" }}{{ end }}
 rules:
   - {apiGroups: [""], apiVersions: ["*"], resources: [services], operations: [CREATE, UPDATE, DELETE]}
 variables:
@@ -152,10 +154,10 @@ variables:
 validations:
   - message: it may not create and delete Services
     expression: request.operation == 'UPDATE'
-  - message: it may only change the key rollouts.dev/revision in the selector of a Service
+  - message: it may only change the keys rollouts.dev/revision and, in place, pod-template-hash in the selector of a Service
     expression: >-
       {{ include "rollouts.specBut" "k == 'selector'" }}
-      && {{ include "rollouts.sameBut" (dict "new" "variables.selector" "old" "variables.oldSelector" "but" "k == 'rollouts.dev/revision'") }}
+      && {{ include "rollouts.sameBut" (dict "new" "variables.selector" "old" "variables.oldSelector" "but" $revision) }}
   - message: of the metadata of a Service it may only change the label rollouts.dev/managed and the annotation rollouts.dev/managed-by
     expression: >-
       variables.metadataStays

@@ -91,7 +91,7 @@ def ignored_in(rollouts: Iterable[Manifest], providers: Mapping[str, Provider]) 
         spec = parse_spec(manifest["spec"])
         for name in named_services(spec.strategy):
             if isinstance(name, str):
-                selector = (f'.spec.selector["{REVISION}"]',), ("/spec/selector",)
+                selector = (f'.spec.selector["{spec.revision_label}"]',), ("/spec/selector",)
                 found.setdefault((SERVICE, namespace, name), Ignored(SERVICE, namespace, name, *selector))
         for place in places_of(spec, providers, namespace=namespace):
             target, (jq, pointers) = place.target, _route_fields(place, spec, namespace)

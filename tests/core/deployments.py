@@ -89,8 +89,8 @@ def deployment_synced(there: World) -> World:
     counted = new.replicas if new is not None else 0
     if workload.observed and workload.deployment.updated == counted:
         return there
-    number, now = there.version + 1, replace(workload.deployment, updated=counted)
-    now = replace(workload, deployment=now, observed=True, resource_version=str(number))
+    number, seen = there.version + 1, replace(workload.deployment, updated=counted)
+    now = replace(workload, deployment=seen, observed=True, resource_version=str(number))
     return replace(there, version=number, workload=now)
 
 

@@ -11,7 +11,7 @@ from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from rollouts.core.model.workload_ref import Hold
 from tests.core.deployments import USERS, deployed, scaled, template_changed
 from tests.core.model import World, annotated
-from tests.core.test_any_world_is_safe_and_comes_to_rest import routed
+from tests.core.updates import routed
 from tests.core.worlds import settled, sizes
 
 PREVIEWED = BlueGreen(active_service="cart", preview_service="cart-preview", auto_promotion_enabled=False)
@@ -19,9 +19,9 @@ SHIFTED = routed(SetWeight(25), PauseUntilPromoted(), SetWeight(50), PauseUntilP
 STRATEGIES = pytest.mark.parametrize("strategy", [PREVIEWED, SHIFTED], ids=["blue-green", "routed"])
 
 
-def _begun(strategy: Strategy, **given: object) -> World:
+def _begun(strategy: Strategy, *, hold: Hold = Hold.POLICY) -> World:
     """A second revision waits for its promotion."""
-    there = settled(deployed(strategy, **given))
+    there = settled(deployed(strategy, hold=hold))
     assert there.status.phase is Phase.HEALTHY
     there = settled(template_changed(there, "b"))
     assert there.status.phase is Phase.PAUSED

@@ -16,7 +16,14 @@ from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import Phase
 from tests.core.deployments import deployed, template_changed, users
 from tests.core.model import World, snapshot
-from tests.core.test_any_world_is_safe_and_comes_to_rest import BLUE_GREENS, ENVIRONMENT, MORE, ROUTED_STEPS, STEPS
+from tests.core.test_any_world_is_safe_and_comes_to_rest import (
+    BLUE_GREENS,
+    ENVIRONMENT,
+    MORE,
+    ROUTED_STEPS,
+    STEPS,
+    Move,
+)
 from tests.core.test_any_world_of_a_deployment_is_safe_and_comes_to_rest import (
     ACTS,
     HARMLESS,
@@ -30,7 +37,7 @@ from tests.core.worlds import edited, reconciled, settled, sizes, steps_of
 
 STRATEGIES = (*BLUE_GREENS[:3], routed(*STEPS), routed(*ROUTED_STEPS))
 BY_ITSELF = HARMLESS | {name: ENVIRONMENT[name] for name in ("one slice catches up", "gateways catch up")}
-MOVES = {
+MOVES: dict[str, Move] = {
     **BY_ITSELF,
     **OTHERS,
     "another strategy": lambda there, i, _j: edited(

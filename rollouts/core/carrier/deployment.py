@@ -186,7 +186,7 @@ def _at_rest(update: Update) -> tuple[Intent, ...]:
     paused = rests_paused(update.seen, update.workload)
     if any(each.inside and each.spec_replicas > 0 for each in update.older):
         paused = False  # of an update that is reverted: only its own controller takes these away
-    after = (*returned, *available_again(update, update.older), *update.outside())
+    after: tuple[Intent, ...] = (*returned, *available_again(update, update.older), *update.outside())
     if found.held is None and (paused is None or found.paused is paused):
         return after
     return (*after, stepped(update.workload, paused=paused is not False, fields=fields, held=None))

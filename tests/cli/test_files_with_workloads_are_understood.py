@@ -1,4 +1,4 @@
-"""Promise: `lint` and `plan` know whose pods a Rollout with `workloadRef` steps, and who scales them."""
+"""Promise: `lint` knows whose pods a Rollout with `workloadRef` steps, and who scales them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import yaml
 
 from rollouts.objects import AUTOSCALER, DEPLOYMENT, ROLLOUT, SERVICE, Kind, Manifest
 from tests import build
-from tests.cli.runs import Served
 from tests.linted import lint_text
 
 LABELS = {"app": "cart"}
@@ -60,10 +59,3 @@ def test_an_autoscaler_scales_what_has_the_pods(mode: str, target: Kind, words: 
     found = dict(_found(_rollout(mode=mode), _autoscaler(target)))
 
     assert words in found["AutoscalerTarget"]
-
-
-async def test_a_plan_of_an_update_in_place_is_refused(there: Served) -> None:
-    """It would show ReplicaSets of the Rollout's own, which there will never be."""
-    said = await there.run("plan", "-f", there.file(*FILES, _rollout(mode="InPlace")), code=4)
-
-    assert "Rollout cart updates Deployment cart in place, which plan cannot show yet" in said.err

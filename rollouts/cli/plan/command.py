@@ -27,17 +27,15 @@ from rollouts.cli.plan.live import read_facts, read_live, snapshot_of, with_file
 from rollouts.cli.plan.report import PlanReport, report_of
 from rollouts.cli.plan.routes import read_declared, read_routes
 from rollouts.cli.plan.templates import read_templates
+from rollouts.cli.plan.workload import template_in, with_its_workload
 from rollouts.cli.terminal.listing import print_drawn
 from rollouts.cli.terminal.options import fail
 from rollouts.cli.view.session import Options, open_session
-from rollouts.cluster.decoding import manifest_from
 from rollouts.controller.facts.proxies import ClusterFacts
 from rollouts.core.model.config import ConfigKind
 from rollouts.core.model.drain import ProxyMode
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.workload_ref import WorkloadKind, WorkloadMode
-from rollouts.errors import ApiNotFound, RolloutsError
-from rollouts.objects import ROLLOUT, SERVICE, Key, Manifest, mapping
+from rollouts.objects import ROLLOUT, SERVICE, Key, Manifest
 from rollouts.traffic.codec import Provider
 
 PIPED_WIDTH = 200  # columns, where the output is not a terminal
@@ -102,17 +100,17 @@ async def plan_of(
     session = reader.session
     namespace = rollout["metadata"].get("namespace") or session.namespace
     key = Key(namespace, rollout["metadata"].get("name") or "")
-    rollout = await _with_its_template(reader, rollout, namespace=namespace)
-    spec = parse_spec(rollout["spec"])
+    rollout, deployment = await with_its_workload(reader, rollout, namespace=namespace)
+    spec = parse_spec(rollout["spec"], None if deployment is None else template_in(deployment))
     routes = await read_routes(session, spec, namespace=namespace, manifests=reader.manifests, known=known)
-    live = replace(await read_live(session, key), routes=routes)
+    live = replace(await read_live(session, key, deployment=deployment, selector=spec.selector_text), routes=routes)
     sources = await read_sources(reader, spec.config_refs, namespace=namespace, running=live.running_config())
     live = replace(live, sources=sources)
     applied = with_file(rollout, live.rollout, namespace=namespace)
     seen = snapshot_of(applied, live, clock=session.clock, facts=facts)
     beside = tuple(service for service in services if service["metadata"].get("namespace", namespace) == namespace)
     templates = await read_templates(session, spec, reader.manifests, namespace=namespace)
-    limits = await read_limits(session, key, reader.manifests)
+    limits = await read_limits(session, key, reader.manifests, in_place=deployment)
     return report_of(applied, seen, live, from_file=beside, templates=templates, limits=limits)
 
 
@@ -154,6 +152,7 @@ def _report_as_json(report: PlanReport) -> dict[str, Any]:
         "namespace": report.namespace,
         "name": report.name,
         "strategy": report.strategy,
+        "inPlace": report.in_place or None,
         "replicas": report.replicas,
         "exists": report.exists,
         "revision": {
@@ -186,41 +185,3 @@ def _as_json(value: Struct) -> dict[str, Any]:
     """The fields by their names in JSON: `pre_stop_s` is `preStopSeconds`."""
     fields = {re.sub("_s$", "_seconds", name): part for name, part in msgspec.to_builtins(value).items()}
     return {re.sub("_(.)", lambda letter: letter[1].upper(), name): part for name, part in fields.items()}
-
-
-async def _with_its_template(reader: SourceReader, rollout: Manifest, *, namespace: str) -> Manifest:
-    """The Rollout as if the template, and the selector, of its workload stood in it; itself without `workloadRef`.
-
-    A template from a file has none of the API server's defaults, so the name of its revision is another one in the cluster.
-
-    Raises: RolloutsError, when there is no such workload, or it keeps its pods; what `Client` raises.
-    """
-    spec = mapping(rollout["spec"])
-    if (reference := spec.get("workloadRef")) is None:
-        return rollout
-    if reference.get("mode") == WorkloadMode.IN_PLACE.value:
-        what = f"Rollout {rollout['metadata'].get('name')} updates {reference['kind']} {reference['name']} in place"
-        raise RolloutsError(f"{what}, which plan cannot show yet; `rollouts lint` checks the Rollout")
-    kind, name = WorkloadKind(reference["kind"]), reference["name"]
-    found = next((each for each in reader.manifests if _is_the_workload(each, kind, name, namespace, reader)), None)
-    if found is None:
-        try:
-            found = manifest_from(await reader.session.client.get(kind.resource, namespace, name))
-        except ApiNotFound as exc:
-            raise RolloutsError(
-                f"{kind} {name}, which workloadRef names, is neither in the file nor in the cluster"
-            ) from exc
-    workload = mapping(found.get("spec"))
-    own = {key: value for key, value in spec.items() if key != "workloadRef"}
-    joined = {
-        "template": found.get("template") or workload.get("template"),
-        "selector": workload.get("selector"),
-        **own,
-    }
-    return {**rollout, "spec": {key: value for key, value in joined.items() if value is not None}}
-
-
-def _is_the_workload(manifest: Manifest, kind: WorkloadKind, name: str, namespace: str, reader: SourceReader) -> bool:
-    metadata = mapping(manifest.get("metadata"))
-    where = metadata.get("namespace") or reader.session.namespace
-    return is_a(manifest, kind.resource) and (metadata.get("name"), where) == (name, namespace)

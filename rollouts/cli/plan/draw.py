@@ -79,6 +79,8 @@ def draw_plan(report: PlanReport, *, wide: bool, lines: bool) -> RenderableType:
 
 
 def _facts(report: PlanReport) -> Iterator[tuple[str, str]]:
+    if report.in_place:
+        yield "In place", f"{report.in_place} keeps its pods, and its own controller replaces them in these steps"
     if not report.exists:
         yield "Revision", f"{report.revision}, the first: the Rollout is not in the cluster yet, all pods start at once"
     elif report.target != report.revision:

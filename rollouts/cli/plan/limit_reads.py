@@ -22,13 +22,18 @@ from rollouts.cli.view.objects import revision_of
 from rollouts.cli.view.session import Session
 from rollouts.errors import ApiForbidden, ApiNotFound
 from rollouts.metrics.autoscalers import listed_autoscalers
-from rollouts.objects import AUTOSCALER, LIMIT_RANGE, RESOURCE_QUOTA, ROLLOUT, Key, Kind, Manifest, mapping
+from rollouts.objects import AUTOSCALER, DEPLOYMENT, LIMIT_RANGE, RESOURCE_QUOTA, ROLLOUT, Key, Kind, Manifest, mapping
 
 _ENDED = ("Succeeded", "Failed")
 
 
-async def read_limits(session: Session, key: Key, manifests: Iterable[Manifest]) -> NamespaceLimits:
+async def read_limits(
+    session: Session, key: Key, manifests: Iterable[Manifest], *, in_place: Manifest | None = None
+) -> NamespaceLimits:
     """What limits the pods of one Rollout; an autoscaler among the objects in the file counts as it will be.
+
+    Args:
+        in_place: the Deployment that it updates in place, which autoscalers target then.
 
     Raises: what `Client` raises, other than for a kind that may not be listed or is not there.
     """
@@ -53,6 +58,8 @@ async def read_limits(session: Session, key: Key, manifests: Iterable[Manifest])
     except ValueError:  # one of the file is none; `lint` says what is wrong with it
         known = ()
     target = (ROLLOUT.group, ROLLOUT.kind, key.name)
+    if in_place is not None:
+        target = (DEPLOYMENT.group, DEPLOYMENT.kind, in_place["metadata"]["name"])
     own = [scaler for scaler in known if (scaler.target_group, scaler.target_kind, scaler.target_name) == target]
     return NamespaceLimits(
         autoscalers=tuple(scaler.seen for scaler in own),

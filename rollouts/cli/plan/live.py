@@ -25,13 +25,22 @@ from rollouts.cli.view.session import Session
 from rollouts.cluster.decoding import decode, manifest_from
 from rollouts.cluster.discovery import server_version
 from rollouts.cluster.store import Store
-from rollouts.cluster.structs import EndpointSliceObject, ReplicaSetObject, RolloutObject, ServiceObject
+from rollouts.cluster.structs import (
+    EndpointSliceObject,
+    ReplicaSetObject,
+    RolloutObject,
+    ServiceObject,
+    WorkloadObject,
+)
 from rollouts.controller.facts.proxies import NATIVE_SLEEP, ClusterFacts, proxy_facts
+from rollouts.controller.observe.in_place import sets_answer
 from rollouts.controller.observe.observer import Observer, Seen
 from rollouts.controller.observe.routes import RouteReader
+from rollouts.controller.observe.workloads import WorkloadReader
 from rollouts.controller.workqueue.inbox import Inbox, ServiceAnswer
 from rollouts.controller.workqueue.managed import ManagedNames, ManagedRouteObjects
 from rollouts.controller.workqueue.triggers import SERVICE_NAME
+from rollouts.core.carrier.deployment import as_own
 from rollouts.core.config.target import as_its_sources_say
 from rollouts.core.model.config import ConfigUse
 from rollouts.core.model.drain import ProxyMode
@@ -41,9 +50,21 @@ from rollouts.core.model.selectors import selects, users_selector
 from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.snapshot import ServiceSeen, Snapshot
 from rollouts.core.model.traffic import Acceptance, Answer, RouteSeen
+from rollouts.core.model.workload_ref import WORKLOAD_RESOURCES
 from rollouts.errors import ApiForbidden, ApiNotFound, RolloutsError
 from rollouts.manifests.ownership import MANAGED, MANAGED_VALUE, NAME, name_label
-from rollouts.objects import ENDPOINT_SLICE, POD, REPLICA_SET, ROLLOUT, SERVICE, Key, Kind, Manifest
+from rollouts.objects import (
+    DEPLOYMENT,
+    ENDPOINT_SLICE,
+    NAMED_REPLICA_SET,
+    POD,
+    REPLICA_SET,
+    ROLLOUT,
+    SERVICE,
+    Key,
+    Kind,
+    Manifest,
+)
 from rollouts.ports import Clock
 
 _STRUCTS: Mapping[Kind, type[Any]] = {
@@ -58,10 +79,11 @@ class Live(Struct, frozen=True, kw_only=True):
     """One Rollout, None when it does not exist, and what belongs to it, as the API server gave them.
 
     Services are those of the namespace, slices those of managed Services; slices and pods that may not be read are empty. Without
-    sources of its template its references stay as they are.
+    sources of its template its references stay as they are. `deployment` is the one that is updated in place, as it will be.
     """
 
     rollout: Manifest | None
+    deployment: Manifest | None = None
     replica_sets: tuple[Manifest, ...] = ()
     services: tuple[Manifest, ...] = ()
     slices: tuple[Manifest, ...] = ()
@@ -87,12 +109,18 @@ class Startup(Struct, frozen=True):
     usual_s: float
 
 
-async def read_live(session: Session, key: Key) -> Live:
+async def read_live(session: Session, key: Key, *, deployment: Manifest | None = None, selector: str = "") -> Live:
     """Reads one Rollout and its surroundings.
+
+    Args:
+        deployment: the one that it updates in place, as it will be.
+        selector: of that Deployment, as text.
 
     Raises: what `Client` raises; ApiNotFound when the cluster has no Rollouts at all.
     """
     mine = {"labelSelector": f"{NAME}={name_label(key.name)}"}
+    if deployment is not None:
+        mine = {"labelSelector": selector}
     rollout, replica_sets, services, slices, pods = await asyncio.gather(
         _rollout(session, key),
         _listed(session, Collection(kind=REPLICA_SET, namespace=key.namespace, query=mine)),
@@ -100,6 +128,18 @@ async def read_live(session: Session, key: Key) -> Live:
         _listed(session, Collection(kind=ENDPOINT_SLICE, namespace=key.namespace, query=_MANAGED, optional=True)),
         _listed(session, Collection(kind=POD, namespace=key.namespace, query=mine, optional=True)),
     )
+    if deployment is not None:
+        controllers = {each["metadata"]["uid"] for each in (deployment, rollout) if each is not None}
+        inside = tuple(each for each in replica_sets if _controller_uid(each) in controllers)
+        uids = {each["metadata"]["uid"] for each in inside}
+        return Live(
+            rollout=rollout,
+            deployment=deployment,
+            replica_sets=inside,
+            services=services,
+            slices=slices,
+            pods=tuple(pod for pod in pods if _controller_uid(pod) in uids),
+        )
     if rollout is None:
         return Live(rollout=None, services=services)
     owned = tuple(replica_set for replica_set in replica_sets if controlled_by(replica_set, rollout))
@@ -172,7 +212,17 @@ def snapshot_of(rollout: Manifest, live: Live, *, clock: Clock, facts: ClusterFa
         routes = RouteReader(store=store, inbox=inbox, kinds=kinds, managed=untold, providers=live.routes.providers)
         for route, answer in live.routes.answers.items():
             inbox.put_route(key, route, answer)
-    observer = Observer(store=store, inbox=inbox, managed=managed, clock=clock, routes=routes, facts=lambda: facts)
+    workloads = None
+    if live.deployment is not None:
+        store.add(DEPLOYMENT, WorkloadObject).replace("", [_struct(DEPLOYMENT, live.deployment)], "1")
+        found = _struct(DEPLOYMENT, live.deployment)
+        sets = _structs(NAMED_REPLICA_SET, live.replica_sets)
+        inbox.put_sets(key, sets_answer(found, sets, asked_s=asked_s))
+        none_managed = {kind: ManagedNames() for kind in WORKLOAD_RESOURCES}
+        workloads = WorkloadReader(store, inbox, none_managed, lambda *_: "")
+    observer = Observer(
+        store=store, inbox=inbox, managed=managed, clock=clock, routes=routes, facts=lambda: facts, workloads=workloads
+    )
     first = observer.observe(key)
     if not isinstance(first, Seen):
         raise RolloutsError(f"Rollout {key} cannot be read")
@@ -188,6 +238,9 @@ def snapshot_of(rollout: Manifest, live: Live, *, clock: Clock, facts: ClusterFa
     spec = replace(snapshot.rollout.spec, config_refs=tuple([planned.ref for planned in live.sources]))
     known = {(planned.ref.kind, planned.ref.name): planned.source for planned in live.sources}
     snapshot = as_its_sources_say(replace(snapshot, rollout=replace(snapshot.rollout, spec=spec), sources=known))
+    if live.deployment is not None:  # the policy decides in sizes, as for ReplicaSets of the Rollout's own
+        spec = replace(snapshot.rollout.spec, workload_ref=None)
+        snapshot = replace(as_own(snapshot), workload=None, rollout=replace(snapshot.rollout, spec=spec))
     return snapshot if live.routes is None else _with_gateways(snapshot, live.routes)
 
 
@@ -246,6 +299,12 @@ async def _rollout(session: Session, key: Key) -> Manifest | None:
         if is_not_served(absent):
             raise
         return None
+
+
+def _controller_uid(thing: Manifest) -> str | None:
+    return next(
+        (each["uid"] for each in thing["metadata"].get("ownerReferences") or () if each.get("controller")), None
+    )
 
 
 async def _listed(session: Session, collection: Collection) -> tuple[Manifest, ...]:

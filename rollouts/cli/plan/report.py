@@ -30,7 +30,7 @@ from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary, RolloutSpec, named_services
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.steps import WeightPercent
-from rollouts.objects import Manifest
+from rollouts.objects import DEPLOYMENT, Manifest
 
 NEXT = "(next)"
 """Stands for the revision of an update whose template does not exist yet."""
@@ -89,6 +89,7 @@ class PlanReport(Struct, frozen=True, kw_only=True):
         current, stable: the revisions in the cluster; "" for none.
         target: the revision that is rolled out: `revision`, or the target of a rollback that still holds.
         supposed: the steps are those of a later update, because the file changes no template, or is the first revision.
+        in_place: the workload that keeps its pods; "" for pods of the Rollout's own.
         injection: what is added to the pod template.
         startup: measured on the running pods; None when no pod can be measured.
         stuck: what the update waits for at its end and does not get by itself; "" when it finishes.
@@ -115,6 +116,7 @@ class PlanReport(Struct, frozen=True, kw_only=True):
     findings: tuple[Found, ...]
     config: tuple[PlannedConfig, ...] = ()
     limits: LimitsReport = LimitsReport()
+    in_place: str = ""
 
     @property
     def known_s(self) -> float:
@@ -176,10 +178,20 @@ def report_of(
         rehearsal = rehearse(with_revision(rehearsal.end, NEXT), startup_s=usual_s)
     template = json.loads(spec.template_json)
     grows, routed = surges(spec), is_routed(spec)
-    pod = exit_findings(template, drain=spec.drain, numbers=numbers, surges=grows, routed=routed, startup_s=fastest_s)
+    in_place = "" if live.deployment is None else f"{DEPLOYMENT.kind} {live.deployment['metadata']['name']}"
+    pod = exit_findings(
+        template,
+        drain=spec.drain,
+        numbers=numbers,
+        surges=grows,
+        routed=routed,
+        startup_s=fastest_s,
+        may_inject=not in_place,
+    )
     about = f"Rollout {seen.rollout.name}"
     analysed = analysis_findings(rollout, spec, templates)
-    findings += [Found(about, finding) for finding in (*analysed, *pod, *_cluster_findings(seen, rehearsal))]
+    findings += [Found(about, finding) for finding in (*analysed, *_cluster_findings(seen, rehearsal))]
+    findings += [Found(in_place or about, finding) for finding in pod]
     related = {name: found for name in sorted(services) if (found := relation_of(services[name], spec)) is not None}
     findings += _service_findings_of(services, related, rollout=about)
     weighs = Severity.NOTE if Relation.SHARED in related.values() else Severity.UNSAFE
@@ -211,6 +223,7 @@ def report_of(
         findings=tuple(sorted(findings, key=lambda found: list(Severity).index(found.finding.severity))),
         config=planned_config(live.sources, seen.config.uses if seen.config else (), live.running_config()),
         limits=told,
+        in_place=in_place,
     )
 
 

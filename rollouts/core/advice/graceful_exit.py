@@ -78,10 +78,12 @@ def exit_findings(
     surges: bool,
     routed: bool = False,
     startup_s: float | None = None,
+    may_inject: bool = True,
 ) -> tuple[Finding, ...]:
     """The findings about a template before an update. Raises: nothing.
 
     Args:
+        may_inject: `spec.drain.preStop: Inject` is allowed; it is not where the template is another object's.
         numbers: the waits that follow from `drain` in this cluster.
         routed: a gateway or a mesh sends each request by itself, whatever connections its clients keep.
         startup_s: seconds that the fastest pod of the earlier revision took to be ready; None when that is unknown.
@@ -102,7 +104,7 @@ def exit_findings(
     return (
         *_readiness(serving),
         *(finding for container in serving for finding in _liveness(container, startup_s=startup_s)),
-        *_ending(template, ordinary, drain=drain, numbers=numbers),
+        *_ending(template, ordinary, drain=drain, numbers=numbers, may_inject=may_inject),
         *(finding for container in serving for finding in _signals(container)),
         *_probes_elsewhere(serving),
         *_host_ports(pod, serving, surges=surges),
@@ -167,7 +169,12 @@ def _liveness(container: _Container, *, startup_s: float | None) -> Iterator[Fin
 
 
 def _ending(
-    template: Manifest, ordinary: tuple[_Container, ...], *, drain: DrainSpec, numbers: DrainNumbers
+    template: Manifest,
+    ordinary: tuple[_Container, ...],
+    *,
+    drain: DrainSpec,
+    numbers: DrainNumbers,
+    may_inject: bool,
 ) -> Iterator[Finding]:
     """Findings about the sleep before SIGTERM and the time until SIGKILL, with the injected preStop counted."""
     ends = read_pod_exit(template)
@@ -192,7 +199,7 @@ def _ending(
             sleep_s = mapping(pre_stop.get("sleep")).get("seconds")
             if type(sleep_s) is not int:
                 sleep_s = sleep_s_of(_words(mapping(pre_stop.get("exec")).get("command")))
-            yield from _pre_stop(container, pre_stop, sleep_s, numbers)
+            yield from _pre_stop(container, pre_stop, sleep_s, numbers, may_inject=may_inject)
         longest_s = max(longest_s, sleep_s or 0)
     grace_s = put_in.grace_s if put_in is not None else ends.grace_s
     need_grace_s = longest_s + math.ceil(drain.max_request_s)
@@ -208,10 +215,16 @@ def _ending(
 
 
 def _pre_stop(
-    container: _Container, pre_stop: Mapping[str, Any], sleep_s: int | None, numbers: DrainNumbers
+    container: _Container,
+    pre_stop: Mapping[str, Any],
+    sleep_s: int | None,
+    numbers: DrainNumbers,
+    *,
+    may_inject: bool,
 ) -> Iterator[Finding]:
     """Findings about a container that gets no injected preStop: it has the user's, or none."""
     path, need_s, why = f"{container.path}.lifecycle.preStop", numbers.pre_stop_s, numbers.pre_stop_why
+    injects, removes = ", or set spec.drain.preStop to Inject", ", or remove it and set spec.drain.preStop to Inject"
     if not pre_stop:
         if need_s:
             yield Finding(
@@ -219,7 +232,7 @@ def _pre_stop(
                 Severity.UNSAFE,
                 path,
                 f"the app gets SIGTERM while proxies still send it connections; {need_s} s are needed: {why}",
-                f"add lifecycle.preStop.sleep.seconds: {need_s}, or set spec.drain.preStop to Inject",
+                f"add lifecycle.preStop.sleep.seconds: {need_s}{injects if may_inject else ''}",
             )
         return
     if words := _words(mapping(pre_stop.get("exec")).get("command")):
@@ -248,7 +261,7 @@ def _pre_stop(
             Severity.UNSAFE,
             path,
             f"it sleeps {sleep_s} s, and {need_s} s are needed: {why}",
-            f"make it {need_s} or more, or remove it and set spec.drain.preStop to Inject",
+            f"make it {need_s} or more{removes if may_inject else ''}",
         )
 
 

@@ -1,0 +1,153 @@
+"""The workload that a Rollout in a file names, for `rollouts plan`: as it will be once the file is applied. GET only."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rollouts.api.spec.parse import WorkloadTemplate
+from rollouts.cli.kubernetes.parts import is_a
+from rollouts.cli.kubernetes.schema import quantity
+from rollouts.cli.plan.config import SourceReader
+from rollouts.cluster.decoding import LAST_APPLIED, manifest_from
+from rollouts.core.model.workload_ref import WorkloadKind, WorkloadMode
+from rollouts.errors import ApiForbidden, ApiNotFound, RolloutsError
+from rollouts.manifests.ownership import HELD, HOLD, MANAGED, MANAGED_BY, MANAGED_VALUE
+from rollouts.objects import Manifest, mapping
+
+_MERGED_BY = {
+    "containers": "name",
+    "initContainers": "name",
+    "ephemeralContainers": "name",
+    "env": "name",
+    "volumes": "name",
+    "imagePullSecrets": "name",
+    "volumeMounts": "mountPath",
+    "ports": "containerPort",
+    "hostAliases": "ip",
+    "topologySpreadConstraints": "topologyKey",
+}
+"""Lists of a pod template whose entries kubectl merges, and by which field. Source: `patchMergeKey` in k8s.io/api core/v1."""
+_QUANTITY = "a quantity"
+_STEPPED = ("strategy", "minReadySeconds", "progressDeadlineSeconds", "paused")
+"""What an update in place writes: a manifest that is applied in it does not change these."""
+
+
+async def with_its_workload(
+    reader: SourceReader, rollout: Manifest, *, namespace: str
+) -> tuple[Manifest, Manifest | None]:
+    """The Rollout, and the Deployment that it updates in place.
+
+    With `mode: Template` the first is as if the template, and the selector, of its workload stood in it; without `workloadRef`
+    it is `rollout` itself.
+
+    Raises: RolloutsError, when there is no such workload; what `Client` raises.
+    """
+    spec = mapping(rollout["spec"])
+    if (reference := spec.get("workloadRef")) is None:
+        return rollout, None
+    kind, name = WorkloadKind(reference["kind"]), reference["name"]
+    found = await _as_applied(reader, kind, name, namespace)
+    if reference.get("mode") == WorkloadMode.IN_PLACE.value:
+        metadata = found["metadata"]
+        marks = {
+            "labels": {**mapping(metadata.get("labels")), MANAGED: MANAGED_VALUE, HOLD: MANAGED_VALUE},
+            "annotations": {**mapping(metadata.get("annotations")), MANAGED_BY: str(rollout["metadata"].get("name"))},
+        }
+        return rollout, {**found, "metadata": {**metadata, **marks, "namespace": namespace}}
+    workload = mapping(found.get("spec"))
+    joined = {
+        "template": found.get("template") or workload.get("template"),
+        "selector": workload.get("selector"),
+        **{key: value for key, value in spec.items() if key != "workloadRef"},
+    }
+    return {**rollout, "spec": {key: value for key, value in joined.items() if value is not None}}, None
+
+
+def applied_over(live: Any, file: Any, last: Any, name: str = "") -> Any:
+    """A part of a pod template after `kubectl apply`: `file` over `live`; what only `last`, the manifest before, had goes.
+
+    So the API server's defaults stay, and the revision of a template that says the same keeps its name.
+
+    Args:
+        name: of the field whose value it is.
+    """
+    match live, file:
+        case Mapping(), Mapping():
+            before = mapping(last)
+            kept = {key: value for key, value in live.items() if key not in file and key not in before}
+            given = {key: value for key, value in file.items() if value is not None}
+            of = {key: _QUANTITY if name in ("requests", "limits") else key for key in given}
+            own = {key: applied_over(live.get(key), value, before.get(key), of[key]) for key, value in given.items()}
+            in_order = {key: own.get(key, value) for key, value in live.items() if key in own or key in kept}
+            return {**in_order, **own}
+        case [*_], [*_] if by := _MERGED_BY.get(name):
+            there, before = _by(live, by), _by(last if isinstance(last, Sequence) else (), by)
+            own = _by(file, by)
+            if len(there) == len(live) and len(own) == len(file):
+                kept = {key: value for key, value in there.items() if key not in own and key not in before}
+                given = {key: applied_over(there.get(key), value, before.get(key)) for key, value in own.items()}
+                return [*kept.values(), *given.values()]
+            return file
+        case _, _ if name == _QUANTITY and quantity(live) == quantity(file) is not None:
+            return live  # `cpu: 1000m` is stored as `1`
+        case _:
+            return file
+
+
+def template_in(deployment: Manifest) -> WorkloadTemplate:
+    """The pod template of a Deployment, and its selector."""
+    spec = mapping(deployment.get("spec"))
+    return WorkloadTemplate(mapping(spec.get("template")), mapping(spec.get("selector")))
+
+
+async def _as_applied(reader: SourceReader, kind: WorkloadKind, name: str, namespace: str) -> Manifest:
+    """The workload as it is in the cluster, with what the file says of it."""
+    in_file = next((each for each in reader.manifests if _is_the_workload(each, kind, name, namespace, reader)), None)
+    try:
+        live = manifest_from(await reader.session.client.get(kind.resource, namespace, name))
+    except ApiNotFound as absent:
+        if in_file is None:
+            what = f"{kind} {name}, which workloadRef names, is neither in the file nor in the cluster"
+            raise RolloutsError(what) from absent
+        live = None
+    except ApiForbidden:
+        if in_file is None:
+            raise
+        live = None
+    if live is None:
+        made = {"uid": "not-created", "resourceVersion": "1", "generation": 1}
+        return {**mapping(in_file), "metadata": {**mapping(in_file)["metadata"], **made}}
+    return live if in_file is None else _over(live, in_file)
+
+
+def _over(live: Manifest, file: Manifest) -> Manifest:
+    annotations = mapping(mapping(live.get("metadata")).get("annotations"))
+    try:
+        last = mapping(json.loads(annotations.get(LAST_APPLIED) or "{}"))
+    except (ValueError, TypeError, RecursionError):
+        last = {}  # somebody has edited it: what the file leaves out stays
+    applied = dict(live)
+    if "template" in file:  # a PodTemplate
+        applied["template"] = applied_over(live.get("template"), file["template"], last.get("template"))
+    own, before = mapping(file.get("spec")), mapping(last.get("spec"))
+    if own:
+        held = _STEPPED if HELD in annotations else ()
+        spec = mapping(live.get("spec"))
+        given = {key: value for key, value in own.items() if key not in held and value is not None}
+        if "template" in given:
+            given["template"] = applied_over(spec.get("template"), own["template"], before.get("template"))
+        applied["spec"] = {**spec, **given}
+    return applied
+
+
+def _by(entries: Sequence[Any], field: str) -> dict[Any, Any]:
+    """The entries of a list by that field; those without it are left out."""
+    return {each[field]: each for each in entries if isinstance(each, Mapping) and field in each}
+
+
+def _is_the_workload(manifest: Manifest, kind: WorkloadKind, name: str, namespace: str, reader: SourceReader) -> bool:
+    metadata = mapping(manifest.get("metadata"))
+    where = metadata.get("namespace") or reader.session.namespace
+    return is_a(manifest, kind.resource) and (metadata.get("name"), where) == (name, namespace)

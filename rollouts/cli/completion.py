@@ -22,12 +22,12 @@ from msgspec import Struct
 from rollouts.cli.commands.lint_rules import RULES
 from rollouts.cli.terminal.command_line import kinds_of, options_below, options_of
 from rollouts.cli.view.follow import Collection, list_all
-from rollouts.cli.view.objects import number_of, revision_of
+from rollouts.cli.view.objects import number_of, query_of_its_pods, revision_of
 from rollouts.cli.view.session import Options, Session, open_session
+from rollouts.cluster.decoding import manifest_from
 from rollouts.cluster.target import AccessFlags
 from rollouts.core.model.reasons import Reason
 from rollouts.errors import RolloutsError
-from rollouts.manifests.ownership import NAME, name_label
 from rollouts.objects import ANALYSIS_RUN, REPLICA_SET, ROLLOUT, Kind
 from rollouts.secret import Secret
 
@@ -182,7 +182,7 @@ async def _names(parameter: str, values: Mapping[str, str], *, run: bool) -> lis
                 name = values.get("name", "")
                 if name not in {rollout.word for rollout in await _listed(session, ROLLOUT)}:
                     return []
-                query = {"labelSelector": f"{NAME}={name_label(name)}"}
+                query = query_of_its_pods(manifest_from(await session.client.get(ROLLOUT, session.namespace, name)))
                 of_rollout = Collection(kind=REPLICA_SET, namespace=session.namespace, query=query)
                 replica_sets, _ = await list_all(session, of_rollout)
                 newest_first = sorted(replica_sets, key=number_of, reverse=True)

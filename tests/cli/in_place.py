@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from rollouts.objects import DEPLOYMENT, POD, REPLICA_SET, ROLLOUT, Kind, Manifest
@@ -59,9 +60,28 @@ def pods(shop: Shop, tag: str) -> set[str]:
     return {each["metadata"]["name"] for each in found if each["spec"]["containers"][0]["image"] == f"cart:{tag}"}
 
 
-async def at_rest(shop: Shop) -> Shop:
-    """The shop with the Deployment at rest."""
-    apply(shop, deployment())
+async def rolled_out(shop: Shop, manifest: Manifest, tag: str) -> None:
+    """Applies a Deployment, and waits until its own controller has rolled it out."""
+    apply(shop, manifest)
+
+    def ready() -> int:
+        counts = {
+            each["spec"]["template"]["spec"]["containers"][0]["image"]: each.get("status", {}).get("readyReplicas", 0)
+            for each in objects(shop)
+            if each["spec"]["replicas"]
+        }
+        return counts.get(f"cart:{tag}", 0) if len(counts) == 1 else 0
+
+    async with asyncio.timeout(20):
+        while ready() < manifest["spec"]["replicas"]:
+            shop.stage.followed.changed.clear()
+            await shop.stage.followed.changed.wait()
+
+
+async def at_rest(shop: Shop, *, before: str = "") -> Shop:
+    """The shop with the Deployment at rest, whose template was another one before there was a Rollout."""
+    for tag in filter(None, (before, "1")):
+        await rolled_out(shop, deployment(tag), tag)
     await shop.stage.install([shop.service()])
     apply(shop, rollout())
     await shop.reaches("Healthy")

@@ -9,7 +9,7 @@ import pytest
 from rollouts.cli.plan.workload import applied_over
 from rollouts.objects import AUTOSCALER, DEPLOYMENT
 from tests import build
-from tests.cli.in_place import apply, at_rest, deployment, in_a_step, objects, revision, rollout
+from tests.cli.in_place import apply, at_rest, deployment, in_a_step, objects, revision, rolled_out, rollout
 from tests.cli.shop import Shop
 
 PODS = {"name": "cart", "image": "cart:1", "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]}
@@ -80,10 +80,7 @@ async def test_a_deployment_that_is_not_there_is_planned_with_its_rollout(empty:
 
 async def test_a_rollout_for_a_deployment_that_is_there_begins_with_its_pods(empty: Shop) -> None:
     """Nothing is updated by its creation."""
-    apply(empty, deployment())
-    while sum(each.get("status", {}).get("availableReplicas", 0) for each in objects(empty)) < 4:
-        empty.stage.followed.changed.clear()
-        await empty.stage.followed.changed.wait()
+    await rolled_out(empty, deployment(), "1")
     plan = await empty.planned(rollout())
 
     assert (plan["revision"]["target"], plan["supposed"]) == (revision(empty, "1"), True)

@@ -14,7 +14,7 @@ from rollouts.cli.terminal.options import on_cluster, rollout_name
 from rollouts.cli.terminal.prompt import YesOption, confirmation
 from rollouts.cli.terminal.text import plain
 from rollouts.cli.view.counts import count_of
-from rollouts.cli.view.objects import RolloutObjects, status_of
+from rollouts.cli.view.objects import RolloutObjects, deployment_in_place, status_of
 from rollouts.cli.view.session import Options, open_session
 from rollouts.core.model.rollout import named_services
 from rollouts.errors import SpecInvalid
@@ -30,16 +30,21 @@ async def delete(
     ],
     yes: YesOption = False,
 ) -> Exit:
-    """Delete Rollouts with their pods. Says what is lost and asks, on a terminal."""
+    """Delete Rollouts with their pods. Says what is lost and asks, on a terminal.
+
+    A Deployment that is updated in place keeps its pods.
+    """
     confirm, console = confirmation("the deletion", yes=yes), Console()
     async with open_session(options) as session:
         seen = [await look(session, name) for name in dict.fromkeys(names)]
         if confirm is not None and not confirm("\n".join(plain(_losses(objects)) for objects in seen)):
             console.print("nothing was deleted", highlight=False)
             return Exit.BAD
-        for metadata in (objects.rollout["metadata"] for objects in seen):
+        for objects in seen:
+            metadata = objects.rollout["metadata"]
             await session.client.delete(ROLLOUT, session.namespace, metadata["name"], uid=metadata["uid"])
-            print_line(console, f"{session.namespace}/{metadata['name']}: deleted")
+            stays = _stays(objects)
+            print_line(console, f"{session.namespace}/{metadata['name']}: deleted{f'; {stays}' if stays else ''}")
     return Exit.OK
 
 
@@ -48,9 +53,12 @@ def _losses(seen: RolloutObjects) -> str:
     from rollouts.api.spec.parse import parse_spec  # noqa: PLC0415 - main.py says why
 
     metadata, now = seen.rollout["metadata"], status_of(seen.rollout)
+    unfinished = now.current_revision not in ("", now.stable_revision)
+    if stays := _stays(seen):
+        ends = ", and the update that is under way" if unfinished else ""
+        return f"deletes {metadata['namespace']}/{metadata['name']} with its history and AnalysisRuns{ends}; {stays}"
     statuses = [replica_set.get("status") or {} for replica_set in seen.replica_sets]
     pods, ready = (sum(status.get(count, 0) for status in statuses) for count in ("replicas", "readyReplicas"))
-    unfinished = now.current_revision not in ("", now.stable_revision)
     of_which = f", of which {ready} {'is' if ready == 1 else 'are'} ready" if pods else ""
     parts = [f"{count_of(pods, 'pod')}{of_which}", count_of(len(seen.replica_sets), "revision")]
     parts += ["their history and AnalysisRuns", *(["the update that is under way"] if unfinished else [])]
@@ -60,3 +68,15 @@ def _losses(seen: RolloutObjects) -> str:
     except SpecInvalid:
         services = []
     return f"{text}; Services stay without pods: {', '.join(services)}" if services else text
+
+
+def _stays(seen: RolloutObjects) -> str:
+    """What becomes of the Deployment that a Rollout updates in place; "" for pods of the Rollout's own."""
+    if not (deployment := deployment_in_place(seen.rollout)):
+        return ""
+    status, namespace = status_of(seen.rollout), seen.rollout["metadata"]["namespace"]
+    if status.current_revision in ("", status.stable_revision):
+        return f"Deployment {deployment} keeps its pods, and rolls out new templates by itself from now on"
+    resume = f"kubectl rollout resume deployment/{deployment} -n {namespace}"
+    back = "to go back, apply the stable template first"
+    return f"Deployment {deployment} is left paused in its update: to go on with it: {resume}; {back}"

@@ -30,7 +30,7 @@ from rollouts.cli.view.session import Options, Session, open_session
 from rollouts.cluster.decoding import manifest_from
 from rollouts.core.model.numbering import revision_title
 from rollouts.errors import ApiNotFound
-from rollouts.manifests.ownership import PREFIX
+from rollouts.manifests.ownership import POD_TEMPLATE_HASH, PREFIX
 from rollouts.objects import ROLLOUT, Manifest
 from rollouts.ports import APPLY_PATCH
 
@@ -153,7 +153,8 @@ def _template(replica_set: Manifest) -> Mapping[str, Any]:
     """The pod template, without the labels that every revision has of its own."""
     template: dict[str, Any] = replica_set["spec"]["template"]
     metadata = dict(template.get("metadata") or {})
-    labels = {name: value for name, value in (metadata.get("labels") or {}).items() if not name.startswith(PREFIX)}
+    named = (metadata.get("labels") or {}).items()
+    labels = {name: value for name, value in named if not name.startswith(PREFIX) and name != POD_TEMPLATE_HASH}
     return {**template, "metadata": {**metadata, "labels": labels}}
 
 

@@ -41,6 +41,7 @@ from rollouts.cli.view.objects import (
     images_of,
     is_run_about,
     number_of,
+    query_of_its_pods,
     revision_of,
     roles_of,
     status_of,
@@ -199,14 +200,15 @@ def history_rows(seen: RolloutObjects) -> tuple[HistoryRow, ...]:
     return tuple(sorted(rows, key=lambda row: (-row.number, row.revision)))
 
 
-def collections_of(key: Key) -> tuple[Collection, ...]:
-    """The collections that the tree of one Rollout needs."""
+async def collections_of(session: Session, key: Key) -> tuple[Collection, ...]:
+    """The collections that the tree of one Rollout needs. Raises: ApiNotFound; what `Client` raises."""
     mine = {"labelSelector": f"{NAME}={name_label(key.name)}"}
+    pods = query_of_its_pods(await the_rollout(session, key.name, namespace=key.namespace))
     about = {"fieldSelector": f"regarding.kind=Rollout,regarding.name={key.name}"}
     return (
         named(ROLLOUT, key.namespace, key.name),
-        Collection(kind=REPLICA_SET, namespace=key.namespace, query=mine),
-        Collection(kind=POD, namespace=key.namespace, query=mine, optional=True),
+        Collection(kind=REPLICA_SET, namespace=key.namespace, query=pods),
+        Collection(kind=POD, namespace=key.namespace, query=pods, optional=True),
         Collection(kind=EVENT, namespace=key.namespace, query=about, optional=True),
         Collection(kind=ANALYSIS_RUN, namespace=key.namespace, query=mine, optional=True),
     )
@@ -234,7 +236,7 @@ async def read(session: Session, key: Key) -> RolloutObjects:
 
     Raises: ApiNotFound; what `Client` raises.
     """
-    async with following(session, *collections_of(key)) as followed:
+    async with following(session, *await collections_of(session, key)) as followed:
         seen = seen_in(followed, key)
     if seen is None:
         raise await no_rollout(session, key.name)
@@ -258,7 +260,7 @@ async def watch_one(session: Session, key: Key, *, console: Console, timeout_s: 
 
     Returns: OK for a deleted Rollout; else how it was at the end.
     """
-    async with following(session, *collections_of(key)) as followed:
+    async with following(session, *await collections_of(session, key)) as followed:
         if seen_in(followed, key) is None:
             raise await no_rollout(session, key.name)
 

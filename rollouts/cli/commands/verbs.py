@@ -37,12 +37,12 @@ from rollouts.cli.terminal.options import CommandRun, NameArgument, duration, fa
 from rollouts.cli.terminal.text import plain
 from rollouts.cli.view.follow import Collection, following, list_all, named
 from rollouts.cli.view.missing import the_rollout
-from rollouts.cli.view.objects import RolloutObjects, controlled_by, status_of
+from rollouts.cli.view.objects import RolloutObjects, controlled_by, query_of_its_pods, status_of
 from rollouts.cli.view.session import Options, Session, open_session
 from rollouts.core.model.analysis import AnalysisKind
 from rollouts.core.model.status import Command
 from rollouts.errors import ApiConflict
-from rollouts.manifests.ownership import NAME, PREFIX, name_label
+from rollouts.manifests.ownership import PREFIX
 from rollouts.objects import REPLICA_SET, ROLLOUT, Manifest
 from rollouts.ports import MERGE_PATCH
 
@@ -171,8 +171,8 @@ async def look(session: Session, name: str) -> RolloutObjects:
     Raises: ApiNotFound; what `Client` raises.
     """
     rollout = await the_rollout(session, name)
-    query = {"labelSelector": f"{NAME}={name_label(name)}"}
-    found, _ = await list_all(session, Collection(kind=REPLICA_SET, namespace=session.namespace, query=query))
+    sets = Collection(kind=REPLICA_SET, namespace=session.namespace, query=query_of_its_pods(rollout))
+    found, _ = await list_all(session, sets)
     own = tuple(replica_set for replica_set in found if controlled_by(replica_set, rollout))
     return RolloutObjects(rollout=rollout, replica_sets=own)
 

@@ -169,6 +169,8 @@ def weight_bar(
 
 
 def _facts(view: RolloutView, *, now_s: float, marks: TerminalMarks) -> Iterator[tuple[str, RenderableType]]:
+    if view.in_place:
+        yield "Updates", Text(plain(f"{view.in_place} in place"))
     if view.problems:
         yield "Spec", Text("\n".join(f"{marks.bad} {plain(problem)}" for problem in view.problems), "red")
     elif view.waiting is not None and not view.stale:

@@ -13,10 +13,13 @@ from rollouts.objects import ROLLOUT, Manifest
 NAMES_SHOWN = 5
 
 
-async def the_rollout(session: Session, name: str) -> Manifest:
-    """The Rollout of that name in the namespace. Raises: ApiNotFound, with names that there are; what `Client` raises."""
+async def the_rollout(session: Session, name: str, *, namespace: str = "") -> Manifest:
+    """The Rollout of that name in a namespace, by default the session's.
+
+    Raises: ApiNotFound, with names that there are; what `Client` raises.
+    """
     try:
-        return manifest_from(await session.client.get(ROLLOUT, session.namespace, name))
+        return manifest_from(await session.client.get(ROLLOUT, namespace or session.namespace, name))
     except ApiNotFound as absent:
         raise await no_rollout(session, name) from absent
 

@@ -34,12 +34,14 @@ from rollouts.core.lifecycle.preview import PREVIEW_READY
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.status import Phase, RolloutStatus, Traffic, WaitingFor
 from rollouts.core.model.steps import WeightPercent
+from rollouts.core.model.workload_ref import WorkloadMode
 from rollouts.core.scale.replicas import target_pair
 from rollouts.manifests.ownership import NAME, name_label, revision_number_of
 from rollouts.manifests.ownership import revision_of as label_of_revision
-from rollouts.objects import Manifest, mapping
+from rollouts.objects import DEPLOYMENT, Manifest, mapping, whole_number
 
 EVENTS_SHOWN = 6
+_DESIRED = "deployment.kubernetes.io/desired-replicas"
 _GOOD_WHEN_FALSE = frozenset(
     {"Stalled", "Aborted", "RolledBack", "InvalidSpec", "InvalidCommand", "Paused", "Reconciling", *WARNED}
 )
@@ -82,10 +84,12 @@ def view_of(seen: RolloutObjects) -> RolloutView:
     kind = "Canary" if "canary" in strategy else "BlueGreen" if "blueGreen" in strategy else ""
     unfinished = status.current_revision != status.stable_revision
     wait = status.waiting_for
+    desired = _desired(seen, spec, status)
     invalid = next((c for c in status.conditions if c.type == "InvalidSpec" and c.status), None)
     return RolloutView(
         namespace=namespace,
         name=name,
+        in_place=f"{DEPLOYMENT.kind} {deployment}" if (deployment := deployment_in_place(seen.rollout)) else "",
         phase=status.phase if status.observed_generation else "",
         created_at_s=time_or_0(_created(seen.rollout)),
         revision=status.current_revision,
@@ -94,13 +98,13 @@ def view_of(seen: RolloutObjects) -> RolloutView:
         strategy=kind,
         weight_percent=status.weight_percent if kind == "Canary" else None,
         live_percent=_live_percent(status),
-        nearest_ratio=_nearest_ratio(status, spec, canary),
+        nearest_ratio=_nearest_ratio(status, desired, canary),
         traffic=traffic_words(status.traffic),
         steps=tuple(step_words(step) for step in canary.get("steps") or ()),
         step_index=status.step_index,
         at_rest=not unfinished,
         steps_skipped=status.step_index > 0 and status.step_started_at_s == status.started_at_s,
-        desired=spec.get("replicas", 1),
+        desired=desired,
         updated=status.updated_replicas,
         ready=status.ready_replicas,
         available=status.available_replicas,
@@ -193,19 +197,31 @@ def belongs_to(event: Manifest, rollout: Manifest) -> bool:
 def controlled_by(candidate: Manifest, rollout: Manifest) -> bool:
     """Whether `rollout` is the object's controller, by uid: a label proves nothing, because anybody can set it.
 
-    Of an update in place so is the Deployment that it names, for what carries the Rollout's label.
+    Of an update in place so is the Deployment that it names.
     """
     metadata = mapping(candidate.get("metadata"))
     owners = [owner for owner in metadata.get("ownerReferences") or () if owner.get("controller")]
     if any(owner.get("uid") == rollout["metadata"]["uid"] for owner in owners):
         return True
+    deployment = deployment_in_place(rollout)
+    return deployment != "" and any(
+        (owner.get("kind"), owner.get("name")) == (DEPLOYMENT.kind, deployment) for owner in owners
+    )
+
+
+def deployment_in_place(rollout: Manifest) -> str:
+    """The name of the Deployment that the Rollout updates in place; "" for pods of its own."""
     reference = mapping(mapping(rollout.get("spec")).get("workloadRef"))
-    in_place = reference.get("mode") == "InPlace" and (metadata.get("labels") or {}).get(NAME) == name_label(
-        rollout["metadata"]["name"]
-    )
-    return in_place and any(
-        (owner.get("kind"), owner.get("name")) == ("Deployment", reference.get("name")) for owner in owners
-    )
+    return str(reference.get("name")) if reference.get("mode") == WorkloadMode.IN_PLACE.value else ""
+
+
+def query_of_its_pods(rollout: Manifest) -> Mapping[str, str]:
+    """What to list for the ReplicaSets and pods of a Rollout: its label; in place the selector of the Deployment.
+
+    The Deployment's pods have no label of ours, nor have its ReplicaSets without pods.
+    """
+    selector = status_of(rollout).selector if deployment_in_place(rollout) else ""
+    return {"labelSelector": selector or f"{NAME}={name_label(rollout['metadata']['name'])}"}
 
 
 def images_of(replica_set: Manifest) -> tuple[str, ...]:
@@ -320,10 +336,24 @@ def _live_percent(status: RolloutStatus) -> WeightPercent | None:
     return round(100 * min(status.updated_available_replicas, pods) / pods) if pods else None
 
 
-def _nearest_ratio(status: RolloutStatus, spec: Mapping[str, Any], canary: Mapping[str, Any]) -> str:
+def _desired(seen: RolloutObjects, spec: Mapping[str, Any], status: RolloutStatus) -> int:
+    """The pods that there shall be; in place the Deployment says that, and its controller notes it on its ReplicaSets."""
+    if not deployment_in_place(seen.rollout):
+        replicas = spec.get("replicas", 1)
+        return replicas if isinstance(replicas, int) else 1
+    noted = [status.hpa_replicas]
+    for each in seen.replica_sets:
+        annotations, size = mapping(each["metadata"].get("annotations")), mapping(each.get("spec")).get("replicas", 1)
+        owned = any(owner.get("kind") == DEPLOYMENT.kind for owner in each["metadata"].get("ownerReferences") or ())
+        number = whole_number(str(annotations.get(_DESIRED, "")), digits=9)
+        noted += [number] if owned and size and number is not None else []
+    return noted[-1]
+
+
+def _nearest_ratio(status: RolloutStatus, replicas: int, canary: Mapping[str, Any]) -> str:
     """The available pods of an update by the ratio of pods, where they are as many as its weight asks for."""
-    wanted, replicas = status.weight_percent, spec.get("replicas", 1)
-    if status.traffic is not None or wanted is None or not isinstance(replicas, int):
+    wanted = status.weight_percent
+    if status.traffic is not None or wanted is None:
         return ""
     surge = 0 if str(canary.get("maxSurge")).rstrip("%") == "0" else 1  # by default a quarter of the pods
     pair = target_pair(replicas=replicas, weight_percent=wanted, surge=surge)

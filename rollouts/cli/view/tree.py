@@ -97,6 +97,7 @@ class RolloutView(Struct, frozen=True, kw_only=True):
     """Everything the tree shows.
 
     Args:
+        in_place: the workload that keeps its pods; "" for pods of the Rollout's own.
         revision, stable: the current revision and the stable one; "" for none.
         strategy: `Canary`, `BlueGreen`, or "" when the spec cannot be read.
         weight_percent: the share of the traffic that the current revision shall have; None without weights (blue-green).
@@ -119,6 +120,7 @@ class RolloutView(Struct, frozen=True, kw_only=True):
     namespace: str
     name: str
     phase: str
+    in_place: str = ""
     created_at_s: float = 0.0
     revision: str = ""
     stable: str = ""

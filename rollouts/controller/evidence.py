@@ -18,6 +18,7 @@ from rollouts.controller.analysis.cluster_measurements import cluster_sources
 from rollouts.controller.analysis.http_measurements import ArgumentSecrets, HttpMeasurements
 from rollouts.controller.analysis.job_measurements import JobMeasurements
 from rollouts.controller.analysis.measuring import MEASUREMENT_DEADLINE_S
+from rollouts.controller.analysis.pace import PacedEndpoints
 from rollouts.controller.analysis.pod_measurements import PodMeasurements
 from rollouts.controller.analysis.runs import AnalysisRuns
 from rollouts.controller.analysis.sources import MeasurementSource
@@ -102,7 +103,9 @@ class Evidence:
     def _sources(self) -> Mapping[str, MeasurementSource]:
         """What takes the measurements of AnalysisRuns in this installation."""
         http = HttpMeasurements(
-            endpoints=FreshCredentials(self.metrics, providers=self._providers, clock=self.clock),
+            endpoints=PacedEndpoints(
+                FreshCredentials(self.metrics, providers=self._providers, clock=self.clock), self.clock
+            ),
             declared=self._providers.declared,
             why_not=self._providers.why_not,
             secret_values=ArgumentSecrets(client=self.client),

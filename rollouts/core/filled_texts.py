@@ -38,6 +38,9 @@ _JSON_PART = re.compile(  # a string that does not end is looked through once, t
     rf"""(?P<text> "(?:\\.|[^"\\])*+" ) | "(?:\\.|[^"\\])*+\\? | {PLACE.pattern}""", re.VERBOSE
 )
 
+_BARE_WORDS = re.compile(r"\w+(?:[.:/@-]\w+)*", re.ASCII)
+_QUOTED_WORDS = re.compile(r"[\w .:/@=,-]*")
+
 _PATH_PART = re.compile(rf"{STRING} | {UNCLOSED_STRING} | {PLACE.pattern}", re.VERBOSE)
 _PATH_NAME = re.compile(r"[\w-]+")
 
@@ -145,6 +148,28 @@ def filled_json_path(text: str, value_of: ValueOf, refuse: Refuse) -> str:
         return f"is {value[:40]!r}, and outside of quotes of a JSON path only one name or number may stand"
 
     return filled_parts(text, _PATH_PART, value_of, refuse, bare=checked(value_of, refuse, problem))
+
+
+def filled_words(text: str, value_of: ValueOf, refuse: Refuse) -> str:
+    """A query in a language that is not parsed here, with values put in: names, numbers and paths; in quotes with spaces.
+
+    What ends a string, begins a comment or separates parameters is refused in any language's way.
+    """
+    if PLACE.fullmatch(text.strip()):
+        return filled(text, value_of)
+
+    def bare(value: str) -> str:
+        if _BARE_WORDS.fullmatch(value):
+            return ""
+        return f"is {value[:40]!r} and stands in a query outside of quotes, where only a name, a path or a number may stand"
+
+    def quoted(value: str) -> str:
+        if _QUOTED_WORDS.fullmatch(value) and "--" not in value and "//" not in value:
+            return ""
+        return f"is {value[:40]!r} and stands in quotes in a query, where only letters, digits, spaces and .:/@=,-_ may stand"
+
+    in_quotes, outside = checked(value_of, refuse, quoted), checked(value_of, refuse, bare)
+    return _PATH_PART.sub(lambda found: filled(found[0], in_quotes if found["text"] else outside), text)
 
 
 def filled_script(text: str, value_of: ValueOf, refuse: Refuse) -> str:

@@ -13,6 +13,7 @@ from rollouts.core.analysis.metric_server import (
     MetricServer,
     OAuth2Place,
 )
+from rollouts.core.analysis.recipes import RECIPES
 from rollouts.core.analysis.source import DEFAULT_ENDPOINT
 from rollouts.errors import SpecProblem
 from rollouts.metrics.addresses import ADMINISTRATORS, url_problem
@@ -54,12 +55,36 @@ def declaration_problems(name: str, server: MetricServer, *, folder: str, taken:
             yield SpecProblem(path, problem.partition(": ")[2])
         if header.lower() == "authorization" and server.identity is not None:
             yield SpecProblem(path, "Authorization is what basic, bearer or oauth2 says; give one of them")
+    yield from _kind_problems(server)
     for place in server.places:
         if not isinstance(place, InFile) or not place.path:
             continue
         parts = PurePosixPath(place.path)
         if "\0" in place.path or ".." in parts.parts or PurePosixPath(folder) not in parts.parents:
             yield SpecProblem("spec", f"{place} must be below {folder}, the folder of credentials, without '..'")
+
+
+def _kind_problems(server: MetricServer) -> Iterator[SpecProblem]:
+    """What is wrong with what the server's recipe needs."""
+    recipe = RECIPES.get(server.kind)
+    settings = dict(server.settings)
+    known = {setting.name: setting for setting in recipe.settings} if recipe is not None else {}
+    for name in sorted(settings.keys() - known.keys()):
+        there = f"there is {', '.join(known)}" if known else "there are none for this type"
+        yield SpecProblem(f"spec.settings.{name}", f"is not known; {there}")
+    if recipe is None:
+        return
+    for name, setting in known.items():
+        value = settings.get(name, setting.default)
+        if not value:
+            yield SpecProblem(f"spec.settings.{name}", f"is required: the {setting.text}")
+        elif setting.number and not (value.isascii() and value.isdigit() and len(value) <= 18):
+            yield SpecProblem(f"spec.settings.{name}", f"must be the {setting.text}")
+    given = {name.lower() for name, _ in server.headers}
+    if missing := [name for name in recipe.headers if name.lower() not in given]:
+        yield SpecProblem(
+            "spec.headers", f"must have {' and '.join(missing)}: {recipe.title} knows its clients by them"
+        )
 
 
 def credential_problem(text: str) -> str:
@@ -89,7 +114,8 @@ def endpoint_of_server(
         case BasicPlace(username, password):
             credentials = Basic(username, values[password])
         case BearerPlace(token):
-            credentials = Bearer(values[token])
+            scheme = RECIPES[server.kind].scheme if server.kind else "Bearer"
+            credentials = Bearer(values[token], scheme)
         case OAuth2Place(token_url=token_url, client_id=client_id, client_secret=secret, scopes=scopes):
             credentials = ClientCredentials(token_url, client_id, values[secret], scopes, declared=True)
         case None:
@@ -104,4 +130,6 @@ def endpoint_of_server(
         authorities=authorities,
         server_name=server.server_name,
         methods=server.methods,
+        kind=server.kind,
+        settings=server.settings,
     )

@@ -109,11 +109,10 @@ def _verdict(found: MetricData, condition: MetricCondition, now_s: float) -> tup
 
 def _gap(found: Numbers | Document, condition: MetricCondition, conditions: Sequence[CompiledCondition]) -> _Gap | None:
     """Why this is no evidence; None when it is."""
-    if isinstance(found, Numbers):
-        if found.warnings:
-            return _Gap("the answer has warnings, so it may be incomplete")
-        if (unread := _unread(found, conditions)) is not None:
-            return _Gap(unread)
+    if isinstance(found, Numbers) and found.warnings:
+        return _Gap("the answer has warnings, so it may be incomplete")
+    if (unread := _unread(found, conditions)) is not None:
+        return _Gap(unread)
     if not finite(found.numbers):
         return _Gap("a number is NaN or infinite", of_finite=True)
     count, needed = _count(found), max(condition.min_samples, 1)
@@ -123,17 +122,23 @@ def _gap(found: Numbers | Document, condition: MetricCondition, conditions: Sequ
     return None
 
 
-def _unread(found: Numbers, conditions: Sequence[CompiledCondition]) -> str | None:
+def _unread(found: Numbers | Document, conditions: Sequence[CompiledCondition]) -> str | None:
     """Why a condition does not see all that was measured. The order of series means nothing, so one of several is chance."""
-    count = len(found.samples)
-    if found.shape is ResultShape.SCALAR or count < 2:
+    scalar = isinstance(found, Numbers) and found.shape is ResultShape.SCALAR
+    count = found.rows if isinstance(found, Document) else len(found.samples)
+    if scalar or count < 2:
         return None
     for reads in (condition.reads for condition in conditions):
-        places = {place % count for place in reads.items if -count <= place < count}
-        if reads.items and not reads.whole and len(places) < count:
+        if isinstance(
+            found, Document
+        ):  # of rows; a list has no members, so a condition about an object is not about them
+            seen = reads.all_of(count) and not reads.members
+        else:
+            seen = not reads.items or reads.all_of(count)
+        if not seen:
             return (
-                f"the query gave {count} values and the condition reads {len(reads.items)}: let it give one, as sum() does, or"
-                " write all(result, {…})"
+                f"the query gave {count} values and the condition reads {len(reads.items) or 1}: let it give one, as sum() does,"
+                " or write all(result, {…})"
             )
     return None
 

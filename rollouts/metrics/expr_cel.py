@@ -95,6 +95,7 @@ class Reads(Struct, frozen=True):
         of_finite: it asks whether a number is NaN or infinite.
         measured: it reads `result` at all.
         copies: it makes lists of lists, which takes CEL the square of their length.
+        members: it reads members of what should be an object, such as `result.ok`.
     """
 
     items: frozenset[int]
@@ -103,6 +104,11 @@ class Reads(Struct, frozen=True):
     of_finite: bool
     measured: bool
     copies: bool
+    members: bool = False
+
+    def all_of(self, count: int) -> bool:
+        """Whether it sees each of so many items of a list."""
+        return self.whole or len({place % count for place in self.items if -count <= place < count}) == count
 
 
 def cel_of(tree: Node, *, defaults: bool) -> str:
@@ -148,7 +154,7 @@ def kind_of(node: Node) -> ValueKind:
 def reads_of(tree: Node) -> Reads:
     """What it asks of `result`."""
     items: set[int] = set()
-    whole = of_missing = of_finite = measured = False
+    whole = of_missing = of_finite = measured = members = False
     result = Variable(RESULT)
     for node in nodes(tree):
         match node:
@@ -156,8 +162,8 @@ def reads_of(tree: Node) -> Reads:
                 measured = measured or text == RESULT
             case At(of, Literal(float(place))) if of == result:
                 items.add(int(place))
-            case At(of, _) if of == result:
-                whole = True
+            case At(of, key) if of == result:
+                whole, members = True, members or isinstance(key, Literal)
             case Each(_, of) | Binary("in", _, of) if of == result:
                 whole = True
             case Call(("min" | "max"), (of,)) if of == result:
@@ -169,7 +175,7 @@ def reads_of(tree: Node) -> Reads:
             case Call(("isNaN" | "isInf"), _):
                 of_finite = True
     copies = any(isinstance(node, Each) and node.kind in ("filter", "map") for node in nodes(tree))
-    return Reads(frozenset(items), whole, of_missing, of_finite, measured, copies)
+    return Reads(frozenset(items), whole, of_missing, of_finite, measured, copies, members)
 
 
 class _Writer:

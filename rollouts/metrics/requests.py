@@ -36,9 +36,14 @@ class Basic(Struct, frozen=True):
 
 
 class Bearer(Struct, frozen=True):
-    """A token that is sent as it is. Source: RFC 6750."""
+    """A token that is sent as it is. Source: RFC 6750.
+
+    Args:
+        scheme: what stands before it in `Authorization`; some servers have a word of their own.
+    """
 
     token: Secret
+    scheme: str = "Bearer"
 
 
 class ClientCredentials(Struct, frozen=True):
@@ -70,6 +75,8 @@ class MetricEndpoint:
         authorities: certificates of authorities that are trusted besides the usual ones, PEM; "" for none.
         server_name: the name that its certificate must have; "" for the URL's.
         methods: that metrics of the source web may use on one that is declared.
+        kind: name of the recipe of its server; "" for Prometheus and others.
+        settings: that the recipe needs, by name.
     """
 
     url: str = field(repr=False)
@@ -80,6 +87,8 @@ class MetricEndpoint:
     authorities: str = field(default="", repr=False)
     server_name: str = ""
     methods: tuple[str, ...] = READS_ONLY
+    kind: str = ""
+    settings: tuple[tuple[str, str], ...] = ()
 
     @property
     def display_name(self) -> str:
@@ -116,11 +125,21 @@ class HttpRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpAnswer:
-    """An answer that came whole; any status."""
+    """An answer that came whole; any status.
+
+    Args:
+        retry_after_s: when the server wants to be asked again at the earliest, if it says so.
+    """
 
     status: int
     body: bytes = field(repr=False)
     content_type: str = field(default="", repr=False)
+    retry_after_s: float | None = None
+
+    @property
+    def asks_to_wait(self) -> bool:
+        """The server refuses for now: it has had too many requests, or cannot answer at the moment and says until when."""
+        return self.status == 429 or (self.status == 503 and self.retry_after_s is not None)
 
 
 class NoAnswer(Struct, frozen=True):

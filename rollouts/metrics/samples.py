@@ -85,9 +85,11 @@ class Document:
 
     Args:
         value: never printed, as it is what a server sent.
+        rows: so many answers are in it, whose order means nothing; 0 for a value whose order its server gives.
     """
 
     value: Any = field(repr=False)
+    rows: int = 0
 
     @property
     def result(self) -> Any:

@@ -1,6 +1,6 @@
 """The sources that are asked over HTTP, with the module of each: who is asked, what, and what the answer means. Pure.
 
-A new source is one module and one line here.
+A new source is one module and one line here; a kind of server that has a recipe needs neither (`core/analysis/servers`).
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from msgspec import Struct
 
 from rollouts.core.analysis.measurement import Measurement
 from rollouts.core.analysis.metric import MetricCondition
+from rollouts.core.analysis.recipes import RECIPES
 from rollouts.core.analysis.source import BasicAuth, HttpSource, OAuth2, PrometheusQuery, WebQuery
 from rollouts.core.model.frozen import replace
-from rollouts.metrics import prometheus, web
+from rollouts.metrics import prometheus, recipes, web
 from rollouts.metrics.evidence import measured
 from rollouts.metrics.requests import (
     Basic,
@@ -52,7 +53,9 @@ class HttpCodec(Protocol):
         ...
 
 
-HTTP_CODECS: Mapping[str, HttpCodec] = MappingProxyType({PrometheusQuery.provider: prometheus, WebQuery.provider: web})
+HTTP_CODECS: Mapping[str, HttpCodec] = MappingProxyType(
+    {PrometheusQuery.provider: prometheus, WebQuery.provider: web, **dict.fromkeys(RECIPES, recipes)}
+)
 """By `provider`."""
 
 

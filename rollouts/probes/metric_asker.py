@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import re
 import ssl
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import assert_never
 from urllib.parse import quote, urlencode
@@ -56,6 +59,10 @@ TOKEN_MAX_CHARACTERS = 8_192
 TOKEN_SPARE_S = 30.0  # a token is not used in the last seconds of its life
 TOKEN_LIFE_S = 300.0
 """Of a token that does not tell its own. Source: RFC 6749, section 5.1: `expires_in` is only recommended."""
+
+RETRY_AFTER_MAX_S = 3_600.0
+"""What is asked for beyond is no more believed than that."""
+_SECONDS = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,6})?", re.ASCII)
 
 log = structlog.get_logger()
 
@@ -127,14 +134,15 @@ class MetricAsker:
         if received.status == 401 and isinstance(endpoint.credentials, ClientCredentials):
             self._tokens.pop(endpoint.credentials, None)
         content_type = received.headers.get("content-type", "")
-        return HttpAnswer(status=received.status, body=received.body, content_type=content_type)
+        wait_s = _retry_after_s(received.headers, now_s=self._clock.now_s())
+        return HttpAnswer(status=received.status, body=received.body, content_type=content_type, retry_after_s=wait_s)
 
     async def _authorization(self, credentials: MetricCredentials, endpoint: MetricEndpoint, limit_s: float) -> Secret:
         match credentials:
             case Basic(user, password):
                 return _basic(user, password)
-            case Bearer(token):
-                return Secret(f"Bearer {token.reveal()}")
+            case Bearer(token, scheme):
+                return Secret(f"{scheme} {token.reveal()}")
             case ClientCredentials():
                 token = await self._token(credentials, endpoint, limit_s)
                 return Secret(f"Bearer {token.reveal()}")
@@ -272,6 +280,17 @@ def _token_in(body: bytes, asked_s: float) -> _Token | None:
     if not fit or answer.token_type.lower() != "bearer":
         return None
     return _Token(Secret(text), asked_s + max(0.0, min(life_s, 86_400.0) - TOKEN_SPARE_S))
+
+
+def _retry_after_s(headers: Mapping[str, str], *, now_s: float) -> float | None:
+    """Seconds or a date. Sources: RFC 9110, section 10.2.3; Datadog's `X-RateLimit-Reset` has seconds, too."""
+    text = (headers.get("retry-after") or headers.get("x-ratelimit-reset") or "").strip()
+    if _SECONDS.fullmatch(text):
+        return min(float(text), RETRY_AFTER_MAX_S)
+    try:
+        return min(max(0.0, parsedate_to_datetime(text).timestamp() - now_s), RETRY_AFTER_MAX_S)
+    except (ValueError, OverflowError):
+        return None
 
 
 def _basic(user: str, password: Secret) -> Secret:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rollouts.api.v1alpha1.analysis_template import PLANNED
 from tests.api.argo_provider_examples import ALL
 from tests.api.comparison_specs import BAD_COMPARISONS, CPU, HITS, LATENCY, QUEUE, RANKS, STATS, compare, value_of
 from tests.api.specs import GONE, Bad, Spec, changed
@@ -133,10 +134,35 @@ _OF_CLUSTER = tuple(
     )
 )
 
-_NOT_CARRIED_OUT = (
-    *("kayenta", "datadog", "wavefront", "newRelic", "cloudWatch", "graphite", "influxdb", "skywalking", "plugin"),
-)
 _METRIC = "spec.metrics[0]"
+_V2 = {"apiVersion": "v2"}
+_OF_SERVERS = tuple(
+    Bad(name, metric(provider={server: fields}), f"{_METRIC}.provider.{server}{path}", words)
+    for name, server, fields, path, words in (
+        ("query of Datadog left out", "datadog", {}, ".query", "is required"),
+        ("two queries of Datadog", "datadog", {**_V2, "query": "a", "queries": {"a": "b"}}, ".query", "one of them"),
+        ("queries of version 1", "datadog", {"queries": {"a": "b"}}, ".queries", "apiVersion: v2"),
+        ("formula of version 1", "datadog", {"query": "a", "formula": "a"}, ".formula", "apiVersion: v2"),
+        ("formula of one query", "datadog", {**_V2, "query": "a", "formula": "a"}, ".formula", "needs queries"),
+        ("queries without a formula", "datadog", {**_V2, "queries": {"a": "b", "c": "d"}}, ".formula", "is required"),
+        ("aggregator that is none", "datadog", {**_V2, "query": "a", "aggregator": "p99"}, ".aggregator", "must be"),
+        ("interval of nothing for Datadog", "datadog", {"query": "a", "interval": "0s"}, ".interval", "more than 0"),
+        ("a month", "datadog", {"query": "a", "interval": "720h"}, ".interval", "at most 604800"),
+        (
+            "an account of a tenant",
+            *("datadog", {"query": "a", "secretRef": {"name": "a", "namespaced": True}}),
+            *(".secretRef.namespaced", "not supported"),
+        ),
+        ("query of New Relic left out", "newRelic", {"profile": "a"}, ".query", "is required"),
+        ("time of nothing for New Relic", "newRelic", {"query": "a", "timeout": 0}, ".timeout", "more than 0"),
+        ("query of Graphite left out", "graphite", {}, ".query", "is required"),
+        ("query without a target", "graphite", {"query": "from=-5min"}, ".query", "must have a target"),
+        ("query with more parameters", "graphite", {"query": "target=a&jsonp=b"}, ".query", "has 'jsonp'"),
+        ("two servers of Graphite", "graphite", {"query": "target=a", "address": "http://a", "metricProvider": "b"},
+            ".address", "one of them"),
+        ("address of Graphite without a scheme", "graphite", {"query": "target=a", "address": "a"}, ".address", "http"),
+    )
+)  # fmt: skip
 _PROMETHEUS = f"{_METRIC}.provider.prometheus"
 _WEB = f"{_METRIC}.provider.web"
 BAD: tuple[Bad, ...] = (
@@ -174,8 +200,9 @@ BAD: tuple[Bad, ...] = (
     Bad("condition of a book", metric(successCondition="x" * 1025), f"{_METRIC}.successCondition", "at most"),
     *(
         Bad(f"{name} is not carried out", metric(provider={name: {}}), f"{_METRIC}.provider.{name}", "not supported")
-        for name in _NOT_CARRIED_OUT
+        for name in PLANNED
     ),
+    *_OF_SERVERS,
     Bad("query left out", prometheus(query=""), f"{_PROMETHEUS}.query", "is required"),
     Bad("two servers", prometheus(address="http://a", metricProvider="b"), f"{_PROMETHEUS}.address", "one of them"),
     Bad("address without a scheme", prometheus(address="prom:9090"), f"{_PROMETHEUS}.address", "http"),

@@ -28,6 +28,7 @@ from tests.api.specs import Spec, canary, changed
 
 JOBS = "metrics that are Jobs"
 OTHERS = "other metric providers"
+SERVERS = "metric servers whose account is a Secret"
 EXPERIMENTS = "`experiment` steps, and the kind Experiment"
 
 JSON: Spec = {"key": "Content-Type", "value": "application/json"}
@@ -101,19 +102,26 @@ PROVIDERS: tuple[Example, ...] = (
     of_template("analysis/job.md", template(changed(job("test", None, command=["test", "cart.shop.svc"]),
         provider__job__metadata={"annotations": {"foo": "bar"}, "labels": {"foo": "bar"}}), args=[]), JOBS),
     *(
+        of_template(f"analysis/{name.lower()}.md: {condition}", other(name, condition, **settings), SERVERS,
+            refused=refused)
+        for name, condition, settings, refused in (
+            ("datadog", "result <= 0.01", {"apiVersion": "v2", "interval": "5m", "query": "sum:errors{*}"}, {}),
+            ("datadog", "default(result, 0) < 10", {"apiVersion": "v1", "interval": "5m", "query": "sum:errors{*}"}, {}),
+            ("datadog", "default(result, 0) < 5",
+                {"apiVersion": "v2", "aggregator": "sum", "queries": {"a": "x", "b": "y"}, "formula": "a / b"}, {}),
+            ("datadog", "result < 10", {"secretRef": {"name": "mine", "namespaced": True}, "query": "sum:errors{*}"},
+                {"spec.metrics[0].provider.datadog.secretRef.namespaced": "not supported"}),
+            ("graphite", "result[0] >= 90.000000", {"address": "http://graphite.example:9090", "query": "target=x"}, {}),
+            ("newRelic", "result.successRate >= 0.95", {"profile": "mine", "query": "FROM Transaction", "timeout": 10}, {}),
+        )
+    ),
+    *(
         of_template(f"analysis/{name.lower()}.md: {condition}", other(name, condition, **settings), OTHERS,
             refused={f"spec.metrics[0].provider.{name}": "not supported"})
         for name, condition, settings in (
-            ("datadog", "result <= 0.01", {"apiVersion": "v2", "interval": "5m", "query": "sum:errors{*}"}),
-            ("datadog", "default(result, 0) < 10", {"apiVersion": "v1", "interval": "5m", "query": "sum:errors{*}"}),
-            ("datadog", "default(result, 0) < 5",
-                {"apiVersion": "v2", "aggregator": "sum", "queries": {"a": "x", "b": "y"}, "formula": "a / b"}),
-            ("datadog", "result < 10", {"secretRef": {"name": "mine", "namespaced": True}, "query": "sum:errors{*}"}),
             ("cloudWatch", "len(result[0].Values) >= 5 and all(result[0].Values, {# <= 0.01})",
                 {"interval": "30m", "metricDataQueries": [{"id": "rate", "expression": "errors / requests"}]}),
-            ("graphite", "result[0] >= 90.000000", {"address": "http://graphite.example:9090", "query": "target=x"}),
             ("influxdb", "result[0] <= 0.01", {"profile": "mine", "query": 'from(bucket: "b")'}),
-            ("newRelic", "result.successRate >= 0.95", {"profile": "mine", "query": "FROM Transaction", "timeout": 10}),
             ("skywalking", "all(result.service_apdex.values.values, {asFloat(.value) >= 9900})",
                 {"interval": "3m", "address": "http://skywalking.example:12800", "query": "query queryData"}),
             ("wavefront", "result >= 0.95", {"address": "example.wavefront.com", "query": "ts(x)"}),
@@ -137,8 +145,7 @@ PROVIDERS: tuple[Example, ...] = (
                 {"name": "restarts.max-restarts", "value": "4"},
             ],
         ),
-        OTHERS,
-        refused={"spec.metrics[0].provider.datadog": "not supported"},
+        SERVERS,
     ),
     of_rollout("analysis/kayenta.md: in an experiment", canary(steps=[{"experiment": _EXPERIMENT}]), EXPERIMENTS,
         refused={"spec.strategy.canary.steps[0].experiment": "planned"}),

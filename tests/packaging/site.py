@@ -56,6 +56,7 @@ NAVIGATION: dict[str, dict[str, str]] = {
     "Analysis": {
         "Analysis": "docs/analysis.md",
         "Metric servers and Jobs": "docs/analysis-servers.md",
+        "Monitoring services": "docs/analysis-vendors.md",
         "Built-in templates": "docs/analysis-templates.md",
         "Metrics of the cluster": "docs/analysis-cluster.md",
         "Comparing canary and stable": "docs/compare.md",

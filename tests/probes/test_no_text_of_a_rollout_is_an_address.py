@@ -43,7 +43,7 @@ ASKED_BY_ADMINISTRATORS: dict[type[Wire], set[str]] = {
 SAID: dict[type[Wire], set[str]] = {
     MetricProviderSpec: {
         *("tls.caFile", "tls.serverName", "basic.username", "oauth2.clientId", "oauth2.scopes[]"),
-        *("headers[].name", "headers[].value"),
+        *("headers[].name", "headers[].value", "settings{}"),
         *(
             f"{place}.{part}"
             for place in ("basic.password", "bearer", "oauth2.clientSecret", "headers[].valueFrom")

@@ -56,6 +56,8 @@ def read_metric_provider(spec: Mapping[str, Any], problems: Problems) -> MetricS
         server_name=(tls.server_name or "") if tls is not None else "",
         insecure=bool(tls is not None and tls.insecure_skip_verify),
         methods=tuple(wire.methods or READS_ONLY),
+        kind=wire.type or "",
+        settings=tuple((wire.settings or {}).items()),
     )
 
 

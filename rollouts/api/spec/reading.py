@@ -117,7 +117,8 @@ def _converter(hint: Any) -> Callable[[Any], Any] | None:
         choices = [choice for choice in get_args(hint) if choice is not NoneType]
         return _converter(choices[0]) if len(choices) == 1 else None
     if get_origin(hint) is tuple:
-        return tuple
+        convert = _converter(get_args(hint)[0])
+        return tuple if convert is None else lambda entries: tuple(map(convert, entries))
     if not isinstance(hint, type):
         return None
     if issubclass(hint, Struct):

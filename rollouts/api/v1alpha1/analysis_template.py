@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal
 
-from pydantic import Field, PlainValidator
+from pydantic import Field
 
 from rollouts.api.v1alpha1.analysis import DryRuns, FieldRef, LabelSelector, Retentions, TemplateRef
+from rollouts.api.v1alpha1.metric_servers import ServersWire
+from rollouts.api.v1alpha1.template_scalars import ConditionText, Integer, Query, Seconds, Value
 from rollouts.api.v1alpha1.wire import (
-    MAX_INT32,
     AnyJson,
     Bool,
     CelRule,
@@ -22,58 +23,11 @@ from rollouts.api.v1alpha1.wire import (
     Text,
     Wire,
     exactly_one,
-    int_or_string,
     needed,
     optional,
-    parse_duration,
 )
 from rollouts.core.analysis.metric import METRICS_MAX
-
-_NUMBER_LENGTH_MAX = 256
-_VALUE_LENGTH_MAX = 4096
-OPEN = "{{"
-"""Begins a place for an argument."""
-
-
-def _integer(value: object) -> int | str:
-    match value:
-        case bool():
-            pass
-        case int() if -MAX_INT32 <= value <= MAX_INT32:
-            return value
-        case str() if len(value) > _NUMBER_LENGTH_MAX:
-            raise ValueError(f"must have at most {_NUMBER_LENGTH_MAX} characters")
-        case str() if OPEN in value:
-            return value
-        case str() if value.isascii() and value.removeprefix("-").isdigit() and len(value) <= 10:
-            return int(value)
-    raise ValueError(f"must be an integer, not {value!r}")
-
-
-def _seconds(value: object) -> float | str:
-    if isinstance(value, str) and len(value) > _NUMBER_LENGTH_MAX:
-        raise ValueError(f"must have at most {_NUMBER_LENGTH_MAX} characters")
-    return value if isinstance(value, str) and OPEN in value else parse_duration(value)
-
-
-def _argument_value(value: object) -> str:
-    match value:
-        case bool():
-            pass
-        case int():
-            return str(value)
-        case str() if len(value) <= _VALUE_LENGTH_MAX:
-            return value
-        case str():
-            raise ValueError(f"must have at most {_VALUE_LENGTH_MAX} characters")
-    raise ValueError(f"must be a string (in quotes) or an integer, not {value!r}")
-
-
-Integer: TypeAlias = Annotated[int | str, PlainValidator(_integer), int_or_string(_NUMBER_LENGTH_MAX)]
-Seconds: TypeAlias = Annotated[float | str, PlainValidator(_seconds), int_or_string(_NUMBER_LENGTH_MAX)]
-Value: TypeAlias = Annotated[str, PlainValidator(_argument_value), int_or_string(_VALUE_LENGTH_MAX)]
-ConditionText: TypeAlias = Annotated[str, Field(max_length=1024)]
-Query: TypeAlias = Annotated[str, Field(max_length=16_384)]
+from rollouts.core.analysis.recipes import RECIPES
 
 
 class SecretKeyRef(Wire):
@@ -308,15 +262,19 @@ class CompareWire(Wire):
     baseline: bool | None = optional("Not carried out.")
 
 
-class MetricSourceWire(Wire):
+PLANNED = ("kayenta", "wavefront", "cloudWatch", "influxdb", "skywalking", "plugin")
+"""Argo Rollouts' sources that are refused by name."""
+
+
+class MetricSourceWire(ServersWire):
     """Where the numbers come from."""
 
     RULES = (
         exactly_one(
             *("prometheus", "web", "job", "kubernetes", "compare"),
             *("containerResource", "hpa", "customMetric", "externalMetric"),
-            *("kayenta", "datadog", "wavefront", "newRelic"),
-            *("cloudWatch", "graphite", "influxdb", "skywalking", "plugin"),
+            *RECIPES,
+            *PLANNED,
             text="exactly one provider is required",
         ),
     )
@@ -331,11 +289,8 @@ class MetricSourceWire(Wire):
     external_metric: ExternalMetricWire | None = optional("A metric of external.metrics.k8s.io.")
     compare: CompareWire | None = optional("Canary against stable.")
     kayenta: FreeObject | None = optional("Not carried out.")
-    datadog: FreeObject | None = optional("Not carried out.")
     wavefront: FreeObject | None = optional("Not carried out.")
-    new_relic: FreeObject | None = optional("Not carried out.")
     cloud_watch: FreeObject | None = optional("Not carried out.")
-    graphite: FreeObject | None = optional("Not carried out.")
     influxdb: FreeObject | None = optional("Not carried out.")
     skywalking: FreeObject | None = optional("Not carried out.")
     plugin: FreeObject | None = optional("Not carried out.")

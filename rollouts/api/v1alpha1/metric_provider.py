@@ -8,7 +8,8 @@ from pydantic import Field
 
 from rollouts.api.v1alpha1.analysis_template import SecretKeyRef
 from rollouts.api.v1alpha1.traffic_provider import ProviderCondition
-from rollouts.api.v1alpha1.wire import Bool, CelRule, Name, Wire, exactly_one, needed, optional
+from rollouts.api.v1alpha1.wire import Bool, CelRule, Name, StringMap, Wire, exactly_one, needed, optional
+from rollouts.core.analysis.recipes import RECIPES
 
 Line: TypeAlias = Annotated[str, Field(min_length=1, max_length=2048)]
 
@@ -70,6 +71,10 @@ class MetricProviderSpec(Wire):
         ),
     )
 
+    type: Literal[*RECIPES] | None = optional(  # type: ignore[valid-type]
+        "What kind of server it is; without it one that speaks Prometheus' language, or that metrics of the source web ask."
+    )
+    settings: StringMap | None = optional("What its type needs besides, such as an account.")
     url: Line | None = needed(
         "http:// or https://, host, port, and maybe a path.",
         missing="is required, such as https://prometheus.monitoring:9090",

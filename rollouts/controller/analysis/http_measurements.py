@@ -14,18 +14,20 @@ from msgspec import Struct
 
 from rollouts.cluster.client import Client
 from rollouts.cluster.secret_data import secret_data
+from rollouts.controller.analysis.pace import WAIT_S
 from rollouts.controller.analysis.sources import MeasuredRun, failed, stopped
 from rollouts.controller.facts.cluster_metrics import Shared
 from rollouts.core.analysis.measurement import Measurement
 from rollouts.core.analysis.metric import Metric, SecretReference, with_secret_values
 from rollouts.core.analysis.run import Due, Task
 from rollouts.core.analysis.source import ComparedBy, Comparison, HttpSource, PrometheusQuery
+from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.core.model.frozen import replace
 from rollouts.errors import ApiForbidden, ApiNotFound
 from rollouts.metrics.comparison import failure_of, measurement_of
 from rollouts.metrics.comparison_arms import ArmSeen, look_of, seen_in
 from rollouts.metrics.evidence import measured
-from rollouts.metrics.requests import MetricAnswer, MetricEndpoint, Window, origin_of
+from rollouts.metrics.requests import HttpAnswer, MetricAnswer, MetricEndpoint, Window, origin_of
 from rollouts.metrics.samples import Absence, NoEvidence
 from rollouts.metrics.sources import judged, question_to, window_of
 from rollouts.ports import BoundedCalls, Clock, MetricEndpoints
@@ -33,6 +35,9 @@ from rollouts.secret import Secret
 
 _NUMBERS = re.compile(r"[^\[\], ]+")
 
+
+WAITED_MAX_S = 600.0
+"""How long a measurement waits for a server that has had too many requests; then it is an error."""
 
 KEPT_S = 3.0
 """How long values of Secrets are kept, so that metrics that are measured together make one request."""
@@ -111,7 +116,7 @@ class HttpMeasurements:
     deadline_s: float
 
     async def measure(self, run: MeasuredRun, metric: Metric, due: Due, *, now_s: float) -> Measurement:
-        """See `MeasurementSource.measure`. Nothing is ever in flight between two requests."""
+        """See `MeasurementSource.measure`. One whose server asks to wait is in flight until it is asked again."""
         if due.task is Task.STOP:
             return stopped(due, now_s=now_s)
         values: Mapping[str, str] = {}
@@ -124,15 +129,19 @@ class HttpMeasurements:
         if isinstance(metric.source, Comparison):
             measurement = await self._compared(metric, metric.source, values, run, due, now_s)
         else:
-            measurement = await self._measured(run.namespace, metric, values, now_s)
+            measurement = await self._measured(run.namespace, metric, values, due, now_s)
         return without_secrets(measurement, values)
 
-    async def _measured(self, tenant: str, metric: Metric, values: Mapping[str, str], now_s: float) -> Measurement:
+    async def _measured(
+        self, tenant: str, metric: Metric, values: Mapping[str, str], due: Due, now_s: float
+    ) -> Measurement:
         assert isinstance(metric.source, HttpSource)  # noqa: S101 - the registry knows no other for us
         answered = await self._answer(tenant, metric, values, now_s)
         if isinstance(answered, NoEvidence):
             return measured(answered, metric.condition, started_at_s=now_s, finished_at_s=self.clock.now_s())
         answer, window = answered
+        if isinstance(answer, HttpAnswer) and answer.asks_to_wait:
+            return _waiting(answer, due, now_s=now_s, finished_at_s=self.clock.now_s())
         # What reads the answer needs no secret, so it gets the source without them.
         judging = (answer, metric.source, window, metric.condition, now_s, self.clock.now_s())
         return await self.bounded.call(judged, *judging, tenant=tenant)
@@ -149,6 +158,8 @@ class HttpMeasurements:
             answered = await self._answer(run.namespace, replace(metric, source=query), values, look.at_s)
             if isinstance(answered, NoEvidence):
                 return failure_of(answered, now_s=now_s)
+            if isinstance(answered[0], HttpAnswer) and answered[0].asks_to_wait:
+                return _waiting(answered[0], due, now_s=now_s, finished_at_s=self.clock.now_s())
             seen.append(await self.bounded.call(seen_in, answered[0], look, tenant=run.namespace))
         judge = partial(measurement_of, look, seen, started_at_s=now_s, finished_at_s=self.clock.now_s())
         # Importing scipy takes about a second, in which no pass would run.
@@ -173,6 +184,19 @@ class HttpMeasurements:
             return NoEvidence(why_not, Absence.ERROR) if why_not else question
         answer = await self.endpoints.ask(question.request, question.endpoint, deadline_s=self.deadline_s)
         return answer, question.window
+
+
+def _waiting(answer: HttpAnswer, due: Due, *, now_s: float, finished_at_s: float) -> Measurement:
+    """The measurement whose server asks to wait: taken again then, but not for longer than WAITED_MAX_S in all."""
+    began_s = now_s if due.measurement is None else due.measurement.started_at_s
+    wait_s = WAIT_S if answer.retry_after_s is None else answer.retry_after_s
+    if finished_at_s + wait_s > began_s + WAITED_MAX_S:
+        why = f"the server has had too many requests, and is not to be asked again for {wait_s:.0f} s ({answer.status})"
+        return failed(why, started_at_s=began_s, finished_at_s=finished_at_s)
+    why = f"the server has had too many requests: it is asked again in {wait_s:.0f} s ({answer.status})"
+    return Measurement(
+        phase=AnalysisPhase.RUNNING, started_at_s=began_s, resume_at_s=finished_at_s + wait_s, message=why
+    )
 
 
 def without_secrets(measurement: Measurement, values: Mapping[str, str]) -> Measurement:

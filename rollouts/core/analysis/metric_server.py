@@ -72,6 +72,8 @@ class MetricServer(Struct, frozen=True, kw_only=True):
         server_name: the name that the certificate must have; "" for the URL's.
         insecure: its certificate is not checked.
         methods: that metrics of the source web may use.
+        kind: name of its recipe; "" for none.
+        settings: what the recipe needs, by name.
     """
 
     url: str
@@ -81,6 +83,8 @@ class MetricServer(Struct, frozen=True, kw_only=True):
     server_name: str = ""
     insecure: bool = False
     methods: tuple[str, ...] = READS_ONLY
+    kind: str = ""
+    settings: tuple[tuple[str, str], ...] = ()
 
     @property
     def credentials(self) -> Iterator[CredentialPlace]:

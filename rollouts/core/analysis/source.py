@@ -13,6 +13,7 @@ from typing import ClassVar, NamedTuple, Self, TypeAlias
 
 from msgspec import Struct
 
+from rollouts.core.analysis.recipe import ServerFields
 from rollouts.core.model.frozen import replace
 from rollouts.objects import Manifest
 
@@ -187,6 +188,25 @@ class WebQuery(HttpSource):
     def urls(self) -> tuple[str, ...]:
         """See `MetricSource.urls`."""
         return (self.url, *HttpSource.urls(self))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerQuery(HttpSource):
+    """A question to a kind of server that has a recipe.
+
+    Args:
+        kind: name of the recipe.
+        fields: of the metric.
+        endpoint: name of a MetricProvider or the URL of one; "" for the only one of the kind.
+    """
+
+    kind: str
+    fields: ServerFields = field(repr=False)  # arguments that were filled in may be secrets
+
+    @property
+    def provider(self) -> str:
+        """See `MetricSource.provider`."""
+        return self.kind
 
 
 class JobMetric(Struct, MetricSource, frozen=True, kw_only=True):

@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollouts.api.spec.analysis.run import parse_run
-from rollouts.api.v1alpha1.analysis_template import AnalysisRunSpecWire, AnalysisTemplateSpec
+from rollouts.api.v1alpha1.analysis_template import PLANNED, AnalysisRunSpecWire, AnalysisTemplateSpec
 from rollouts.bounded.here import Here
 from rollouts.clock import SystemClock
 from rollouts.cluster.client import Client
@@ -29,8 +29,11 @@ from rollouts.controller.analysis.http_measurements import HttpMeasurements
 from rollouts.controller.analysis.sources import MeasuredRun
 from rollouts.controller.facts.cluster_metrics import ClusterMetrics
 from rollouts.core.analysis.metric import SecretReference
+from rollouts.core.analysis.recipe import addresses_of
+from rollouts.core.analysis.recipes import RECIPES
 from rollouts.core.analysis.run import Due, Task
-from rollouts.core.analysis.source import Comparison, MetricSource, PrometheusQuery, WebQuery
+from rollouts.core.analysis.source import Comparison, HttpSource, MetricSource
+from rollouts.core.model.frozen import replace
 from rollouts.errors import SpecInvalid
 from rollouts.metrics.addresses import TenantUrls
 from rollouts.metrics.requests import MetricEndpoint
@@ -43,9 +46,8 @@ RUN = MeasuredRun(namespace="shop", name="run", uid="u", rollout="cart", revisio
 BASE = "/base"
 NOWHERE = "http://127.0.0.1:1"  # only to count the fields
 FIELDS = fields_of(AnalysisRunSpecWire)
-OTHERS = ["kayenta", "datadog", "wavefront", "newRelic", "cloudWatch", "graphite", "influxdb", "skywalking", "plugin"]
 REFUSED = {
-    *(f"metrics[].provider.{name}" for name in OTHERS),
+    *(f"metrics[].provider.{name}" for name in PLANNED),
     *(f"metrics[].provider.compare.of.{name}" for name in ("job", "kubernetes", "hpa")),
     *(
         f"metrics[].provider.{of}{source}.authentication.sigv4.{name}"
@@ -66,6 +68,10 @@ URLS = {
         *("prometheus.address", "web.url"),
         *("prometheus.authentication.oauth2.tokenUrl", "web.authentication.oauth2.tokenUrl"),
     )
+} | {
+    f"metrics[].provider.{name}.{address}"
+    for name, recipe in RECIPES.items()
+    for address in addresses_of(recipe.fields)
 }
 """Fields that name whom a request goes to: the only ones."""
 
@@ -98,9 +104,13 @@ class Cluster:
             return {each.argument: secret for each in wanted}
 
         base = MetricEndpoint(url=self.declared.url() + BASE, declared=True, methods=("GET", "POST", "PUT"))
+        servers = {
+            name: replace(base, kind=name, settings=tuple((each.name, "1") for each in recipe.settings))
+            for name, recipe in RECIPES.items()
+        }
         source = HttpMeasurements(
             endpoints=self.by,
-            declared=lambda: {"default": base},
+            declared=lambda: {"default": base, **servers},
             secret_values=secrets,
             bounded=Here(),
             clock=SystemClock(),
@@ -121,7 +131,7 @@ class Cluster:
 
 
 def _is_http(source: MetricSource) -> bool:
-    return isinstance(source.of if isinstance(source, Comparison) else source, PrometheusQuery | WebQuery)
+    return isinstance(source.of if isinstance(source, Comparison) else source, HttpSource)
 
 
 @contextlib.asynccontextmanager

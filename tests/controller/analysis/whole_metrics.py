@@ -8,6 +8,7 @@ from typing import Any
 
 from rollouts.api.schema import structural
 from rollouts.api.v1alpha1.wire import Wire
+from tests.metrics.servers.fake import ADDRESS, whole_metrics
 
 Path = tuple[str | int, ...]
 
@@ -47,6 +48,9 @@ def whole_runs(declared: str) -> dict[str, dict[str, Any]]:
         "kubernetes": {"kubernetes": {"maxRestarts": 1, "minReadyPercent": 90, "containers": ["app"]}},
         "hpa": {"hpa": {"name": "cart"}},
     }
+    for place, (kind, fields) in enumerate(whole_metrics()):
+        here = {name: declared if value == ADDRESS else value for name, value in fields.items()}
+        providers[f"{kind} {place}"] = {kind: here}
     arms = {"canary": "new", "stable": "old", "effect": "10%", "alpha": "0.05"}
     for name, source in _sources(declared, "{{arm}}"):
         # A value of a range takes the other test, which has a rule of its own for it.

@@ -8,12 +8,12 @@ from rollouts.api.problems import Problems
 from rollouts.api.spec.reading import check_needed, core_value
 from rollouts.api.spec.selectors import check_selector, selector_text
 from rollouts.api.v1alpha1.analysis_template import (
-    OPEN,
     CompareOfWire,
     DescribedObjectWire,
     MetricIdentifier,
     MetricSourceWire,
 )
+from rollouts.api.v1alpha1.template_scalars import OPEN
 from rollouts.core.analysis import cluster_source as core
 from rollouts.core.model.autoscaling import ContainerMetric
 

@@ -11,13 +11,13 @@ import re
 from rollouts.api.problems import Problems
 from rollouts.api.spec.reading import check_exactly_one, core_value, given_of
 from rollouts.api.v1alpha1.analysis_template import (
-    OPEN,
     CompareOfWire,
     CompareWire,
     MetricIdentifier,
     MetricWire,
     PrometheusWire,
 )
+from rollouts.api.v1alpha1.template_scalars import OPEN
 from rollouts.api.v1alpha1.wire import wire_name
 from rollouts.core.analysis import metric as core
 from rollouts.core.analysis.source import ALPHA, ComparedBy, ComparedSource, Comparison, Effect

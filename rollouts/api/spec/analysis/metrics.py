@@ -12,7 +12,7 @@ from rollouts.api.spec.analysis.cluster_metrics import check_cluster_source, clu
 from rollouts.api.spec.analysis.comparisons import check_comparison, core_comparison
 from rollouts.api.spec.reading import check_needed, core_value, given_of
 from rollouts.api.v1alpha1.analysis_template import (
-    OPEN,
+    PLANNED,
     AuthenticationWire,
     CompareOfWire,
     KubernetesWire,
@@ -22,20 +22,25 @@ from rollouts.api.v1alpha1.analysis_template import (
     PrometheusWire,
     WebWire,
 )
+from rollouts.api.v1alpha1.metric_servers import server_given
+from rollouts.api.v1alpha1.template_scalars import OPEN
 from rollouts.api.v1alpha1.wire import Wire, attributes_of, wire_name
 from rollouts.core.analysis import metric as core
 from rollouts.core.analysis import source
 from rollouts.core.analysis.cluster_source import ClusterSource
+from rollouts.core.analysis.recipe import Recipe, addresses_of
+from rollouts.core.analysis.recipes import RECIPES
 
 INTERVAL_MIN_S = 1.0
 """Between two measurements: what is asked more often loads a server and tells nothing new."""
 
 TIMEOUT_MAX_S = 300
-NOT_CARRIED_OUT = (
-    *("kayenta", "datadog", "wavefront", "newRelic", "cloudWatch"),
-    *("graphite", "influxdb", "skywalking", "plugin"),
+WINDOW_MAX_S = 604_800
+"""A week. What is older says nothing about an update, and no server must work it out again with each measurement."""
+_CARRIED_OUT = ", ".join(
+    (*("prometheus", "web", "job", "kubernetes", "compare", "containerResource", "hpa", "customMetric"), *RECIPES)
 )
-_CARRIED_OUT = "prometheus, web, job, kubernetes, compare, containerResource, hpa, customMetric and externalMetric"
+_CARRIED_OUT += " and externalMetric"
 _LIMITS = (
     ("count", 0),
     ("failure_limit", -1),
@@ -97,11 +102,13 @@ def _number(value: int | str | None, default: int) -> int | None:
 def _check_source(wire: MetricSourceWire, path: str, problems: Problems) -> None:
     given = given_of(wire)
     for name in given:
-        if name in NOT_CARRIED_OUT:
+        if name in PLANNED:
             problems.add(f"{path}.{name}", f"is not supported yet; there are {_CARRIED_OUT}")
     if len(given) != 1:
         problems.add_missing(path, f"needs exactly one of {_CARRIED_OUT}; it has {' and '.join(given) or 'none'}")
     _check_number_source(wire, path, problems)
+    for recipe, server in server_given(wire):
+        _check_server(recipe, server, f"{path}.{recipe.name}", problems)
     if wire.job is not None:
         _check_not_empty(wire.job, f"{path}.job", problems, "spec")
     if wire.compare is not None and wire.compare.of is not None:
@@ -119,6 +126,19 @@ def _check_number_source(wire: MetricSourceWire | CompareOfWire, path: str, prob
     if wire.web is not None:
         _check_web(wire.web, f"{path}.web", problems)
     check_cluster_source(wire, path, problems)
+
+
+def _check_server(recipe: Recipe, wire: Wire, path: str, problems: Problems) -> None:
+    """Checks what the recipe of a server says of its metrics."""
+    check_needed(wire, path, problems)
+    for name, attribute in attributes_of(type(wire)).items():
+        value = getattr(wire, attribute)
+        if isinstance(value, str) and attribute in addresses_of(recipe.fields):
+            _check_url(value, f"{path}.{name}", problems)
+        if isinstance(value, int | float) and not 0 < value <= WINDOW_MAX_S:
+            problems.add(f"{path}.{name}", f"must be more than 0 and at most {WINDOW_MAX_S}")
+    for name, why in recipe.fields.problems(wire.model_dump(by_alias=True, exclude_none=True)):
+        problems.add_missing(f"{path}.{name}", why) if "required" in why else problems.add(f"{path}.{name}", why)
 
 
 def _check_prometheus(wire: PrometheusWire, path: str, problems: Problems) -> None:
@@ -214,6 +234,10 @@ def core_metric(
         rules, comparison = core_comparison(wire, compare, of, dry_run=dry_run, kept=kept)
         return core.Metric(rules=rules, source=comparison, secrets=secrets)
     measured: source.MetricSource | None = _number_source(wire.provider)
+    for recipe, server in server_given(wire.provider):
+        fields = core_value(recipe.fields, server)
+        timeout_s = fields.given(recipe.limits).timeout_s
+        measured = source.ServerQuery(kind=recipe.name, fields=fields, endpoint=fields.server, timeout_s=timeout_s)
     if measured is None and (job := wire.provider.job) is not None:
         metadata = {} if job.metadata is None else job.metadata.model_dump(exclude_none=True)
         measured = source.JobMetric(metadata=metadata, spec=dict(job.spec or {}))

@@ -15,7 +15,16 @@ from typing import Any
 from rollouts.api.problems import Problems, path_of
 from rollouts.api.spec.analysis.arguments import ArgumentValues
 from rollouts.core.analysis.metric import SecretReference
-from rollouts.core.filled_texts import filled_body, filled_condition, filled_json_path, filled_script, filled_url
+from rollouts.core.analysis.recipe import addresses_of
+from rollouts.core.analysis.recipes import RECIPES
+from rollouts.core.filled_texts import (
+    filled_body,
+    filled_condition,
+    filled_json_path,
+    filled_script,
+    filled_url,
+    filled_words,
+)
 from rollouts.core.placeholders import UNCLOSED, Refuse, ValueOf, filled, is_unclosed
 from rollouts.core.promql import filled_query
 
@@ -134,6 +143,8 @@ class Substitution:
                 | ("provider", "prometheus" | "web", "authentication", "oauth2", "tokenUrl")
             ):
                 return filled_url
+            case ("provider", str(name), *inner) if (recipe := RECIPES.get(name)) is not None:
+                return filled_url if inner[0] in addresses_of(recipe.fields) else filled_words
             case ("provider", "web", "body"):
                 return filled_body
             case ("provider", "web", "jsonPath"):

@@ -1,0 +1,109 @@
+"""What is sent to a server that has a recipe: its template, with values in the places. Pure.
+
+A value stays the value of its place: it is percent-encoded in a path and in parameters, and a JSON value in a body.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from rollouts.core.analysis.recipe import AskTemplate, Limits, Recipe, ServerFields, TimeForm
+from rollouts.metrics.requests import HttpRequest, MetricEndpoint, Window, sent
+from rollouts.metrics.samples import Absence, NoEvidence
+from rollouts.secret import Secret
+
+BODY_MAX_BYTES = 131_072
+URL_MAX = 16_384  # characters; what the servers take at most is about that
+
+_PLACE = re.compile(r"\{\{(\w+)\}\}")
+
+
+def places_of(
+    recipe: Recipe, fields: ServerFields, endpoint: MetricEndpoint, window: Window, times: TimeForm, limits: Limits
+) -> dict[str, Any] | NoEvidence:
+    """The values for the places of a request, by name."""
+    start_s = window.end_s if window.start_s is None else window.start_s
+    values: dict[str, Any] = {
+        "start": time_text(start_s, times),
+        "end": time_text(window.end_s, times),
+        "window": int(window.end_s - start_s),
+        "timeout": int(limits.timeout_s),
+    }
+    settings = dict(endpoint.settings)
+    for setting in recipe.settings:
+        text = settings.get(setting.name, setting.default)
+        if not text:
+            how = f"its MetricProvider must say it in spec.settings.{setting.name}"
+            return NoEvidence(f"{recipe.title} needs the {setting.text}: {how}", Absence.ERROR)
+        values[setting.name] = int(text) if setting.number else text
+    return values | msgspec.structs.asdict(fields) | dict(fields.places())
+
+
+def request_from(
+    ask: AskTemplate, values: Mapping[str, Any], endpoint: MetricEndpoint, limits: Limits
+) -> HttpRequest | NoEvidence:
+    """The request with the values in its places."""
+    try:
+        path = _PLACE.sub(lambda place: quote(str(values[place[1]]), safe=""), ask.path)
+        parameters = []
+        for name, template in ask.query:
+            value = filled_template(template, values)
+            several = value if isinstance(value, list) else [value] if value != "" else []
+            parameters += [(name, value_text(each)) for each in several]
+        url = endpoint.url.rstrip("/") + path + (f"?{urlencode(parameters)}" if parameters else "")
+        body = b"" if ask.body is None else msgspec.json.encode(filled_template(ask.body, values))
+    except UnicodeEncodeError:
+        return NoEvidence("the query has half of a surrogate pair in it, which is no text", Absence.ERROR)
+    if len(body) > BODY_MAX_BYTES or len(url) > URL_MAX:
+        return NoEvidence(
+            f"the query is too long: {URL_MAX} characters in a URL, or {BODY_MAX_BYTES} in a body", Absence.ERROR
+        )
+    headers = sent(tuple((name, value_text(filled_template(template, values))) for name, template in ask.headers))
+    if body:
+        headers = (*headers, ("Content-Type", Secret("application/json")))
+    return HttpRequest(url=url, method=ask.method, headers=headers, body=body, timeout_s=limits.timeout_s)
+
+
+def filled_template(template: Any, values: Mapping[str, Any]) -> Any:
+    """A template with values in its places; what fills a whole text keeps its type."""
+    match template:
+        case str():
+            if (whole := _PLACE.fullmatch(template)) is not None:
+                return values[whole[1]]
+            return _PLACE.sub(lambda place: value_text(values[place[1]]), template)
+        case dict():
+            return {name: filled_template(part, values) for name, part in template.items()}
+        case list():
+            return [filled_template(part, values) for part in template]
+        case _:
+            return template
+
+
+def value_text(value: Any) -> str:
+    """A value within a text."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case float() if value.is_integer():
+            return str(int(value))
+        case _:
+            return str(value)
+
+
+def time_text(at_s: float, form: TimeForm) -> int | str:
+    """A time as a server wants it."""
+    match form:
+        case TimeForm.SECONDS:
+            return int(at_s)
+        case TimeForm.MILLISECONDS:
+            return int(at_s * 1_000)
+        case TimeForm.RFC3339:
+            return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        case TimeForm.MINUTE:
+            return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%d %H%M")

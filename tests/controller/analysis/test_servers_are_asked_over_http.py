@@ -1,0 +1,113 @@
+"""Promise: what a MetricProvider and a metric say reaches the server as it documents it, over HTTP, and its number decides."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from rollouts.bounded.here import Here
+from rollouts.clock import SystemClock
+from rollouts.controller.analysis.http_measurements import HttpMeasurements
+from rollouts.controller.providers.declarations import server_of
+from rollouts.core.analysis.metric import Metric, MetricCondition, MetricRules
+from rollouts.core.analysis.metric_server import CredentialPlace, InSecret
+from rollouts.core.analysis.run import Due, Task
+from rollouts.core.model.analysis import AnalysisPhase
+from rollouts.metrics.addresses import TenantUrls
+from rollouts.metrics.declared import endpoint_of_server
+from rollouts.metrics.requests import HttpAnswer, HttpRequest
+from rollouts.objects import Manifest
+from rollouts.probes.metric_asker import MetricAsker
+from rollouts.secret import Secret
+from tests.controller.analysis.test_servers_set_the_pace import RUN, no_secrets
+from tests.metrics.answers import NOW_S
+from tests.metrics.servers.fake import TOKEN, Asked, Fake, all_fakes, one, written
+from tests.metrics.test_no_server_promotes_without_evidence import source_of
+from tests.probes.servers import Sent, raw, serving
+
+FAKES = all_fakes()
+
+
+class StandingClock(SystemClock):
+    """The wall clock stands at the time that the fakes know."""
+
+    def now_s(self) -> float:
+        """See `ports.Clock`."""
+        return NOW_S
+
+
+def provider_spec(fake: Fake, url: str) -> Manifest:
+    """The MetricProvider of a fake: each of its credentials is a key of a Secret."""
+    reference = {"secretKeyRef": {"name": "it", "key": "token"}}
+    headers = [{"name": name, "valueFrom": {"secretKeyRef": {"name": "it", "key": name}}} for name in fake.headers]
+    spec: Manifest = {"url": url, "type": fake.kind}
+    spec |= {"headers": headers} if headers else {}
+    spec |= {"bearer": reference} if fake.bearer else {}
+    return spec | ({"settings": dict(fake.settings)} if fake.settings else {})
+
+
+def value_of(fake: Fake, place: CredentialPlace) -> Secret:
+    assert isinstance(place, InSecret)
+    return Secret({**fake.headers, "token": TOKEN}[place.key])
+
+
+def asked_by(sent: Sent) -> Asked:
+    method, target, _ = sent.line.split(" ")
+    parts = urlsplit(target)
+    return Asked(
+        method=method,
+        path=parts.path.removeprefix("/base"),
+        parameters=parse_qs(parts.query, keep_blank_values=True),
+        headers=sent.headers,
+        body=json.loads(sent.body) if sent.body else None,
+    )
+
+
+@pytest.mark.parametrize("fake", FAKES.values(), ids=FAKES)
+@pytest.mark.parametrize(("value", "phase"), [(1.0, AnalysisPhase.SUCCESSFUL), (200.0, AnalysisPhase.FAILED)])
+async def test_a_server_is_asked_as_it_wants_to_be(fake: Fake, value: float, phase: AnalysisPhase) -> None:
+    """Path, parameters, body and credentials, which come out of Secrets of the controller's own namespace."""
+    async with serving({"/base/": raw(written(fake.body(one(value))))}) as server:
+        spec = provider_spec(fake, f"{server.url()}/base")
+        declared = server_of("it", spec, folder=Path("/nowhere"), taken=False)
+        values = {place: value_of(fake, place) for place in declared.credentials}
+        async with contextlib.aclosing(MetricAsker(tenants=TenantUrls(), clock=SystemClock())) as asker:
+            source = HttpMeasurements(
+                endpoints=asker,
+                declared=lambda: {"it": endpoint_of_server(declared, values)},
+                secret_values=no_secrets,
+                bounded=Here(),
+                clock=StandingClock(),
+                deadline_s=10.0,
+            )
+            condition = MetricCondition(success=f"{fake.result} < 100")
+            metric = Metric(rules=MetricRules(name="m"), condition=condition, source=source_of(fake))
+            due = Due(metric="m", task=Task.TAKE, number=1)
+            found = await source.measure(RUN, metric, due, now_s=NOW_S)
+
+    assert found.phase is phase, found
+    (sent,) = server.sent
+    assert fake.why_refused(asked_by(sent)) == ""
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [("Retry-After: 7", 7.0), ("X-RateLimit-Reset: 12", 12.0), ("Retry-After: soon", None), ("X-Else: 1", None)],
+)
+async def test_when_to_ask_again_is_read_from_its_header(header: str, seconds: float | None) -> None:
+    """In seconds, and from Datadog's own header; what is no time is none."""
+    fake = FAKES["graphite"]
+    async with serving({"/base/": raw(b"{}", status="429 Too Many Requests", headers=[header])}) as server:
+        endpoint = endpoint_of_server(
+            server_of("it", provider_spec(fake, f"{server.url()}/base"), folder=Path("/nowhere"), taken=False), {}
+        )
+        async with contextlib.aclosing(MetricAsker(tenants=TenantUrls(), clock=SystemClock())) as asker:
+            answer = await asker.ask(HttpRequest(url=f"{endpoint.url}/x", timeout_s=5), endpoint, deadline_s=5)
+
+    assert isinstance(answer, HttpAnswer)
+    assert answer.asks_to_wait
+    assert answer.retry_after_s == seconds

@@ -1,0 +1,152 @@
+"""What a fake of a metric server has: it takes requests as the real one documents them, refuses others, and answers in its form.
+
+A fake does its own arithmetic, from the server's documentation, and knows nothing of recipes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TypeAlias
+from urllib.parse import parse_qs, urlsplit
+
+from rollouts.metrics.requests import Bearer, HttpAnswer, HttpRequest, MetricEndpoint
+from rollouts.secret import Secret
+from tests.metrics.answers import NOW_S
+
+Series: TypeAlias = Sequence[tuple[Any, Any]]
+"""(Seconds since 1970, value), in any order; either may be something else."""
+
+TOKEN = "pl4nted-t0ken"
+ADDRESS = "https://address.example"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """A request as a server gets it: headers by name in lower case, each parameter with all its values, the body as JSON."""
+
+    method: str
+    path: str
+    parameters: Mapping[str, list[str]]
+    headers: Mapping[str, str]
+    body: Any
+
+    def parameter(self, name: str) -> str:
+        """The value of a parameter that stands there once; "" otherwise."""
+        values = self.parameters.get(name, [])
+        return values[0] if len(values) == 1 else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fake:
+    """One kind of server, asked in one way.
+
+    Args:
+        metric: the block in `provider` of a metric.
+        headers, bearer, settings: what a MetricProvider of the type says.
+        objection: why the server refuses a request; "" for one that it answers.
+        body: what it answers when these series are there.
+        refused: how it says no, with a status.
+        result: what a condition writes for the one number.
+        whole: every number is judged; otherwise the newest of each series.
+        times: its answers have times.
+        rows: it answers with a row for each point, so that a series without points is none.
+        bad: answers without evidence that only this server gives, by name.
+    """
+
+    name: str
+    kind: str
+    metric: Mapping[str, Any]
+    objection: Callable[[Asked], str]
+    body: Callable[[Sequence[Series]], Any]
+    result: str
+    whole: bool = False
+    times: bool = True
+    rows: bool = False
+    headers: Mapping[str, str] = field(default_factory=dict)
+    bearer: bool = False
+    scheme: str = "Bearer"
+    settings: Mapping[str, str] = field(default_factory=dict)
+    refused: tuple[int, Any] = (400, {"errors": ["no"]})
+    bad: Mapping[str, HttpAnswer] = field(default_factory=dict)
+
+    @property
+    def endpoint(self) -> MetricEndpoint:
+        """The server as its MetricProvider declares it."""
+        return MetricEndpoint(
+            url=f"https://{self.kind.lower()}.example/base",
+            declared=True,
+            kind=self.kind,
+            headers=tuple((name, Secret(value)) for name, value in self.headers.items()),
+            credentials=Bearer(Secret(TOKEN), self.scheme) if self.bearer else None,
+            settings=tuple(self.settings.items()),
+        )
+
+    def answer(self, request: HttpRequest, endpoint: MetricEndpoint, series: Sequence[Series]) -> HttpAnswer:
+        """What the server says when these series are there."""
+        asked = asked_by(request, endpoint)
+        if why := self.why_refused(asked):
+            status, body = self.refused
+            return HttpAnswer(status=status, body=written({**body, "why": why}), content_type="application/json")
+        return HttpAnswer(status=200, body=written(self.body(series)), content_type="application/json")
+
+    def why_refused(self, asked: Asked) -> str:
+        """Why the server would not answer; "" for a request that it answers."""
+        wanted = {name.lower(): value for name, value in self.headers.items()}
+        if self.bearer:
+            wanted["authorization"] = f"{self.scheme} {TOKEN}"
+        for name, value in wanted.items():
+            if asked.headers.get(name) != value:
+                return f"{name} is not ours"
+        return self.objection(asked)
+
+
+def asked_by(request: HttpRequest, endpoint: MetricEndpoint) -> Asked:
+    """The request as it is sent to the endpoint; below its base path."""
+    parts = urlsplit(request.url)
+    headers = {name.lower(): value.reveal() for name, value in (*request.headers, *endpoint.headers)}
+    if isinstance(endpoint.credentials, Bearer):
+        headers["authorization"] = f"{endpoint.credentials.scheme} {endpoint.credentials.token.reveal()}"
+    return Asked(
+        method=request.method,
+        path=parts.path.removeprefix(urlsplit(endpoint.url).path),
+        parameters=parse_qs(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)),
+        headers=headers,
+        body=json.loads(request.body) if request.body else None,
+    )
+
+
+def written(body: Any) -> bytes:
+    """JSON, also of numbers that are none in JSON; bytes as they are."""
+    return body if isinstance(body, bytes) else json.dumps(body).encode()
+
+
+def answered(body: Any, *, status: int = 200) -> HttpAnswer:
+    return HttpAnswer(status=status, body=written(body), content_type="application/json")
+
+
+def one(value: Any, *, at_s: Any = NOW_S) -> list[Series]:
+    """One series with one point."""
+    return [[(at_s, value)]]
+
+
+def timed(at_s: Any, factor: int = 1) -> Any:
+    """A time in the server's unit; what is no number stays as it is."""
+    return at_s * factor if isinstance(at_s, int | float) and not isinstance(at_s, bool) else at_s
+
+
+_MODULES = sorted(path.stem for path in Path(__file__).parent.glob("*.py") if path.stem != "fake")
+
+
+def whole_metrics() -> list[tuple[str, dict[str, Any]]]:
+    """Blocks of `provider`, in which every field of each kind of server has a value; `ADDRESS` is the server's URL."""
+    return [each for name in _MODULES for each in import_module(f"tests.metrics.servers.{name}").WHOLE]
+
+
+def all_fakes() -> dict[str, Fake]:
+    """Every fake by its name: each module beside this one has some."""
+    fakes = [fake for name in _MODULES for fake in import_module(f"tests.metrics.servers.{name}").FAKES]
+    return {fake.name: fake for fake in fakes}

@@ -47,5 +47,6 @@ def test_what_is_no_path_is_refused(path: str) -> None:
 
 def test_what_is_nothing_is_not_found() -> None:
     """A refusal is something that stands there: null, false, 0 and what is empty are none."""
-    assert [found_at({"e": value}, "e") for value in (None, False, 0, "", [], {})] == [[]] * 6
+    nothing: list[Any] = [None, False, 0, "", [], {}]
+    assert [found_at({"e": value}, "e") for value in nothing] == [[]] * 6
     assert found_at({"e": "no"}, "e") == ["no"]

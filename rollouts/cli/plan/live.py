@@ -217,7 +217,8 @@ def snapshot_of(rollout: Manifest, live: Live, *, clock: Clock, facts: ClusterFa
         store.add(DEPLOYMENT, WorkloadObject).replace("", [_struct(DEPLOYMENT, live.deployment)], "1")
         found = _struct(DEPLOYMENT, live.deployment)
         sets = _structs(NAMED_REPLICA_SET, live.replica_sets)
-        inbox.put_sets(key, sets_answer(found, sets, asked_s=asked_s))
+        owner = rollout["metadata"]["uid"]
+        inbox.put_sets(key, sets_answer(found, sets, rollout_uid=owner, asked_s=asked_s))
         none_managed = {kind: ManagedNames() for kind in WORKLOAD_RESOURCES}
         workloads = WorkloadReader(store, inbox, none_managed, lambda *_: "")
     observer = Observer(

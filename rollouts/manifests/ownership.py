@@ -7,8 +7,8 @@
   `spec.strategy.rollingUpdate` and the annotation `rollouts.dev/held` (merge patch with its uid and resourceVersion). Its
   ReplicaSet of a new template (ours to make, its controller's to keep): everything at its creation (POST). The controller of one
   that leaves it or returns, and label `rollouts.dev/name` (merge patch with its uid and resourceVersion).
-* Service (the user's): `spec.selector[rollouts.dev/revision]`, label `rollouts.dev/managed`, annotation `rollouts.dev/managed-by`
-  (merge patch with its uid and resourceVersion).
+* Service (the user's): `spec.selector[rollouts.dev/revision]`, or `[pod-template-hash]` of a Deployment in place; label
+  `rollouts.dev/managed`, annotation `rollouts.dev/managed-by` (merge patch with its uid and resourceVersion).
 * Workload that `workloadRef` names (the user's): label `rollouts.dev/managed`, annotation `rollouts.dev/managed-by`; with
   `scaleDown`, a Deployment's `spec.replicas` and annotation `rollouts.dev/scaled-down` (merge patch with its uid and
   resourceVersion).

@@ -144,8 +144,10 @@ validations:
 {{- end }}
 
 {{- define "rollouts.fence.services" -}}
-{{- $revision := "k == 'rollouts.dev/revision'" }}
-{{- if has "deployments" .Values.workloads }}{{ $revision = "k in ['rollouts.dev/revision', 'pod-template-hash']" }}{{ end }}
+{{- $revision := "k == 'rollouts.dev/revision'" }}{{ $keys := "key rollouts.dev/revision" }}
+{{- if has "deployments" .Values.workloads }}
+{{- $revision = "k in ['rollouts.dev/revision', 'pod-template-hash']" }}{{ $keys = "keys rollouts.dev/revision and pod-template-hash" }}
+{{- end }}
 rules:
   - {apiGroups: [""], apiVersions: ["*"], resources: [services], operations: [CREATE, UPDATE, DELETE]}
 variables:
@@ -154,7 +156,7 @@ variables:
 validations:
   - message: it may not create and delete Services
     expression: request.operation == 'UPDATE'
-  - message: it may only change the keys rollouts.dev/revision and, in place, pod-template-hash in the selector of a Service
+  - message: it may only change the {{ $keys }} in the selector of a Service
     expression: >-
       {{ include "rollouts.specBut" "k == 'selector'" }}
       && {{ include "rollouts.sameBut" (dict "new" "variables.selector" "old" "variables.oldSelector" "but" $revision) }}

@@ -9,7 +9,8 @@ It cannot grow old pods again. So what goes back (an abort, a rollback, a lower 
 the Rollout becomes the controller of that ReplicaSet, and the paused Deployment grows the only one that it has left by itself.
 Forward again, the ReplicaSet returns, and no pod starts twice.
 
-Each pass makes one move, and waits until the Deployment's controller has carried it out.
+Each pass makes one move, and waits until the Deployment's controller has carried it out. `beside.py` has what routers and
+previews need.
 """
 
 from __future__ import annotations

@@ -315,17 +315,24 @@ def test_a_role_without_metadata_leaves_no_note() -> None:
     assert patch["metadata"]["annotations"] == dict.fromkeys(notes)
 
 
-def test_a_service_is_managed_and_released_by_three_entries_under_a_guard() -> None:
-    """A plan made from an older view must get a 409; nothing else of the user's Service is touched."""
-    managed = switch_service(SwitchService(name="s", uid="u", resource_version="9", revision="abc"), rollout="cart")
+@pytest.mark.parametrize(
+    ("label", "other"), [("rollouts.dev/revision", "pod-template-hash"), ("pod-template-hash", "rollouts.dev/revision")]
+)
+def test_a_service_is_managed_and_released_by_three_entries_under_a_guard(label: str, other: str) -> None:
+    """A plan made from an older view must get a 409; nothing else of the user's Service is touched.
+
+    A Rollout may change between pods of its own and those of a Deployment: the key of the other way goes.
+    """
+    switch = SwitchService(name="s", uid="u", resource_version="9", revision="abc")
+    managed = switch_service(switch, rollout="cart", label=label)
     released = release_service(ReleaseService(name="s", uid="u", resource_version="9"))
 
     guard = {"uid": "u", "resourceVersion": "9"}
     ours = {"labels": {"rollouts.dev/managed": "true"}, "annotations": {"rollouts.dev/managed-by": "cart"}}
-    assert managed == {"metadata": {**guard, **ours}, "spec": {"selector": {"rollouts.dev/revision": "abc"}}}
+    assert managed == {"metadata": {**guard, **ours}, "spec": {"selector": {label: "abc", other: None}}}
     assert released == {
         "metadata": {**guard, **{part: dict.fromkeys(entries) for part, entries in ours.items()}},
-        "spec": {"selector": {"rollouts.dev/revision": None}},
+        "spec": {"selector": {label: None, other: None}},
     }
 
 

@@ -102,6 +102,20 @@ def test_the_new_replica_set_is_the_deployments_and_has_no_pods() -> None:
     }
 
 
+def test_one_beside_the_deployment_is_the_rollouts_and_counts_as_the_user_says() -> None:
+    """Else it is the same, so that the Deployment can take it over."""
+    rollout = _rollout()
+    rollout = replace(rollout, spec=replace(rollout.spec, min_ready_s=20))
+    made = replica_set_in(WORKLOAD, rollout, CreateInDeployment(revision="abc", beside=True))
+    inside = replica_set_in(WORKLOAD, rollout, CreateInDeployment(revision="abc"))
+
+    (owner,) = made["metadata"].pop("ownerReferences")
+    assert (owner["kind"], owner["controller"]) == ("Rollout", True)
+    assert made["spec"].pop("minReadySeconds") == 20
+    assert inside["metadata"].pop("ownerReferences") != [owner]
+    assert made == inside
+
+
 def test_our_label_is_on_the_replica_set_and_not_on_its_pods() -> None:
     """A template with it would be another one than the Deployment's."""
     assert label_patch(_rollout(), LabelReplicaSet("cart-5d", "s-1")) == {

@@ -210,7 +210,8 @@ def test_secrets_are_copied_and_asked_for(bench: Bench) -> None:
     bench.creates(SECRET, config_copy_probe(bench.namespace, "lost", rollout="web"), dryRun="All")
 
 
-def test_a_service_is_switched_marked_and_given_back(bench: Bench) -> None:
+@pytest.mark.parametrize("label", ["rollouts.dev/revision", "pod-template-hash"])
+def test_a_service_is_switched_marked_and_given_back(bench: Bench, label: str) -> None:
     """Also one that has no label, no annotation and no selector of its own."""
     for name, spec in (
         ("web", {"selector": {"app": "web"}, "ports": [{"port": 80}]}),
@@ -219,7 +220,9 @@ def test_a_service_is_switched_marked_and_given_back(bench: Bench) -> None:
         seen = bench.there(SERVICE, {"spec": spec}, name=name)["metadata"]
         uid, version = seen["uid"], seen["resourceVersion"]
         switch = SwitchService(name=name, uid=uid, resource_version=version, revision="abc")
-        version = bench.patches(SERVICE, name, switch_service(switch, rollout="web"))["metadata"]["resourceVersion"]
+        version = bench.patches(SERVICE, name, switch_service(switch, rollout="web", label=label))["metadata"][
+            "resourceVersion"
+        ]
         mark = mark_service(uid=uid, resource_version=version, rollout="web")
         version = bench.patches(SERVICE, name, mark)["metadata"]["resourceVersion"]
         bench.patches(SERVICE, name, release_service(ReleaseService(name=name, uid=uid, resource_version=version)))

@@ -55,9 +55,8 @@ def test_a_list_names_the_one_with_the_template_and_all_with_pods(
     sets: list[tuple[str, str, int]], revision: str, unseen: list[str]
 ) -> None:
     """Old ones without pods need no watch."""
-    answer = sets_answer(
-        _deployment(), _listed(*(_manifest(name, image, size=size) for name, image, size in sets)), asked_s=0.0
-    )
+    listed = _listed(*(_manifest(name, image, size=size) for name, image, size in sets))
+    answer = sets_answer(_deployment(), listed, rollout_uid="u-rollout", asked_s=0.0)
 
     assert (answer.revision, [stray.uid for stray in answer.sets]) == (revision, unseen)
 
@@ -66,14 +65,24 @@ def test_what_another_deployment_controls_does_not_count() -> None:
     """Its selector may find the same labels, and anybody may write an owner of that name."""
     others = (_manifest("a", "web:1", size=4, owner="another"), _manifest("b", "web:1", size=4, kind="Rollout"))
 
-    assert sets_answer(_deployment(), _listed(*others), asked_s=0.0).sets == ()
+    assert sets_answer(_deployment(), _listed(*others), rollout_uid="u-rollout", asked_s=0.0).sets == ()
+
+
+def test_one_that_the_rollout_controls_beside_the_deployment_names_the_revision() -> None:
+    """After a promotion the Rollout has the first ReplicaSet, whose name the Deployment's controller gave; a revert finds it."""
+    taken = _manifest("native", "web:1", size=4, owner="u-rollout", kind="Rollout")
+    answer = sets_answer(_deployment(), _listed(taken), rollout_uid="u-rollout", asked_s=0.0)
+
+    assert (answer.revision, answer.sets) == ("native", ())
 
 
 def test_nothing_is_decided_before_all_are_watched() -> None:
     """A view without one of them shows fewer pods than there are."""
     deployment = _deployment()
     seen, its_hash = workload_seen(WorkloadKind.DEPLOYMENT, deployment), template_hash_of(deployment)
-    answer = sets_answer(deployment, _listed(_manifest("native", "web:1", size=4)), asked_s=0.0)
+    answer = sets_answer(
+        deployment, _listed(_manifest("native", "web:1", size=4)), rollout_uid="u-rollout", asked_s=0.0
+    )
     watched = sets_inside(
         [Decoder(ReplicaSetObject).object(json.dumps(_manifest("native", "web:1", size=4)).encode())], seen
     )
@@ -87,6 +96,6 @@ def test_a_list_from_before_the_hold_says_nothing_about_what_was_made_since() ->
     """Without the policy the Deployment's controller may have made the ReplicaSet meanwhile."""
     note = json.dumps({"number": 1, "replicas": 4, "own": {}})
     held = workload_seen(WorkloadKind.DEPLOYMENT, _deployment(**{HELD: note}))
-    before = sets_answer(_deployment(), (), asked_s=0.0)
+    before = sets_answer(_deployment(), (), rollout_uid="u-rollout", asked_s=0.0)
 
     assert strays(template_hash_of(_deployment()), held, (), before) == ("", None)

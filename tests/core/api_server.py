@@ -33,6 +33,7 @@ from rollouts.core.model.intents import (
     CreateReplicaSet,
     DeleteAnalysisRun,
     DeleteConfigCopy,
+    DeletePod,
     DeleteReplicaSet,
     EvictPod,
     Intent,
@@ -50,6 +51,7 @@ from rollouts.core.model.intents import (
     ScaleWorkload,
     SetTraffic,
     StepDeployment,
+    StepStatefulSet,
     SwitchService,
     TerminateAnalysisRun,
     WorkloadIntent,
@@ -74,6 +76,8 @@ def applied(there: World, intent: Intent) -> World:
         case CreateReplicaSet() | AdoptReplicaSet() | PatchReplicaSet() | DeleteReplicaSet():
             return _with_replica_sets(there, intent)
         case LabelReplicaSet() | AskReplicaSets():  # every ReplicaSet of the model is labelled
+            return there
+        case StepStatefulSet() | DeletePod():
             return there
         case CreateInDeployment() | MoveReplicaSet() | StepDeployment():
             return _with_deployment(there, intent)
@@ -134,7 +138,7 @@ def _with_deployment(there: World, intent: CreateInDeployment | MoveReplicaSet |
             both_0 = fields.max_surge in (0, Percent(0)) and fields.max_unavailable in (0, Percent(0))
             assert not both_0, "the API server refuses maxSurge 0 with maxUnavailable 0"
             deployment = replace(workload.deployment, paused=paused, fields=fields, held=held)
-            now = replace(workload, deployment=deployment, observed=False, resource_version=version)
+            now = replace(workload, in_place=deployment, observed=False, resource_version=version)
             return replace(there, workload=now)
 
 

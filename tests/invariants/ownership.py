@@ -26,6 +26,7 @@ from rollouts.core.model.intents import (
     Decision,
     DeleteAnalysisRun,
     DeleteConfigCopy,
+    DeletePod,
     DeleteReplicaSet,
     EvictPod,
     Intent,
@@ -43,6 +44,7 @@ from rollouts.core.model.intents import (
     ScaleWorkload,
     SetTraffic,
     StepDeployment,
+    StepStatefulSet,
     SwitchService,
     TerminateAnalysisRun,
 )
@@ -156,7 +158,10 @@ def _is_ours_as_seen(before: Snapshot, intent: Intent) -> bool:
             workload = before.workload
             found = workload.strays if isinstance(workload, WorkloadSeen) else ()
             return any(stray.uid == intent.uid for stray in found or ())
-        case StepDeployment() | CreateInDeployment():
+        case DeletePod(uid=uid, resource_version=version):
+            pods = before.pods.pods if before.pods is not None else ()
+            return any((pod.uid, pod.resource_version) == (uid, version) for pod in pods)
+        case StepDeployment() | StepStatefulSet() | CreateInDeployment():
             workload = before.workload
             ours = isinstance(workload, WorkloadSeen) and workload.managed_by == before.rollout.name
             return ours and before.rollout.spec.workload_ref is not None

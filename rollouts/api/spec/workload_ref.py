@@ -16,6 +16,8 @@ from rollouts.core.model.workload_ref import ScaleDownWorkload, WorkloadKind, Wo
 
 _PATH = "spec.workloadRef"
 _IN_PLACE = "workloadRef.mode: InPlace"
+_KINDS_IN_PLACE = (WorkloadKind.DEPLOYMENT,)
+_KINDS_WITH_PODS_OF_THEIR_OWN = (WorkloadKind.STATEFUL_SET, WorkloadKind.DAEMON_SET)
 
 
 def check_workload_ref(spec: RolloutSpecWire, problems: Problems) -> None:
@@ -33,6 +35,8 @@ def check_workload_ref(spec: RolloutSpecWire, problems: Problems) -> None:
     if reference.mode == WorkloadMode.IN_PLACE.value:
         _check_in_place(spec, reference, problems)
         return
+    if reference.kind in _KINDS_WITH_PODS_OF_THEIR_OWN:
+        problems.add(f"{_PATH}.mode", f"must be InPlace for a {reference.kind}")
     if spec.selector is None and reference.kind == WorkloadKind.POD_TEMPLATE.value:
         problems.add_missing("spec.selector", "is required: the labels of the pods (a PodTemplate has none)")
     if reference.hold is not None:
@@ -43,19 +47,18 @@ def check_workload_ref(spec: RolloutSpecWire, problems: Problems) -> None:
 
 
 def _check_in_place(spec: RolloutSpecWire, reference: WorkloadRef, problems: Problems) -> None:
-    if reference.kind not in (None, WorkloadKind.DEPLOYMENT):
-        problems.add(f"{_PATH}.kind", "must be Deployment for mode: InPlace")
+    if reference.kind not in (None, *_KINDS_IN_PLACE):
+        problems.add(f"{_PATH}.kind", f"must be {' or '.join(_KINDS_IN_PLACE)} for mode: InPlace")
+    kind = reference.kind or WorkloadKind.DEPLOYMENT
     if reference.scale_down is not None:
-        problems.add(
-            f"{_PATH}.scaleDown", "is for mode: Template; with InPlace the Deployment's pods are the only ones"
-        )
+        problems.add(f"{_PATH}.scaleDown", f"is for mode: Template; with InPlace the {kind}'s pods are the only ones")
     canary = (spec.strategy or RolloutStrategy()).canary or CanaryStrategy()
     blue_green = spec.strategy is not None and spec.strategy.blue_green is not None
     drain, versioning = spec.drain or Drain(), spec.config_versioning or ConfigVersioningWire()
     path = "spec.strategy.canary"
-    has_it = f"must be absent with {_IN_PLACE}: the Deployment has it"
+    has_it = f"must be absent with {_IN_PLACE}: the {kind} has it"
     by_ratio = f"is not supported with {_IN_PLACE} yet, which goes by the ratio of pods"
-    changes = f"is not supported with {_IN_PLACE}: it would change the Deployment's template"
+    changes = f"is not supported with {_IN_PLACE}: it would change the {kind}'s template"
     refused: tuple[tuple[str, object, str], ...] = (
         ("spec.replicas", None if spec.replicas == 1 else spec.replicas, has_it),  # 1 is the API server's default
         ("spec.selector", spec.selector, has_it),

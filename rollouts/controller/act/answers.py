@@ -22,7 +22,7 @@ from rollouts.controller.act.calls import AskDataPlanes, OwnQuestion, ReadClasse
 from rollouts.controller.facts.gateway_classes import GatewayClasses
 from rollouts.controller.facts.gateway_lags import GatewayLags
 from rollouts.controller.facts.route_kinds import RouteKinds, missing
-from rollouts.controller.observe.in_place import sets_answer
+from rollouts.controller.observe.in_place import is_held, sets_answer
 from rollouts.controller.observe.pods import pod_page, pods_seen
 from rollouts.controller.workqueue.inbox import Inbox, RouteAnswer, ServiceAnswer, WorkloadAnswer
 from rollouts.controller.workqueue.owned import replica_sets_of
@@ -164,11 +164,11 @@ class Answers:
                     asked_s = self.clock.monotonic_s()
                     sets = await self._list(key, REPLICA_SET, _SETS.page, selector)
                     self.inbox.put_sets(key, sets_answer(deployment, sets, asked_s=asked_s))
-            case AskPods(selector=selector, deployment_uid=deployment_uid):
+            case AskPods(selector=selector, workload_uid=workload_uid):
                 at_s, table = self.clock.now_s(), self.store.table(REPLICA_SET)
                 pods = await self._list_pods(key, selector)
-                owners = [*replica_sets_of(table, key, uid), *table.owned_by(key.namespace, deployment_uid)]
-                self.inbox.pods[key] = pods_seen(pods, owners, at_s=at_s)
+                owners = [*replica_sets_of(table, key, uid), *table.owned_by(key.namespace, workload_uid)]
+                self.inbox.pods[key] = pods_seen(pods, owners, at_s=at_s, workload_uid=workload_uid)
             case _:
                 assert_never(ask)
         return 0.0
@@ -186,14 +186,14 @@ class Answers:
         return replace(answer, workload=found)
 
     async def _held(self, key: Key, ask: AskHold) -> HoldSeen:
-        """Whether a new template would come out paused. What refuses the question says why nothing holds."""
-        at_s, question = self.clock.now_s(), hold_question(ask.uid)
+        """Whether a new template would come out held. What refuses the question says why nothing holds."""
+        at_s, kind, question = self.clock.now_s(), ask.kind.resource, hold_question(ask.kind, ask.uid)
         try:
-            answer = await self.client.patch(DEPLOYMENT, key.namespace, ask.name, question, MERGE_PATCH, dry_run=True)
+            answer = await self.client.patch(kind, key.namespace, ask.name, question, MERGE_PATCH, dry_run=True)
         except (ApiForbidden, ApiInvalid, ApiNotFound) as exc:
-            log.warning("hold_not_seen", rollout=str(key), deployment=ask.name, why=str(exc))
+            log.warning("hold_not_seen", rollout=str(key), workload=f"{ask.kind} {ask.name}", why=str(exc))
             return HoldSeen(at_s=at_s, works=False, message=str(exc))
-        return HoldSeen(at_s=at_s, works=decode(DEPLOYMENT, answer).spec.paused)
+        return HoldSeen(at_s=at_s, works=is_held(ask.kind, decode(kind, answer)))
 
     async def _tried(self, key: Key, name: str) -> CopyLook:
         """Whether a Secret of that name is there: only a create as a dry run tells that without the right to read it.

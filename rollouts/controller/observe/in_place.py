@@ -1,4 +1,4 @@
-"""A Deployment that is updated in place at one instant: its ReplicaSets, their names, and what the spec takes from it. No I/O."""
+"""A workload that is updated in place at one instant: its ReplicaSets, their names, and what the spec takes from it. No I/O."""
 
 from __future__ import annotations
 
@@ -11,9 +11,17 @@ from rollouts.controller.observe.replica_sets import replica_set_seen
 from rollouts.controller.workqueue.inbox import SetsAnswer
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.revision import canonical_json, short_hash
-from rollouts.core.model.rollout import PODS_LIMIT, Canary, RolloutSpec
+from rollouts.core.model.rollout import PODS_LIMIT, Canary, IntOrPercent, RolloutSpec
 from rollouts.core.model.snapshot import ReplicaSet
-from rollouts.core.model.workload import StrayReplicaSet, WorkloadSeen
+from rollouts.core.model.workload import (
+    NO_POD,
+    DaemonSetSeen,
+    DeploymentSeen,
+    StatefulSetSeen,
+    StrayReplicaSet,
+    WorkloadSeen,
+)
+from rollouts.core.model.workload_ref import WorkloadKind
 from rollouts.manifests.ownership import HELD, POD_TEMPLATE_HASH, revision_of
 from rollouts.objects import DEPLOYMENT, mapping
 
@@ -26,19 +34,26 @@ def sets_inside(found: Iterable[ReplicaSetObject], workload: WorkloadSeen) -> tu
 
 
 def spec_in_place(spec: RolloutSpec, workload: WorkloadSeen, *, revision: str | None) -> RolloutSpec:
-    """The spec with what the Deployment says: its size, and its user's own limits. No template while the name is not known."""
-    deployment = workload.deployment
-    if deployment is None:
-        return spec
-    own, strategy = (deployment.held.own if deployment.held is not None else deployment.fields), spec.strategy
+    """The spec with what the workload says: its size, and its user's own limits. No template while the name is not known."""
+    surge: IntOrPercent
+    unavailable: IntOrPercent
+    match workload.in_place:
+        case DeploymentSeen() as deployment:
+            own = deployment.held.own if deployment.held is not None else deployment.fields
+            surge = PODS_LIMIT if own.max_surge is None else own.max_surge
+            unavailable = PODS_LIMIT if own.max_unavailable is None else own.max_unavailable
+            min_ready_s = own.min_ready_s or 0
+        case StatefulSetSeen(max_unavailable=limit, min_ready_s=min_ready_s):
+            surge, unavailable = 0, 1 if limit is None else limit
+        case None | DaemonSetSeen():
+            return spec
+    strategy = spec.strategy
     if isinstance(strategy, Canary):
-        surge = PODS_LIMIT if own.max_surge is None else own.max_surge
-        unavailable = PODS_LIMIT if own.max_unavailable is None else own.max_unavailable
         strategy = replace(strategy, max_surge=surge, max_unavailable=unavailable)
     return replace(
         spec,
         replicas=workload.replicas,
-        min_ready_s=own.min_ready_s or 0,
+        min_ready_s=min_ready_s,
         strategy=strategy,
         revision=revision or "",
         template_hash=spec.template_hash if revision else "",
@@ -77,6 +92,20 @@ def sets_answer(deployment: WorkloadObject, sets: Iterable[WorkloadObject], *, a
             found.append(StrayReplicaSet(each.metadata.name, each.metadata.uid))
     held = HELD in (metadata.annotations or {})
     return SetsAnswer(asked_s=asked_s, template_hash=template_hash, held=held, revision=revision, sets=tuple(found))
+
+
+def is_held(kind: WorkloadKind, written: WorkloadObject) -> bool:
+    """Whether nothing follows the template of a workload as it was written."""
+    spec = written.spec
+    match kind:
+        case WorkloadKind.STATEFUL_SET:
+            rolling = spec.update_strategy.rolling_update
+            stops = rolling is not None and rolling.partition == NO_POD
+            return stops or spec.update_strategy.type == "OnDelete"
+        case WorkloadKind.DAEMON_SET:
+            return spec.update_strategy.type == "OnDelete"
+        case _:
+            return spec.paused
 
 
 def template_hash_of(workload: WorkloadObject) -> str:

@@ -98,6 +98,7 @@ class KnownAnswers:
     Args:
         drained: of the drain probes, by revision.
         copies: of Secrets, by name.
+        revision: uid and template's hash of a StatefulSet or DaemonSet, and the revision that its controller gave it.
     """
 
     services: dict[str, ServiceAnswer] = field(default_factory=dict)
@@ -110,6 +111,7 @@ class KnownAnswers:
     copies: dict[str, CopyLook] = field(default_factory=dict)
     autoscaling: tuple[AutoscalingGate, AutoscalingSeen] | None = None
     hold: tuple[str, HoldSeen] | None = None
+    revision: tuple[str, str, str] | None = None
     eviction_refused: EvictionRefused | None = None
     creation_refused: CreationRefused | None = None
 
@@ -180,6 +182,11 @@ class Inbox:
         """Takes the answer about the policy that holds the Deployment of that uid."""
         self._answers[key].hold = uid, answer
 
+    def put_revision(self, key: Key, uid: str, template_hash: str, revision: str) -> None:
+        """Remembers the revision of a template, for the moments in which its controller has not seen another field."""
+        if self.of(key).revision != (uid, template_hash, revision):
+            self._answers[key].revision = uid, template_hash, revision
+
     def put_refusal(self, key: Key, refusal: EvictionRefused) -> None:
         """Remembers that a PodDisruptionBudget refused an eviction."""
         self._answers[key].eviction_refused = refusal
@@ -225,6 +232,11 @@ class Inbox:
         """The last answer about the Deployment of that uid."""
         asked, answer = self.of(key).hold or ("", None)
         return answer if asked == uid else None
+
+    def revision(self, key: Key, uid: str, template_hash: str) -> str:
+        """The revision of that template; "" while it is not known."""
+        known = self.of(key).revision
+        return known[2] if known is not None and known[:2] == (uid, template_hash) else ""
 
     def sets(self, key: Key, *, watched: Collection[str]) -> SetsAnswer | None:
         """The list of a Deployment's ReplicaSets; None when one of them is not `watched` (by uid) after 10 s: it is gone."""

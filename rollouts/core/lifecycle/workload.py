@@ -24,6 +24,9 @@ from rollouts.core.model.intents import (
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.workload import (
+    PartitionFields,
+    StatefulSetSeen,
+    UpdateFields,
     WorkloadAbsent,
     WorkloadForbidden,
     WorkloadSeen,
@@ -103,6 +106,8 @@ def workload_questions(ctx: PassContext) -> Contribution:
 
 def _sets_watched(ctx: PassContext, workload: WorkloadSeen) -> Contribution:
     """Finds the ReplicaSets of an update in place, and labels those that no watch shows."""
+    if workload.strays is None and workload.deployment is None:
+        return Contribution()  # its watch says when its controller has seen the template
     if workload.strays is None:
         # Only what its controller has seen has its ReplicaSet, or is known to have none because it is paused.
         asked = (AskReplicaSets(workload.name, ctx.spec.selector_text),) if workload.observed else ()
@@ -128,15 +133,26 @@ def release_of(workload: WorkloadSeen) -> ReleaseWorkload:
     """The release of one workload as it was seen. A Deployment that we scaled down, and nobody else since, gets its pods back."""
     note, uid, version = workload.scaled_down, workload.uid, workload.resource_version
     replicas = note.own if note is not None and note.to == workload.replicas else None
-    held = workload.deployment.held if workload.deployment is not None else None
     return ReleaseWorkload(
         kind=workload.kind,
         name=workload.name,
         uid=uid,
         resource_version=version,
         replicas=replicas,
-        own=held.own if held is not None else None,
+        own=_own_fields(workload),
     )
+
+
+def _own_fields(workload: WorkloadSeen) -> UpdateFields | PartitionFields | None:
+    """The user's fields, which stand again; None where an update has not taken them, or nothing else would stop it.
+
+    Nobody asked for the rest of an update: a Deployment is paused with its fields, a StatefulSet keeps the partition.
+    """
+    found = workload.in_place
+    if found is None or found.held is None:
+        return None
+    stops = isinstance(found, StatefulSetSeen) and found.in_update and not found.held.own.on_delete
+    return None if stops else found.held.own
 
 
 def released_with_its_rollout(seen: Snapshot) -> tuple[ReleaseWorkload, ...]:

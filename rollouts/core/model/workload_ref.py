@@ -10,13 +10,15 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from rollouts.objects import DEPLOYMENT, NAMED_REPLICA_SET, POD_TEMPLATE, Kind
+from rollouts.objects import DAEMON_SET, DEPLOYMENT, NAMED_REPLICA_SET, POD_TEMPLATE, STATEFUL_SET, Kind
 
 
 class WorkloadKind(StrEnum):
-    """The kinds that a Rollout may name."""
+    """The kinds that a Rollout may name; StatefulSets and DaemonSets only to update them in place."""
 
     DEPLOYMENT = "Deployment"
+    STATEFUL_SET = "StatefulSet"
+    DAEMON_SET = "DaemonSet"
     REPLICA_SET = "ReplicaSet"
     POD_TEMPLATE = "PodTemplate"
 
@@ -28,6 +30,8 @@ class WorkloadKind(StrEnum):
 
 _RESOURCES = {
     WorkloadKind.DEPLOYMENT: DEPLOYMENT,
+    WorkloadKind.STATEFUL_SET: STATEFUL_SET,
+    WorkloadKind.DAEMON_SET: DAEMON_SET,
     WorkloadKind.REPLICA_SET: NAMED_REPLICA_SET,
     WorkloadKind.POD_TEMPLATE: POD_TEMPLATE,
 }

@@ -63,11 +63,9 @@ from rollouts.core.model.workload import HoldSeen, ScaledDown
 from tests.core.config_worlds import copy_read
 from tests.core.deployments import made_inside
 from tests.core.model import World, annotated, deleted, moved, route, with_load_read, wrote
+from tests.core.refusal import RefusedError
 from tests.core.sources import Configs, asked, noted
-
-
-class RefusedError(Exception):
-    """The API server refuses a write: conflict, gone, or exists already."""
+from tests.core.stateful_sets import with_stateful_set
 
 
 def applied(there: World, intent: Intent) -> World:
@@ -78,7 +76,7 @@ def applied(there: World, intent: Intent) -> World:
         case LabelReplicaSet() | AskReplicaSets():  # every ReplicaSet of the model is labelled
             return there
         case StepStatefulSet() | DeletePod():
-            return there
+            return with_stateful_set(there, intent)
         case CreateInDeployment() | MoveReplicaSet() | StepDeployment():
             return _with_deployment(there, intent)
         case SwitchService() | ReleaseService():

@@ -97,6 +97,7 @@ class StatefulSetSeen(Struct, frozen=True, kw_only=True):
     """What an update in place reads of a StatefulSet, besides what every workload has.
 
     Args:
+        replaced: the user's fields, as the policy has noted them when it set another partition; None for none.
         max_unavailable: `rollingUpdate.maxUnavailable`; None where the server has no such field, or the manifest leaves it out.
         ordered: its pods start one after another (`podManagementPolicy: OrderedReady`).
         start: the first ordinal.
@@ -109,6 +110,7 @@ class StatefulSetSeen(Struct, frozen=True, kw_only=True):
     """
 
     fields: PartitionFields
+    replaced: PartitionFields | None = None
     max_unavailable: IntOrPercent | None = None
     min_ready_s: int = 0
     ordered: bool = True

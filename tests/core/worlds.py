@@ -474,7 +474,7 @@ def _next_available_s(there: World) -> float | None:
     wait_s = {each.revision: each.min_ready_s for each in there.replica_sets}
     never = {each.revision for each in there.replica_sets if each.min_ready_s > YEAR_S}
     times = [
-        there.ready_since[pod.uid] + wait_s.get(pod.revision, 0)
+        there.ready_since[pod.uid] + wait_s.get(pod.revision, there.rollout.spec.min_ready_s if pod.claims else 0)
         for pod in there.pods
         if pod.ready and pod.revision not in never
     ]

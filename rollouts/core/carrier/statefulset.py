@@ -178,8 +178,11 @@ def reachable(ctx: PassContext, sizes: Sizes) -> Sizes:
     found = workload.stateful_set if isinstance(workload, WorkloadSeen) else None
     if found is None or new is None or stable is None:
         return sizes
-    if ctx.aborted or ctx.stepped_back is not None:
-        return _held(sizes, new=new.spec_replicas) if found.current_revision != stable.revision else sizes
+    back = ctx.aborted or ctx.stepped_back is not None
+    if found.current_revision != stable.revision:
+        return _held(sizes, new=new.spec_replicas) if back else _without_stable(ctx, sizes, stable)
+    if back:
+        return sizes
     replicas, made = ctx.spec.replicas, new.spec_replicas
     if found.held is not None and made > sizes.wanted_new:
         surplus = made if found.held.replicas != replicas else found.held.surplus
@@ -191,6 +194,18 @@ def reachable(ctx: PassContext, sizes: Sizes) -> Sizes:
         new_size, stable_size = min(sizes.new, most), max(sizes.stable, 1)
         return replace(sizes, new=new_size, wanted_new=most, stable=stable_size, wanted_stable=1)
     return sizes
+
+
+def _without_stable(ctx: PassContext, sizes: Sizes, stable: ReplicaSet) -> Sizes:
+    """The sizes with pods of older revisions in place of stable ones, which its controller cannot make any more."""
+    pods, older = ctx.spec.replicas - sizes.wanted_new - stable.spec_replicas, []
+    for each, size in zip(ctx.older, sizes.older, strict=True):
+        older.append(min(each.spec_replicas, max(size, pods)))
+        pods -= older[-1]
+    made = stable.spec_replicas
+    return replace(
+        sizes, older=tuple(older), stable=min(sizes.stable, made), wanted_stable=min(sizes.wanted_stable, made)
+    )
 
 
 def _held(sizes: Sizes, *, new: int) -> Sizes:
@@ -340,7 +355,8 @@ def _update(
 
 
 def _roles(status: RolloutStatus) -> tuple[object, ...]:
-    return status.current_revision, status.stable_revision, status.abort
+    """What one decision alone may change: the next pass carries it out."""
+    return status.current_revision, status.stable_revision, status.abort, status.analyses, status.commands
 
 
 def _moves(update: _Update) -> tuple[Intent, ...]:
@@ -359,8 +375,8 @@ def _moves(update: _Update) -> tuple[Intent, ...]:
         return moved
     leaving = [revision for revision in others if revision != update.new or not update.forward]
     fewer = update.sizes.get(update.new, 0) - update.wanted.get(update.new, 0)
-    if update.over and update.forward and found.current_revision != update.serving:
-        return _forward(update, held)  # a pod that was made again meanwhile
+    if update.forward and found.current_revision != update.serving:
+        return _forward(update, held)  # a pod that goes would not come back as a stable one
     if leaving or not update.forward or fewer > 0:
         return _back(update, leaving, fewer=fewer)
     return _forward(update, held)
@@ -371,12 +387,12 @@ def _begun(update: _Update) -> tuple[Intent, ...]:
 
     One write notes the user's fields, and sets the partition that no pod is above.
     """
-    if update.over:  # its own controller takes away what is left
+    if update.over and update.forward:  # its own controller takes away what is left
         return ()
-    if update.found.fields.on_delete and update.found.current_revision != update.stable:
+    if update.found.fields.on_delete and update.found.current_revision != update.serving:
         return ()  # a pod that goes would come back with a revision of long ago
-    wanted = update.forward and update.wanted.get(update.stable, 0) < update.sizes.get(update.stable, 0)
-    leaving = not update.forward and update.sizes.get(update.new, 0) > 0
+    wanted = update.forward and update.wanted != update.sizes
+    leaving = not update.forward and any(size and each != update.serving for each, size in update.sizes.items())
     return update.step(_HOLDS) if wanted or leaving or not update.stops else ()
 
 
@@ -393,7 +409,7 @@ def _scaled(update: _Update, held: PartitionHeld) -> tuple[Intent, ...]:
 def _back(update: _Update, leaving: list[str], *, fewer: int) -> tuple[Intent, ...]:
     """Raises the partition, then deletes pods, which come back with the revision that stays.
 
-    Pods that are not available cost nothing; of the others one goes at a time, the highest first.
+    Pods that are not ready cost nothing; of the others one goes at a time, the highest first.
 
     Args:
         leaving: the revisions of which no pod stays.
@@ -410,7 +426,7 @@ def _back(update: _Update, leaving: list[str], *, fewer: int) -> tuple[Intent, .
     surplus = [place for place in below if place.revision == update.new and place.revision not in leaving]
     taken = surplus[-fewer:] if fewer > 0 else []
     goes = [place for place in below if place.revision in leaving or place in taken]
-    broken = [place for place in goes if not place.is_available]
+    broken = [place for place in goes if not place.is_ready]
     if broken:
         chosen = broken[0] if update.found.ordered else broken[-1]
     elif goes and update.spare > 0 and update.agrees:
@@ -425,13 +441,13 @@ def _back(update: _Update, leaving: list[str], *, fewer: int) -> tuple[Intent, .
 def _forward(update: _Update, held: PartitionHeld) -> tuple[Intent, ...]:
     """Lowers the partition as far as the policy wants and pods can be spared: those that go are the highest, ready or not."""
     partition, spare = update.kept, update.spare if update.agrees else 0
-    wanted = update.wanted.get(update.stable, 0) if not update.over else 0
+    wanted = sum(size for revision, size in update.wanted.items() if revision != update.new) if not update.over else 0
     places = {place.index: place for place in update.places}
     old = update.kept - sum(place.revision == update.new and place.index < update.kept for place in update.places)
     while old > wanted:
         place = places.get(partition - 1)
         is_old = place is None or place.revision != update.new
-        costs = is_old and (place is None or place.is_available)
+        costs = is_old and (place is None or place.is_ready)
         if costs and spare <= 0:
             break
         spare, old, partition = spare - costs, old - is_old, partition - 1

@@ -59,6 +59,8 @@ REVISION = REVISION_LABEL
 MANAGED = f"{PREFIX}managed"
 HOLD = f"{PREFIX}hold"
 HELD = f"{PREFIX}held"
+PARTITION = f"{PREFIX}partition"
+"""The partition that a user's manifest gives a StatefulSet, as the policy notes it when it sets another one; "" for none."""
 SCALED_DOWN = f"{PREFIX}scaled-down"
 MANAGED_VALUE = "true"
 HASH_SCHEME_LABEL = f"{PREFIX}hash-scheme"

@@ -7,15 +7,19 @@ from collections.abc import Mapping
 
 from rollouts.core.model.intents import StepStatefulSet
 from rollouts.core.model.workload import NO_POD, PartitionFields, PartitionHeld
-from rollouts.manifests.ownership import HELD
-from rollouts.objects import Manifest
+from rollouts.manifests.ownership import HELD, PARTITION
+from rollouts.objects import Manifest, whole_number
 
 
 def stateful_set_patch(intent: StepStatefulSet) -> Manifest:
     """The merge patch for the intent."""
     held = None if intent.held is None else partition_held_text(intent.held)
     return {
-        "metadata": {"uid": intent.uid, "resourceVersion": intent.resource_version, "annotations": {HELD: held}},
+        "metadata": {
+            "uid": intent.uid,
+            "resourceVersion": intent.resource_version,
+            "annotations": {HELD: held, PARTITION: None},
+        },
         "spec": partition_fields(intent.fields),
     }
 
@@ -57,6 +61,12 @@ def partition_held_of(annotations: Mapping[str, str]) -> PartitionHeld | None:
         )
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as exc:
         raise ValueError(f"annotation {HELD} cannot be read: {exc}") from exc
+
+
+def replaced_of(annotations: Mapping[str, str]) -> PartitionFields | None:
+    """The fields that the policy has replaced; None when it has noted none. What cannot be read counts as no partition."""
+    text = annotations.get(PARTITION)
+    return None if text is None else PartitionFields(partition=whole_number(text, digits=9))
 
 
 def _count(value: object) -> int:

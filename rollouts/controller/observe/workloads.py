@@ -37,7 +37,7 @@ from rollouts.core.model.workload_ref import NamedWorkload, WorkloadKind, Worklo
 from rollouts.manifests.in_place import held_of, limit_of
 from rollouts.manifests.named_workload import scaled_down_of
 from rollouts.manifests.ownership import HOLD, MANAGED, MANAGED_VALUE
-from rollouts.manifests.partition import partition_held_of
+from rollouts.manifests.partition import partition_held_of, replaced_of
 from rollouts.objects import REPLICA_SET, Key, Kind
 
 _KRUISE = "rollouts.kruise.io/"
@@ -263,6 +263,7 @@ def _stateful_set(seen: WorkloadObject) -> StatefulSetSeen:
     on_delete, rolling = spec.update_strategy.type == "OnDelete", spec.update_strategy.rolling_update
     return StatefulSetSeen(
         fields=PartitionFields(on_delete=on_delete, partition=rolling.partition if rolling is not None else None),
+        replaced=replaced_of(metadata.annotations or {}),
         max_unavailable=limit_of(rolling.max_unavailable) if rolling is not None else None,
         min_ready_s=spec.min_ready_seconds or 0,
         ordered=spec.pod_management_policy == "OrderedReady",

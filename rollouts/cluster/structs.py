@@ -209,7 +209,7 @@ class WorkloadSpec(Partial, frozen=True):
 
 
 class WorkloadStatus(Partial, frozen=True):
-    """`.status` of a Deployment, ReplicaSet or StatefulSet."""
+    """`.status` of a Deployment, ReplicaSet or StatefulSet; the numbers are a DaemonSet's, in nodes."""
 
     replicas: int = 0
     ready_replicas: int = 0
@@ -218,6 +218,11 @@ class WorkloadStatus(Partial, frozen=True):
     current_revision: str = ""
     update_revision: str = ""
     available_replicas: int = 0
+    desired_number_scheduled: int = 0
+    current_number_scheduled: int = 0
+    updated_number_scheduled: int = 0
+    number_ready: int = 0
+    number_available: int = 0
     observed_generation: int = 0
 
 
@@ -228,6 +233,13 @@ class WorkloadObject(Partial, frozen=True):
     spec: WorkloadSpec = WorkloadSpec()
     status: WorkloadStatus = WorkloadStatus()
     template: msgspec.Raw = msgspec.Raw()
+
+
+class ControllerRevisionObject(Partial, frozen=True):
+    """A ControllerRevision, without its data; `revision` is its number."""
+
+    metadata: Metadata = Metadata()
+    revision: int = 0
 
 
 class ClientIPConfig(Partial, frozen=True):

@@ -9,8 +9,10 @@ import json
 from collections.abc import Mapping
 
 from rollouts.core.model.intents import MarkWorkload, ReleaseWorkload, ScaleWorkload, WorkloadIntent
+from rollouts.core.model.nodes import OwnType
 from rollouts.core.model.workload import PartitionFields, ScaledDown
 from rollouts.manifests.in_place import update_fields
+from rollouts.manifests.nodes import update_type
 from rollouts.manifests.ownership import HELD, HOLD, MANAGED, MANAGED_BY, MANAGED_VALUE, PARTITION, SCALED_DOWN
 from rollouts.manifests.partition import partition_fields
 from rollouts.objects import Manifest, whole_number
@@ -37,6 +39,8 @@ def release_workload(intent: ReleaseWorkload) -> Manifest:
     spec = {} if intent.replicas is None else {"replicas": intent.replicas}
     if isinstance(intent.own, PartitionFields):
         spec |= partition_fields(intent.own)
+    elif isinstance(intent.own, OwnType):
+        spec |= update_type(intent.own)
     elif intent.own is not None:
         spec |= {"paused": True, **update_fields(intent.own)}
     released = _patch(intent, labels={MANAGED: None, HOLD: None}, annotations=marks)

@@ -23,6 +23,7 @@ from rollouts.core.model.intents import (
     AskLive,
     AskPods,
     AskReplicaSets,
+    AskRevisions,
     AskRoute,
     AskSecretCopy,
     AskService,
@@ -48,8 +49,10 @@ from rollouts.core.model.intents import (
     ReleaseService,
     ReleaseWorkload,
     RemoveAnnotation,
+    RevertTemplate,
     ScaleWorkload,
     SetTraffic,
+    StepDaemonSet,
     StepDeployment,
     StepStatefulSet,
     SwitchService,
@@ -73,10 +76,12 @@ def applied(there: World, intent: Intent) -> World:
     match intent:
         case CreateReplicaSet() | AdoptReplicaSet() | PatchReplicaSet() | DeleteReplicaSet():
             return _with_replica_sets(there, intent)
-        case LabelReplicaSet() | AskReplicaSets():  # every ReplicaSet of the model is labelled
+        case LabelReplicaSet() | AskReplicaSets() | AskRevisions():  # every ReplicaSet of the model is labelled
             return there
         case StepStatefulSet() | DeletePod():
             return with_stateful_set(there, intent)
+        case StepDaemonSet() | RevertTemplate():
+            raise RefusedError("no DaemonSet")  # they have a world of their own: daemonsets.py
         case CreateInDeployment() | MoveReplicaSet() | StepDeployment():
             return _with_deployment(there, intent)
         case SwitchService() | ReleaseService():

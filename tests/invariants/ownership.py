@@ -15,6 +15,7 @@ from rollouts.core.model.intents import (
     AskLive,
     AskPods,
     AskReplicaSets,
+    AskRevisions,
     AskRoute,
     AskSecretCopy,
     AskService,
@@ -41,8 +42,10 @@ from rollouts.core.model.intents import (
     ReleaseService,
     ReleaseWorkload,
     RemoveAnnotation,
+    RevertTemplate,
     ScaleWorkload,
     SetTraffic,
+    StepDaemonSet,
     StepDeployment,
     StepStatefulSet,
     SwitchService,
@@ -161,7 +164,7 @@ def _is_ours_as_seen(before: Snapshot, intent: Intent) -> bool:
         case DeletePod(uid=uid, resource_version=version):
             pods = before.pods.pods if before.pods is not None else ()
             return any((pod.uid, pod.resource_version) == (uid, version) for pod in pods)
-        case StepDeployment() | StepStatefulSet() | CreateInDeployment():
+        case StepDeployment() | StepStatefulSet() | StepDaemonSet() | RevertTemplate() | CreateInDeployment():
             workload = before.workload
             ours = isinstance(workload, WorkloadSeen) and workload.managed_by == before.rollout.name
             return ours and before.rollout.spec.workload_ref is not None
@@ -174,6 +177,7 @@ def _is_ours_as_seen(before: Snapshot, intent: Intent) -> bool:
             | AskHold()
             | AskPods()
             | AskReplicaSets()
+            | AskRevisions()
             | AskRoute()
             | AskFeatures()
             | AskLive()

@@ -16,7 +16,7 @@ from rollouts.core.model.workload_ref import ScaleDownWorkload, WorkloadKind, Wo
 
 _PATH = "spec.workloadRef"
 _IN_PLACE = "workloadRef.mode: InPlace"
-_KINDS_IN_PLACE = (WorkloadKind.DEPLOYMENT,)
+_KINDS_IN_PLACE = (WorkloadKind.DEPLOYMENT, WorkloadKind.DAEMON_SET)
 _KINDS_WITH_PODS_OF_THEIR_OWN = (WorkloadKind.STATEFUL_SET, WorkloadKind.DAEMON_SET)
 
 
@@ -41,6 +41,8 @@ def check_workload_ref(spec: RolloutSpecWire, problems: Problems) -> None:
         problems.add_missing("spec.selector", "is required: the labels of the pods (a PodTemplate has none)")
     if reference.hold is not None:
         problems.add(f"{_PATH}.hold", "is for mode: InPlace")
+    if reference.on_abort is not None:
+        problems.add(f"{_PATH}.onAbort", "is for mode: InPlace with a DaemonSet")
     scales = reference.scale_down not in (None, ScaleDownWorkload.NEVER)
     if scales and reference.kind not in (None, WorkloadKind.DEPLOYMENT):
         problems.add(f"{_PATH}.scaleDown", f"is for a Deployment: scale the {reference.kind} down yourself")
@@ -52,12 +54,18 @@ def _check_in_place(spec: RolloutSpecWire, reference: WorkloadRef, problems: Pro
     kind = reference.kind or WorkloadKind.DEPLOYMENT
     if reference.scale_down is not None:
         problems.add(f"{_PATH}.scaleDown", f"is for mode: Template; with InPlace the {kind}'s pods are the only ones")
+    if reference.on_abort is not None and kind != WorkloadKind.DAEMON_SET:
+        problems.add(f"{_PATH}.onAbort", f"is for a DaemonSet: a {kind} gets its stable pods back without its template")
     canary = (spec.strategy or RolloutStrategy()).canary or CanaryStrategy()
     blue_green = spec.strategy is not None and spec.strategy.blue_green is not None
     drain, versioning = spec.drain or Drain(), spec.config_versioning or ConfigVersioningWire()
     path = "spec.strategy.canary"
     has_it = f"must be absent with {_IN_PLACE}: the {kind} has it"
     by_ratio = f"is not supported with {_IN_PLACE} yet, which goes by the ratio of pods"
+    scaled = f"is not supported with {_IN_PLACE} yet"
+    if kind == WorkloadKind.DAEMON_SET:
+        by_ratio = "is not supported for a DaemonSet, which goes by nodes: each has one pod, of one revision"
+        scaled = "is not supported for a DaemonSet: it has a pod on each node, and no autoscaler"
     changes = f"is not supported with {_IN_PLACE}: it would change the {kind}'s template"
     refused: tuple[tuple[str, object, str], ...] = (
         ("spec.replicas", None if spec.replicas == 1 else spec.replicas, has_it),  # 1 is the API server's default
@@ -76,7 +84,7 @@ def _check_in_place(spec: RolloutSpecWire, reference: WorkloadRef, problems: Pro
         (f"{path}.stableMetadata", canary.stable_metadata, changes),
         ("spec.drain.preStop", "Inject" if drain.pre_stop == "Inject" else None, f"{changes}; use Validate"),
         ("spec.configVersioning", versioning.mode == "On" or versioning.secrets or None, changes),
-        ("spec.autoscaling", spec.autoscaling, f"is not supported with {_IN_PLACE} yet"),
+        ("spec.autoscaling", spec.autoscaling, scaled),
         ("spec.restartAt", spec.restart_at, f"{changes}; use kubectl rollout restart"),
     )
     for name, value, why in refused:

@@ -274,6 +274,10 @@ class WorkloadRef(Wire):
         "With InPlace: what keeps a new template from its pods until the update begins: a policy of the API server, or the "
         "workload's own fields between updates (AtRest). Auto (default) takes the policy where it works."
     )
+    on_abort: Literal["Hold", "RevertTemplate"] | None = optional(
+        "With InPlace and a DaemonSet: what becomes of nodes with the new revision when its update is aborted. They stay as they "
+        "are (Hold, the default), or the DaemonSet gets the stable template again (RevertTemplate)."
+    )
     scale_down: Literal["never", "onsuccess", "progressively"] | None = optional(
         "With Template: when a Deployment's own pods are scaled down; default never."
     )

@@ -17,12 +17,12 @@ import structlog
 from rollouts.cluster.client import Client
 from rollouts.cluster.decoding import Decoder, Page, decode, decode_route
 from rollouts.cluster.store import Store
-from rollouts.cluster.structs import KubernetesObject, PodObject, RouteObject, WorkloadObject
+from rollouts.cluster.structs import ControllerRevisionObject, KubernetesObject, PodObject, RouteObject, WorkloadObject
 from rollouts.controller.act.calls import AskDataPlanes, OwnQuestion, ReadClasses, ReadRoute
 from rollouts.controller.facts.gateway_classes import GatewayClasses
 from rollouts.controller.facts.gateway_lags import GatewayLags
 from rollouts.controller.facts.route_kinds import RouteKinds, missing
-from rollouts.controller.observe.in_place import is_held, sets_answer
+from rollouts.controller.observe.in_place import is_held, revisions_answer, sets_answer
 from rollouts.controller.observe.pods import pod_page, pods_seen
 from rollouts.controller.workqueue.inbox import Inbox, RouteAnswer, ServiceAnswer, WorkloadAnswer
 from rollouts.controller.workqueue.owned import replica_sets_of
@@ -35,6 +35,7 @@ from rollouts.core.model.intents import (
     AskHold,
     AskPods,
     AskReplicaSets,
+    AskRevisions,
     AskSecretCopy,
     AskService,
     AskWorkload,
@@ -46,10 +47,11 @@ from rollouts.errors import ApiExists, ApiForbidden, ApiInvalid, ApiNotFound, De
 from rollouts.manifests.config_copy import config_copy_probe
 from rollouts.manifests.in_place import hold_question
 from rollouts.manifests.ownership import REVISION, pods_selector
-from rollouts.objects import DEPLOYMENT, POD, REPLICA_SET, SECRET, SERVICE, Key, Kind
+from rollouts.objects import CONTROLLER_REVISION, DAEMON_SET, DEPLOYMENT, POD, REPLICA_SET, SECRET, SERVICE, Key, Kind
 from rollouts.ports import MERGE_PATCH, Clock, ClusterLoad, DataPlanes, DrainQuestion
 
 ASK_AGAIN = Delays(transient_s=1.0, refused_s=60.0)
+REVISIONS_AGAIN_S = 1.0  # the watch shows the DaemonSet as it is now, or its controller makes what is missing
 AUTOSCALING_AGAIN_S = 1.0  # an answer that says the same again
 ASKS_AT_ONCE = 64  # as many as the connection's pool has room for
 LISTS_AT_ONCE = 4  # the API server looks at every pod of a namespace to find those of one Rollout
@@ -59,6 +61,7 @@ PLANES_DEADLINE_S = 5.0
 _GRANT = "name its router in the chart's `routers`, or grant get, list, watch and patch"
 
 _SETS: Decoder[WorkloadObject] = Decoder(WorkloadObject)
+_REVISIONS: Decoder[ControllerRevisionObject] = Decoder(ControllerRevisionObject)
 _T = TypeVar("_T", bound=KubernetesObject)
 
 log = structlog.get_logger()
@@ -164,6 +167,8 @@ class Answers:
                     asked_s = self.clock.monotonic_s()
                     sets = await self._list(key, REPLICA_SET, _SETS.page, selector)
                     self.inbox.put_sets(key, sets_answer(deployment, sets, asked_s=asked_s))
+            case AskRevisions(name=name, selector=selector):
+                return await self._listed_revisions(key, name, selector)
             case AskPods(selector=selector, workload_uid=workload_uid):
                 at_s, table = self.clock.now_s(), self.store.table(REPLICA_SET)
                 pods = await self._list_pods(key, selector)
@@ -172,6 +177,19 @@ class Answers:
             case _:
                 assert_never(ask)
         return 0.0
+
+    async def _listed_revisions(self, key: Key, name: str, selector: str) -> float:
+        """The ControllerRevisions of a DaemonSet whose spec has not changed since its controller has seen it."""
+        before: WorkloadObject | None = self.store.table(DAEMON_SET).get(key.namespace, name)
+        if before is None:  # it has just gone, and the watch says so
+            return 0.0
+        listed = await self._list(key, CONTROLLER_REVISION, _REVISIONS.page, selector)
+        after = decode(DAEMON_SET, await self.client.get(DAEMON_SET, key.namespace, name)).metadata
+        if (after.uid, after.generation) != (before.metadata.uid, before.metadata.generation):
+            return REVISIONS_AGAIN_S
+        found = revisions_answer(before, listed)
+        self.inbox.put_revisions(key, found)
+        return 0.0 if found.revisions else REVISIONS_AGAIN_S
 
     async def _workload(self, key: Key, kind: WorkloadKind, name: str) -> WorkloadAnswer:
         """The answer about the workload that the Rollout names."""

@@ -18,11 +18,13 @@ from rollouts.core.model.intents import (
     AskHold,
     AskPods,
     AskReplicaSets,
+    AskRevisions,
     AskSecretCopy,
     AskService,
     AskWorkload,
     CopyOwner,
     EvictPod,
+    RevertTemplate,
 )
 from rollouts.core.model.rollout import Rollout
 from rollouts.core.model.traffic import Pace, RouteName
@@ -132,7 +134,7 @@ class WriteStatus(Struct, frozen=True, kw_only=True):
     patch: Manifest
 
 
-ObjectWrite: TypeAlias = Create | CreateRoute | CreateCopy | Patch | Adopt | Apply | Delete | EvictPod
+ObjectWrite: TypeAlias = Create | CreateRoute | CreateCopy | Patch | Adopt | Apply | Delete | EvictPod | RevertTemplate
 Write: TypeAlias = ObjectWrite | RemoveRolloutAnnotation | WriteStatus
 
 
@@ -166,6 +168,7 @@ OwnQuestion: TypeAlias = (
     | AskWorkload
     | AskHold
     | AskReplicaSets
+    | AskRevisions
     | AskPods
     | AskAutoscaling
     | AskSecretCopy

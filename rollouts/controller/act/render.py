@@ -32,6 +32,7 @@ from rollouts.core.model.intents import (
     AskLive,
     AskPods,
     AskReplicaSets,
+    AskRevisions,
     AskRoute,
     AskSecretCopy,
     AskService,
@@ -59,8 +60,10 @@ from rollouts.core.model.intents import (
     ReleaseWorkload,
     RemoveAnnotation,
     ReplicaSetIntent,
+    RevertTemplate,
     ScaleWorkload,
     SetTraffic,
+    StepDaemonSet,
     StepDeployment,
     StepStatefulSet,
     SwitchService,
@@ -76,6 +79,7 @@ from rollouts.manifests.adoption import adoption_patch, release_patch
 from rollouts.manifests.analysis_run import analysis_run, termination_patch
 from rollouts.manifests.in_place import controller_patch, deployment_patch, label_patch, replica_set_in
 from rollouts.manifests.named_workload import mark_workload, release_workload, scale_workload
+from rollouts.manifests.nodes import daemon_set_patch
 from rollouts.manifests.ownership import PREFIX
 from rollouts.manifests.partition import stateful_set_patch
 from rollouts.manifests.service import release_service, switch_service
@@ -83,6 +87,7 @@ from rollouts.manifests.workload import pod_patch, replica_set, replica_set_patc
 from rollouts.objects import (
     ANALYSIS_RUN,
     CONFIG_MAP,
+    DAEMON_SET,
     DEPLOYMENT,
     POD,
     REPLICA_SET,
@@ -112,6 +117,8 @@ def render(
             | LabelReplicaSet()
             | StepDeployment()
             | StepStatefulSet()
+            | StepDaemonSet()
+            | RevertTemplate()
             | DeletePod()
         ):
             return (_in_place(snapshot, intent),)
@@ -120,6 +127,7 @@ def render(
             | AskWorkload()
             | AskHold()
             | AskReplicaSets()
+            | AskRevisions()
             | AskPods()
             | AskAutoscaling()
             | AskConfig()
@@ -192,6 +200,10 @@ def _in_place(snapshot: Snapshot, intent: InPlaceIntent) -> Write:
             return _patch(DEPLOYMENT, intent.name, intent.uid, deployment_patch(intent))
         case StepStatefulSet():
             return _patch(STATEFUL_SET, intent.name, intent.uid, stateful_set_patch(intent))
+        case StepDaemonSet():
+            return _patch(DAEMON_SET, intent.name, intent.uid, daemon_set_patch(intent))
+        case RevertTemplate():
+            return intent
         case DeletePod():
             return Delete(kind=POD, name=intent.name, uid=intent.uid, resource_version=intent.resource_version)
 

@@ -5,24 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from rollouts.api.times import time_or_0
 from rollouts.cluster.decoding import json_object
-from rollouts.cluster.structs import ReplicaSetObject, WorkloadObject
+from rollouts.cluster.structs import ControllerRevisionObject, ReplicaSetObject, WorkloadObject
 from rollouts.controller.observe.replica_sets import replica_set_seen
-from rollouts.controller.workqueue.inbox import SetsAnswer
+from rollouts.controller.workqueue.inbox import RevisionsAnswer, SetsAnswer
 from rollouts.core.model.frozen import replace
+from rollouts.core.model.limits import ceil_percent
+from rollouts.core.model.nodes import DaemonSetSeen, NodeRevision
 from rollouts.core.model.revision import canonical_json, short_hash
-from rollouts.core.model.rollout import PODS_LIMIT, Canary, IntOrPercent, RolloutSpec
+from rollouts.core.model.rollout import PODS_LIMIT, Canary, IntOrPercent, Percent, RolloutSpec
 from rollouts.core.model.snapshot import ReplicaSet
 from rollouts.core.model.workload import (
     NO_POD,
-    DaemonSetSeen,
     DeploymentSeen,
     StatefulSetSeen,
     StrayReplicaSet,
     WorkloadSeen,
 )
 from rollouts.core.model.workload_ref import WorkloadKind
-from rollouts.manifests.ownership import HELD, POD_TEMPLATE_HASH, revision_of
+from rollouts.manifests.ownership import CONTROLLER_REVISION_HASH, HELD, POD_TEMPLATE_HASH, revision_of
 from rollouts.objects import DEPLOYMENT, mapping
 
 
@@ -45,7 +47,9 @@ def spec_in_place(spec: RolloutSpec, workload: WorkloadSeen, *, revision: str | 
             min_ready_s = own.min_ready_s or 0
         case StatefulSetSeen(max_unavailable=limit, min_ready_s=min_ready_s):
             surge, unavailable = 0, 1 if limit is None else limit
-        case None | DaemonSetSeen():
+        case DaemonSetSeen(update=update, min_ready_s=min_ready_s):
+            surge, unavailable = 0, _nodes_at_once(update.max_unavailable, nodes=workload.replicas)
+        case None:
             return spec
     strategy = spec.strategy
     if isinstance(strategy, Canary):
@@ -92,6 +96,32 @@ def sets_answer(deployment: WorkloadObject, sets: Iterable[WorkloadObject], *, a
             found.append(StrayReplicaSet(each.metadata.name, each.metadata.uid))
     held = HELD in (metadata.annotations or {})
     return SetsAnswer(asked_s=asked_s, template_hash=template_hash, held=held, revision=revision, sets=tuple(found))
+
+
+def _nodes_at_once(limit: IntOrPercent | None, *, nodes: int) -> int:
+    """How many nodes of a DaemonSet may be without an available pod: one with OnDelete; a percentage rounds up.
+
+    Source: k8s.io/kubernetes pkg/controller/daemon/util/daemonset_util.go, `UnavailableCount`.
+    """
+    if limit is None:
+        return 1
+    return max(1, ceil_percent(nodes, limit.value) if isinstance(limit, Percent) else limit)
+
+
+def revisions_answer(daemon_set: WorkloadObject, listed: Iterable[ControllerRevisionObject]) -> RevisionsAnswer:
+    """What a list of ControllerRevisions says about the DaemonSet as it was seen before."""
+    uid = daemon_set.metadata.uid
+    mine = [each for each in listed if each.metadata.controller_uid == uid]
+    found = [
+        NodeRevision(
+            name=each.metadata.name,
+            revision=(each.metadata.labels or {}).get(CONTROLLER_REVISION_HASH, ""),
+            number=each.revision,
+            created_at_s=time_or_0(each.metadata.creation_timestamp),
+        )
+        for each in sorted(mine, key=lambda each: each.revision)
+    ]
+    return RevisionsAnswer(uid=uid, template_hash=template_hash_of(daemon_set), revisions=tuple(found))
 
 
 def is_held(kind: WorkloadKind, written: WorkloadObject) -> bool:

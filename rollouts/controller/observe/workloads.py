@@ -16,10 +16,10 @@ from rollouts.controller.workqueue.inbox import Inbox
 from rollouts.controller.workqueue.managed import ManagedNames, managed_by
 from rollouts.controller.workqueue.pod_watches import PodWatches
 from rollouts.core.model.frozen import replace
+from rollouts.core.model.nodes import DaemonSetSeen, NodeRevision, NodeUpdate
 from rollouts.core.model.rollout import RolloutSpec
 from rollouts.core.model.snapshot import PodsSeen, ReplicaSet, Snapshot
 from rollouts.core.model.workload import (
-    DaemonSetSeen,
     DeploymentSeen,
     InPlaceSeen,
     PartitionFields,
@@ -36,6 +36,7 @@ from rollouts.core.model.workload import (
 from rollouts.core.model.workload_ref import NamedWorkload, WorkloadKind, WorkloadMode
 from rollouts.manifests.in_place import held_of, limit_of
 from rollouts.manifests.named_workload import scaled_down_of
+from rollouts.manifests.nodes import nodes_held_of
 from rollouts.manifests.ownership import HOLD, MANAGED, MANAGED_VALUE
 from rollouts.manifests.partition import partition_held_of, replaced_of
 from rollouts.objects import REPLICA_SET, Key, Kind
@@ -53,6 +54,7 @@ class InPlace(Struct, frozen=True, kw_only=True):
         unseen: those that no watch shows yet; None while that, or the revision of the template, is not known.
         pods: as the watch shows them; None where none is needed.
         lists_pods: pods are needed, and not listed yet.
+        revisions: of a DaemonSet.
     """
 
     spec: RolloutSpec
@@ -60,6 +62,7 @@ class InPlace(Struct, frozen=True, kw_only=True):
     unseen: tuple[StrayReplicaSet, ...] | None = ()
     pods: PodsSeen | None = None
     lists_pods: bool = False
+    revisions: tuple[NodeRevision, ...] = ()
 
 
 class WorkloadReader(Struct, frozen=True):
@@ -102,6 +105,8 @@ class WorkloadReader(Struct, frozen=True):
         if isinstance(workload, WorkloadSeen):
             hold = self.inbox.hold(key, workload.uid)
             workload = replace(workload, template_hash=rollout.spec.template_hash, hold=hold, strays=in_place.unseen)
+            if in_place.revisions and isinstance(workload.in_place, DaemonSetSeen):
+                workload = replace(workload, in_place=replace(workload.in_place, revisions=in_place.revisions))
         pods = snapshot.pods if in_place.pods is None else in_place.pods
         return replace(snapshot, workload=workload, left_workloads=left, pods=pods)
 
@@ -131,10 +136,15 @@ class WorkloadReader(Struct, frozen=True):
     ) -> InPlace:
         """The same of a workload without ReplicaSets: the core makes them up of its status and its pods."""
         spec, revision = plain.spec, ""
-        if isinstance(found, StatefulSetSeen) and workload.observed:
-            revision = found.update_revision
-            self.inbox.put_revision(key, workload.uid, spec.template_hash, revision)
-        revision = revision or self.inbox.revision(key, workload.uid, spec.template_hash)
+        revisions: tuple[NodeRevision, ...] = ()
+        if isinstance(found, DaemonSetSeen):
+            revisions = self.inbox.revisions(key, workload.uid, spec.template_hash)
+            revision = revisions[-1].revision if revisions else ""
+        else:
+            if workload.observed:
+                revision = found.update_revision
+                self.inbox.put_revision(key, workload.uid, spec.template_hash, revision)
+            revision = revision or self.inbox.revision(key, workload.uid, spec.template_hash)
         listed = self.watched_pods.pods(key) if found.needs_pods else None
         return InPlace(
             spec=spec_in_place(spec, workload, revision=revision),
@@ -142,6 +152,7 @@ class WorkloadReader(Struct, frozen=True):
             unseen=() if revision else None,
             pods=None if listed is None else pods_of_workload(listed, workload.uid, at_s=now_s),
             lists_pods=found.needs_pods and listed is None,
+            revisions=revisions,
         )
 
     def found(self, key: Key, reference: NamedWorkload) -> WorkloadObject | None:
@@ -179,13 +190,16 @@ def _held_by_its_label(workload: WorkloadSeen, reference: NamedWorkload) -> Work
     if isinstance(found, DeploymentSeen) and found.by_recreate and not workload.problem:
         problem = "its strategy is Recreate, which has no steps: make it RollingUpdate, or use mode: Template"
         return replace(workload, problem=problem)
+    if isinstance(found, DaemonSetSeen) and found.update.surges and not workload.problem:
+        problem = "its updateStrategy has maxSurge, and batches of nodes replace a pod in its place: set maxUnavailable instead"
+        return replace(workload, problem=problem)
     return workload if found.holds else replace(workload, watched=False)
 
 
 def workload_seen(kind: WorkloadKind, seen: WorkloadObject, *, read_at_s: float | None = None) -> WorkloadSeen:
     """What decisions read of a workload."""
     metadata, spec, status = seen.metadata, seen.spec, seen.status
-    no_pods = kind is WorkloadKind.POD_TEMPLATE
+    no_pods, on_nodes = kind is WorkloadKind.POD_TEMPLATE, kind is WorkloadKind.DAEMON_SET
     in_place: InPlaceSeen | None = None
     problem = _problem(kind, seen)
     try:
@@ -194,7 +208,9 @@ def workload_seen(kind: WorkloadKind, seen: WorkloadObject, *, read_at_s: float 
                 in_place = _deployment(seen)
             case WorkloadKind.STATEFUL_SET:
                 in_place = _stateful_set(seen)
-            case WorkloadKind.DAEMON_SET | WorkloadKind.REPLICA_SET | WorkloadKind.POD_TEMPLATE:
+            case WorkloadKind.DAEMON_SET:
+                in_place = _daemon_set(seen)
+            case WorkloadKind.REPLICA_SET | WorkloadKind.POD_TEMPLATE:
                 pass
     except ValueError as exc:
         problem = problem or f"{exc}; repair it"
@@ -205,8 +221,8 @@ def workload_seen(kind: WorkloadKind, seen: WorkloadObject, *, read_at_s: float 
         resource_version=metadata.resource_version,
         managed_by=managed_by(seen),
         watched=(metadata.labels or {}).get(MANAGED) == MANAGED_VALUE,
-        replicas=0 if no_pods else spec.replicas,
-        available=status.available_replicas,
+        replicas=status.desired_number_scheduled if on_nodes else 0 if no_pods else spec.replicas,
+        available=status.number_available if on_nodes else status.available_replicas,
         observed=no_pods or status.observed_generation >= metadata.generation,
         deleting=metadata.deletion_timestamp is not None,
         in_place=in_place,
@@ -276,4 +292,24 @@ def _stateful_set(seen: WorkloadObject) -> StatefulSetSeen:
         updated=status.updated_replicas,
         holds=HOLD in (metadata.labels or {}),
         held=partition_held_of(metadata.annotations or {}),
+    )
+
+
+def _daemon_set(seen: WorkloadObject) -> DaemonSetSeen:
+    """Raises: ValueError, when the note of an update, or a limit, cannot be read."""
+    metadata, spec, status = seen.metadata, seen.spec, seen.status
+    rolling = spec.update_strategy.rolling_update
+    return DaemonSetSeen(
+        update=NodeUpdate(
+            on_delete=spec.update_strategy.type == "OnDelete",
+            max_unavailable=limit_of(rolling.max_unavailable) if rolling is not None else None,
+            max_surge=limit_of(rolling.max_surge) if rolling is not None else None,
+        ),
+        current=status.current_number_scheduled,
+        updated=status.updated_number_scheduled,
+        ready=status.number_ready,
+        available=status.number_available,
+        min_ready_s=spec.min_ready_seconds or 0,
+        holds=HOLD in (metadata.labels or {}),
+        held=nodes_held_of(metadata.annotations or {}),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rollouts.core.carrier import deployment, statefulset
+from rollouts.core.carrier import daemonset, deployment, statefulset
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.model.intents import Decision
 from rollouts.core.model.snapshot import Snapshot, is_in_place
@@ -17,6 +17,8 @@ def as_own(seen: Snapshot) -> Snapshot:
             return deployment.as_own(seen)
         case WorkloadKind.STATEFUL_SET:
             return statefulset.as_own(seen)
+        case WorkloadKind.DAEMON_SET:
+            return daemonset.as_own(seen)
         case _:
             return seen
 
@@ -28,6 +30,8 @@ def reachable(ctx: PassContext, sizes: Sizes) -> Sizes:
             return deployment.reachable(ctx, sizes)
         case WorkloadKind.STATEFUL_SET:
             return statefulset.reachable(ctx, sizes)
+        case WorkloadKind.DAEMON_SET:
+            return daemonset.reachable(ctx, sizes)
         case _:
             return sizes
 
@@ -39,6 +43,8 @@ def carried(seen: Snapshot, decision: Decision) -> Decision:
             return deployment.carried(seen, decision)
         case WorkloadKind.STATEFUL_SET:
             return statefulset.carried(seen, decision)
+        case WorkloadKind.DAEMON_SET:
+            return daemonset.carried(seen, decision)
         case _:
             return decision
 

@@ -14,6 +14,7 @@ from rollouts.core.context.waits import Wait
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
     AskReplicaSets,
+    AskRevisions,
     AskWorkload,
     LabelReplicaSet,
     MarkWorkload,
@@ -21,6 +22,7 @@ from rollouts.core.model.intents import (
     ReleaseWorkload,
     ScaleWorkload,
 )
+from rollouts.core.model.nodes import DaemonSetSeen, OwnType
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.workload import (
@@ -106,12 +108,15 @@ def workload_questions(ctx: PassContext) -> Contribution:
 
 def _sets_watched(ctx: PassContext, workload: WorkloadSeen) -> Contribution:
     """Finds the ReplicaSets of an update in place, and labels those that no watch shows."""
+    if workload.strays is None and workload.daemon_set is not None:
+        asked = (AskRevisions(workload.name, ctx.spec.selector_text),) if workload.observed else ()
+        return Contribution(intents=asked)
     if workload.strays is None and workload.deployment is None:
         return Contribution()  # its watch says when its controller has seen the template
     if workload.strays is None:
         # Only what its controller has seen has its ReplicaSet, or is known to have none because it is paused.
-        asked = (AskReplicaSets(workload.name, ctx.spec.selector_text),) if workload.observed else ()
-        return Contribution(intents=asked)
+        sets = (AskReplicaSets(workload.name, ctx.spec.selector_text),) if workload.observed else ()
+        return Contribution(intents=sets)
     return Contribution(intents=tuple([LabelReplicaSet(stray.name, stray.uid) for stray in workload.strays]))
 
 
@@ -143,12 +148,16 @@ def release_of(workload: WorkloadSeen) -> ReleaseWorkload:
     )
 
 
-def _own_fields(workload: WorkloadSeen) -> UpdateFields | PartitionFields | None:
+def _own_fields(workload: WorkloadSeen) -> UpdateFields | PartitionFields | OwnType | None:
     """The user's fields, which stand again; None where an update has not taken them, or nothing else would stop it.
 
-    Nobody asked for the rest of an update: a Deployment is paused with its fields, a StatefulSet keeps the partition.
+    Nobody asked for the rest of an update: a Deployment is paused with its fields, a StatefulSet keeps the partition, and a
+    DaemonSet OnDelete, unless every node has its template.
     """
     found = workload.in_place
+    if isinstance(found, DaemonSetSeen):
+        is_over = workload.observed and found.updated >= found.current
+        return OwnType(found.own_on_delete) if is_over and found.update.on_delete is not found.own_on_delete else None
     if found is None or found.held is None:
         return None
     stops = isinstance(found, StatefulSetSeen) and found.in_update and not found.held.own.on_delete

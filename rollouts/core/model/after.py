@@ -41,9 +41,11 @@ from rollouts.core.model.intents import (
     ReleaseService,
     ReleaseWorkload,
     RemoveAnnotation,
+    RevertTemplate,
     RouteIntent,
     ScaleWorkload,
     SetTraffic,
+    StepDaemonSet,
     StepDeployment,
     StepStatefulSet,
     SwitchService,
@@ -82,6 +84,15 @@ def after(seen: Snapshot, intent: Intent) -> Snapshot:
             stateful_set = replace(workload.stateful_set, fields=fields, held=held)
             stepped = _written(workload, replace(workload, in_place=stateful_set, observed=False))
             return replace(seen, workload=stepped)
+        case StepDaemonSet(on_delete=on_delete, held=note):
+            workload = seen.workload
+            if not isinstance(workload, WorkloadSeen) or (daemon_set := workload.daemon_set) is None:
+                return seen
+            update = replace(daemon_set.update, on_delete=on_delete)
+            turned = replace(workload, in_place=replace(daemon_set, update=update, held=note), observed=False)
+            return replace(seen, workload=_written(workload, turned))
+        case RevertTemplate():  # the next Snapshot shows its revision
+            return seen
         case SwitchService(name=name, revision=revision):
             return _with_service(seen, name, revision=revision, managed_by=seen.rollout.name)
         case ReleaseService(name=name):

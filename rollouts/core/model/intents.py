@@ -10,6 +10,7 @@ from msgspec import Struct
 from rollouts.core.model.analysis import AnalysisGate, RunDraft
 from rollouts.core.model.autoscaling import AutoscalingGate
 from rollouts.core.model.config import ConfigRef, ConfigUse
+from rollouts.core.model.nodes import HeldNodes, OwnType
 from rollouts.core.model.pod_exit import Injection
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import PodMetadata
@@ -152,6 +153,33 @@ class StepStatefulSet(Struct, frozen=True, kw_only=True):
     held: PartitionHeld | None
 
 
+class StepDaemonSet(Struct, frozen=True, kw_only=True):
+    """Gives the `updateStrategy` of a DaemonSet that type, if it has not changed since.
+
+    Args:
+        held: the note of the update; None removes it.
+    """
+
+    name: str
+    uid: str
+    resource_version: str
+    on_delete: bool
+    held: HeldNodes | None
+
+
+class RevertTemplate(Struct, frozen=True, kw_only=True):
+    """Gives a DaemonSet the template of one of its ControllerRevisions, if it has not changed since.
+
+    Args:
+        controller_revision: its name.
+    """
+
+    name: str
+    uid: str
+    resource_version: str
+    controller_revision: str
+
+
 class DeletePod(Struct, frozen=True, kw_only=True):
     """Deletes one pod of a StatefulSet or DaemonSet, if it has not changed since: its controller makes it again."""
 
@@ -219,7 +247,7 @@ class ReleaseWorkload(Struct, frozen=True, kw_only=True):
     uid: str
     resource_version: str
     replicas: int | None = None
-    own: UpdateFields | PartitionFields | None = None
+    own: UpdateFields | PartitionFields | OwnType | None = None
 
 
 class PatchPod(Struct, frozen=True, kw_only=True):
@@ -414,6 +442,13 @@ class AskReplicaSets(Ask, frozen=True):
     selector: str
 
 
+class AskRevisions(Ask, frozen=True):
+    """Lists the ControllerRevisions of a DaemonSet, by its selector: no status names the revision of its template."""
+
+    name: str
+    selector: str
+
+
 class AskAutoscaling(Ask, frozen=True):
     """Reads the Rollout's autoscalers and what the gate's container uses, from lists that the whole namespace shares."""
 
@@ -434,7 +469,8 @@ class AskSecretCopy(Ask, frozen=True):
 
 ReplicaSetIntent: TypeAlias = CreateReplicaSet | AdoptReplicaSet | PatchReplicaSet | DeleteReplicaSet
 DeploymentIntent: TypeAlias = CreateInDeployment | MoveReplicaSet | LabelReplicaSet | StepDeployment
-InPlaceIntent: TypeAlias = DeploymentIntent | StepStatefulSet | DeletePod
+DaemonSetIntent: TypeAlias = StepDaemonSet | RevertTemplate
+InPlaceIntent: TypeAlias = DeploymentIntent | StepStatefulSet | DaemonSetIntent | DeletePod
 RouteIntent: TypeAlias = SetTraffic | MakeRoute | ReleaseRoute
 AnalysisRunIntent: TypeAlias = CreateAnalysisRun | TerminateAnalysisRun | DeleteAnalysisRun
 ConfigCopyIntent: TypeAlias = CreateConfigCopy | DeleteConfigCopy | AdoptConfigCopy | ReleaseConfigCopy
@@ -449,6 +485,7 @@ AskIntent: TypeAlias = (
     | AskWorkload
     | AskHold
     | AskReplicaSets
+    | AskRevisions
     | AskPods
     | AskAutoscaling
     | AskConfig

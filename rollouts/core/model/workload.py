@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from rollouts.core.model.nodes import DaemonSetSeen
 from rollouts.core.model.rollout import IntOrPercent
 from rollouts.core.model.workload_ref import WorkloadKind
 
@@ -142,15 +143,6 @@ class StatefulSetSeen(Struct, frozen=True, kw_only=True):
     def needs_pods(self) -> bool:
         """Whether its status does not say which pods have which revision."""
         return not self.only_revision or (self.held is not None and self.held.partition != NO_POD)
-
-
-class DaemonSetSeen(Struct, frozen=True, kw_only=True):
-    """What an update in place reads of a DaemonSet, besides what every workload has."""
-
-    holds: bool = False
-    held: None = None
-    in_update: bool = False
-    needs_pods: bool = False
 
 
 InPlaceSeen: TypeAlias = DeploymentSeen | StatefulSetSeen | DaemonSetSeen

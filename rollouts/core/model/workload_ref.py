@@ -66,6 +66,16 @@ class ScaleDownWorkload(StrEnum):
     PROGRESSIVELY = "progressively"
 
 
+class OnAbort(StrEnum):
+    """What becomes of a DaemonSet's nodes that have the new revision when its update is aborted.
+
+    `Hold` leaves them as they are. `RevertTemplate` writes the stable template into the DaemonSet, and replaces their pods.
+    """
+
+    HOLD = "Hold"
+    REVERT_TEMPLATE = "RevertTemplate"
+
+
 class NamedWorkload(Struct, frozen=True, kw_only=True):
     """`spec.workloadRef`. `hold` is for `InPlace`, `scale_down` for a Deployment by `Template`."""
 
@@ -74,6 +84,7 @@ class NamedWorkload(Struct, frozen=True, kw_only=True):
     mode: WorkloadMode = WorkloadMode.TEMPLATE
     hold: Hold = Hold.AUTO
     scale_down: ScaleDownWorkload = ScaleDownWorkload.NEVER
+    on_abort: OnAbort = OnAbort.HOLD
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}"

@@ -172,6 +172,17 @@ def test_a_retry_goes_on_with_the_nodes_that_have_it() -> None:
     assert there.status.phase is Phase.PAUSED
 
 
+@pytest.mark.parametrize(("verb", "types"), [("rollback", "undo"), ("restart", "restart")])
+def test_a_command_that_only_a_template_carries_out_names_kubectls(verb: str, types: str) -> None:
+    """Also the way back to the stable revision: nothing but its template makes its pods."""
+    there = settled(annotated(_at_its_step(), verb, "true"))
+
+    (command,) = [each for each in there.status.commands if each.verb == verb]
+    assert command.refusal is not None
+    assert f"kubectl rollout {types} daemonset/agent -n shop" in command.refusal.message
+    assert runs(there) == {"a": 4, "b": 2}
+
+
 def test_an_abort_that_reverts_the_template_brings_the_stable_pods_back() -> None:
     """The template comes first, then the pods, and the type last."""
     there = replace(_at_its_step(on_abort=OnAbort.REVERT_TEMPLATE), writes=())
@@ -189,10 +200,8 @@ def test_a_node_that_joins_in_a_step_has_the_new_revision_and_is_told() -> None:
 
     assert runs(there) == {"a": 4, "b": 4}
     told = [condition for condition in there.status.conditions if condition.type == "NodeJoinedInStep"]
-    assert [condition.message for condition in told] == [
-        "4 nodes have revision b, and the step asks for 2: "
-        "a node keeps it, and one that joins, or loses its pod, gets the newest template"
-    ]
+    why = "a node keeps it, and one that joins, or loses its pod, gets the newest template"
+    assert [each.message for each in told] == [f"4 nodes have revision b, and the step asks for 2: {why}"]
 
 
 def test_a_change_that_no_policy_held_is_held_as_soon_as_it_is_seen() -> None:

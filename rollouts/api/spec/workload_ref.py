@@ -51,10 +51,10 @@ def check_workload_ref(spec: RolloutSpecWire, problems: Problems) -> None:
 def _check_in_place(spec: RolloutSpecWire, reference: WorkloadRef, problems: Problems) -> None:
     if reference.kind not in (None, *_KINDS_IN_PLACE):
         problems.add(f"{_PATH}.kind", f"must be {' or '.join(_KINDS_IN_PLACE)} for mode: InPlace")
-    kind = reference.kind or WorkloadKind.DEPLOYMENT
+    kind = WorkloadKind(reference.kind or WorkloadKind.DEPLOYMENT)
     if reference.scale_down is not None:
         problems.add(f"{_PATH}.scaleDown", f"is for mode: Template; with InPlace the {kind}'s pods are the only ones")
-    if reference.on_abort is not None and kind != WorkloadKind.DAEMON_SET:
+    if reference.on_abort is not None and kind is not WorkloadKind.DAEMON_SET:
         problems.add(f"{_PATH}.onAbort", f"is for a DaemonSet: a {kind} gets its stable pods back without its template")
     canary = (spec.strategy or RolloutStrategy()).canary or CanaryStrategy()
     blue_green = spec.strategy is not None and spec.strategy.blue_green is not None
@@ -63,7 +63,7 @@ def _check_in_place(spec: RolloutSpecWire, reference: WorkloadRef, problems: Pro
     has_it = f"must be absent with {_IN_PLACE}: the {kind} has it"
     by_ratio = f"is not supported with {_IN_PLACE} yet, which goes by the ratio of pods"
     scaled = f"is not supported with {_IN_PLACE} yet"
-    if kind == WorkloadKind.DAEMON_SET:
+    if kind is WorkloadKind.DAEMON_SET:
         by_ratio = "is not supported for a DaemonSet, which goes by nodes: each has one pod, of one revision"
         scaled = "is not supported for a DaemonSet: it has a pod on each node, and no autoscaler"
     changes = f"is not supported with {_IN_PLACE}: it would change the {kind}'s template"

@@ -39,6 +39,10 @@ def _partition(there: World) -> int | None:
     return _found(there).fields.partition
 
 
+def _conditions(there: World) -> dict[str, str]:
+    return {each.type: each.message for each in there.status.conditions if each.status}
+
+
 def test_a_new_template_replaces_no_pod_before_the_update_has_begun() -> None:
     """The policy has set the partition in the write that changed the template."""
     there = new_template(_taken(), "b")
@@ -141,7 +145,7 @@ def test_a_scale_up_in_a_step_moves_the_partition_and_what_it_has_made_stays() -
     there = settled(there)
 
     assert (_partition(there), _pods(there), there.status.phase) == (6, "aaabbbbb", Phase.PAUSED)
-    assert (held := _found(there).held) is not None and held.surplus == 3
+    assert "3 more pods of revision b" in _conditions(there)["ScaledInStep"]
     there = settled(annotated(there, "promote", "b@full"))
     assert (_pods(there), _found(there).fields, _found(there).held) == ("bbbbbbbb", USERS, None)
 
@@ -196,3 +200,30 @@ def test_a_partition_that_somebody_lowers_in_a_step_is_raised_again() -> None:
     there = settled(replace(there, version=number, workload=workload))
 
     assert (_partition(there), _pods(there)) == (4, "aaaab")
+
+
+def test_the_only_pod_goes_back_with_its_template_alone_and_the_status_says_so() -> None:
+    """When it was new and ready, the StatefulSet's controller has forgotten the old revision."""
+    strategy = Canary(steps=(SetWeight(50), PauseUntilPromoted()))
+    there = settled(new_template(_taken(replicas=1, strategy=strategy), "b"))
+    assert (_pods(there), there.status.phase) == ("b", Phase.PAUSED)
+    there = settled(annotated(replace(there, writes=()), "abort", "b"))
+
+    assert (_pods(there), there.status.phase) == ("b", Phase.ABORTED)
+    assert "DeletePod" not in there.writes
+    assert "kubectl rollout undo statefulset/cart -n shop" in _conditions(there)["TemplateNeedsRevert"]
+    assert "kubectl rollout undo statefulset/cart -n shop" in there.status.message
+    there = settled(new_template(there, "a"))
+
+    assert (_pods(there), there.status.phase, _found(there).fields) == ("a", Phase.HEALTHY, USERS)
+
+
+def test_a_newer_template_reaches_the_only_pod_although_its_stable_revision_is_forgotten() -> None:
+    """It replaces the one before."""
+    strategy = Canary(steps=(SetWeight(50), PauseUntilPromoted()))
+    there = settled(new_template(_taken(replicas=1, strategy=strategy), "b"))
+    there = settled(new_template(there, "c"))
+    assert (_pods(there), there.status.phase) == ("c", Phase.PAUSED)
+    there = settled(annotated(there, "promote", "c@full"))
+
+    assert (_pods(there), there.status.phase, _found(there).fields) == ("c", Phase.HEALTHY, USERS)

@@ -16,7 +16,7 @@ from rollouts.core.model.workload_ref import ScaleDownWorkload, WorkloadKind, Wo
 
 _PATH = "spec.workloadRef"
 _IN_PLACE = "workloadRef.mode: InPlace"
-_KINDS_IN_PLACE = (WorkloadKind.DEPLOYMENT, WorkloadKind.DAEMON_SET)
+_KINDS_IN_PLACE = (WorkloadKind.DEPLOYMENT, WorkloadKind.STATEFUL_SET, WorkloadKind.DAEMON_SET)
 _KINDS_WITH_PODS_OF_THEIR_OWN = (WorkloadKind.STATEFUL_SET, WorkloadKind.DAEMON_SET)
 
 
@@ -66,6 +66,8 @@ def _check_in_place(spec: RolloutSpecWire, reference: WorkloadRef, problems: Pro
     if kind is WorkloadKind.DAEMON_SET:
         by_ratio = "is not supported for a DaemonSet, which goes by nodes: each has one pod, of one revision"
         scaled = "is not supported for a DaemonSet: it has a pod on each node, and no autoscaler"
+    elif kind is WorkloadKind.STATEFUL_SET:
+        by_ratio = "is not supported for a StatefulSet, which goes by the ratio of pods: it has each pod once"
     changes = f"is not supported with {_IN_PLACE}: it would change the {kind}'s template"
     refused: tuple[tuple[str, object, str], ...] = (
         ("spec.replicas", None if spec.replicas == 1 else spec.replicas, has_it),  # 1 is the API server's default

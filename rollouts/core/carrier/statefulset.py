@@ -470,7 +470,7 @@ def _at_rest(update: _Update) -> tuple[Intent, ...]:
         begins = held is None and own.on_delete and complete
         return update.step(_HOLDS) if begins else ()
     rests = False if own.on_delete else rests_paused(update.seen, update.workload)
-    if rests:
+    if rests or (rests is None and held is not None):  # what holds it is asked once it rests
         if held is not None and found.fields == _HOLDS:
             return ()
         theirs = None if held is None or (found.fields.partition or 0) == held.partition else found.fields

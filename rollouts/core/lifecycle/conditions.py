@@ -21,6 +21,7 @@ from rollouts.core.lifecycle.holds import AT_REST, hold_of, is_reading, with_hol
 from rollouts.core.lifecycle.housekeeping import not_adopted
 from rollouts.core.lifecycle.lost_copies import forged_copies, gone_copies
 from rollouts.core.lifecycle.nodes import after_abort, beyond_step, daemon_set_of
+from rollouts.core.lifecycle.ordinals import ordinal_facts, stable_is_lost
 from rollouts.core.lifecycle.preview import preview_fact
 from rollouts.core.lifecycle.progress import counted, needs_a_person, overdue, progressed_at_s, stalls_at_s, waiting_for
 from rollouts.core.model.autoscaling import (
@@ -45,6 +46,7 @@ WARNED = frozenset(
         *("DrainUnsafe", "DrainTimedOut", "ServiceUnsafe", "ReplicaSetNotAdopted"),
         *("ConfigCopyMissing", "ConfigUnusable", "WorkloadUnusable", "HoldNotEffective"),
         *("RevisionRefused", "RouteRefused", "SelectorShared", "NodeJoinedInStep"),
+        *("ScaledInStep", "TemplateNeedsRevert"),
     }
 )
 """Conditions that get a Warning Event when they begin and when their message changes."""
@@ -137,6 +139,8 @@ def _held_back(ctx: PassContext, abort: Abort) -> str:
         instead = f"no pods take the place of those that revision {abort.revision} has: the ReplicaSet of the stable one is gone"
     if (daemon_set := daemon_set_of(ctx)) is not None:
         instead = after_abort(ctx, daemon_set)
+    if (lost := stable_is_lost(ctx)) != "":
+        instead = lost
     return f"{abort.message}; {instead}; to try revision {abort.revision} again: {ctx.command('retry')}"
 
 
@@ -167,7 +171,7 @@ def _conditions(
     if status.available_replicas < ctx.promised:
         available = ("Available", False, Reason.UNAVAILABLE, f"fewer than {needed} available")
     facts += [available, *_drain_facts(ctx, status), *_traffic_facts(ctx)]
-    facts += _policy_facts(ctx) if ctx.seen.workload is not None else []
+    facts += [*_policy_facts(ctx), *ordinal_facts(ctx)] if ctx.seen.workload is not None else []
     if beyond := beyond_step(ctx):
         facts.append(("NodeJoinedInStep", True, Reason.NODE_JOINED_IN_STEP, beyond))
     if isinstance(ctx.spec.strategy, BlueGreen) and (preview := preview_fact(ctx, status)) is not None:

@@ -235,6 +235,12 @@ class WorkloadObject(Partial, frozen=True):
     template: msgspec.Raw = msgspec.Raw()
 
 
+class NodeObject(Partial, frozen=True):
+    """A node, of which only the name is read."""
+
+    metadata: Metadata = Metadata()
+
+
 class ControllerRevisionObject(Partial, frozen=True):
     """A ControllerRevision, without its data; `revision` is its number."""
 

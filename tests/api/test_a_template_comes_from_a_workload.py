@@ -100,16 +100,17 @@ def test_a_deployment_in_place_keeps_its_template_as_it_is() -> None:
     assert spec.drain.pre_stop is PreStop.VALIDATE
 
 
-def test_a_daemon_set_in_place_says_what_an_abort_does() -> None:
+def test_a_daemon_set_in_place_says_what_an_abort_does_and_which_nodes_are_first() -> None:
     """By default its nodes stay as they are: only a template makes pods."""
     spec = changed(IN_PLACE, workloadRef__kind="DaemonSet")
     held = parse_spec(spec, WorkloadTemplate(_TEMPLATE, _SELECTOR)).workload_ref
     assert held == NamedWorkload(kind=WorkloadKind.DAEMON_SET, name="cart", mode=WorkloadMode.IN_PLACE)
     assert held.on_abort is OnAbort.HOLD
 
-    reverts = changed(spec, workloadRef__onAbort="RevertTemplate")
+    nodes = {"matchLabels": {"tier": "canary"}}
+    reverts = changed(spec, workloadRef__onAbort="RevertTemplate", workloadRef__canaryNodes=nodes)
     assert parse_spec(reverts, WorkloadTemplate(_TEMPLATE, _SELECTOR)).workload_ref == replace(
-        held, on_abort=OnAbort.REVERT_TEMPLATE
+        held, on_abort=OnAbort.REVERT_TEMPLATE, canary_nodes="tier=canary"
     )
 
 

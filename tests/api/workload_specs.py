@@ -85,6 +85,13 @@ DAEMON_SET_BAD: tuple[Bad, ...] = (
     late("another template after an abort of a Deployment", changed(IN_PLACE, workloadRef__onAbort="RevertTemplate"),
         f"{_REF}.onAbort", "is for a DaemonSet"),
     late("an abort of pods of its own", referring(onAbort="Hold"), f"{_REF}.onAbort", "is for mode: InPlace"),
+    late("nodes of a Deployment", changed(IN_PLACE, workloadRef__canaryNodes={"matchLabels": {"tier": "canary"}}),
+        f"{_REF}.canaryNodes", "is for a DaemonSet"),
+    late("nodes of a template alone", referring(canaryNodes={"matchLabels": {"tier": "canary"}}), f"{_REF}.canaryNodes",
+        "is for mode: InPlace"),
+    late("no nodes chosen", changed(_ON_NODES, workloadRef__canaryNodes={}), f"{_REF}.canaryNodes", "every node"),
+    late("nodes by a label that none can have", changed(_ON_NODES, workloadRef__canaryNodes={"matchLabels": {"a b": "c"}}),
+        f"{_REF}.canaryNodes.matchLabels[a b]", "is not a label key"),
     Bad("an abort by a word that nobody knows", changed(_ON_NODES, workloadRef__onAbort="Undo"), f"{_REF}.onAbort",
         "'RevertTemplate'"),
 )  # fmt: skip

@@ -24,7 +24,8 @@ pytestmark = pytest.mark.virtual_time(limit_s=4_000)
 
 NAME, SPACE = "cart", "default"
 LABELS = {"app": NAME}
-OWN = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
+LIMITS = {"maxSurge": 0, "maxUnavailable": 1}
+OWN = {"type": "RollingUpdate", "rollingUpdate": LIMITS}
 STEPS = [{"setWeight": 25}, {"pause": {}}, {"setWeight": 50}, {"pause": {}}]
 HOME = {"daemons": "here"}
 
@@ -35,9 +36,9 @@ def node(number: int) -> Manifest:
 
 
 def daemon_set(tag: str = "1", **more: Any) -> Manifest:
-    """The user's manifest."""
+    """The user's manifest, which leaves the type out."""
     template = build.pod_template(NAME, image=f"web:{tag}", nodeSelector=HOME)
-    spec = {"selector": {"matchLabels": LABELS}, "template": template, "updateStrategy": OWN}
+    spec = {"selector": {"matchLabels": LABELS}, "template": template, "updateStrategy": {"rollingUpdate": LIMITS}}
     return build.manifest(DAEMON_SET, NAME, SPACE, metadata={"labels": LABELS}, spec={**spec, **more})
 
 
@@ -123,6 +124,63 @@ async def test_an_abort_leaves_the_nodes_until_the_stable_template_is_back(held:
     await asyncio.sleep(5)
 
     assert strategy(held) == own
+
+
+async def test_chosen_nodes_are_first(held: SimulatedCluster) -> None:
+    """Those with a label, before others whose names come first."""
+    held.apply(rollout(canaryNodes={"matchLabels": {"zone": "1"}}))
+    held.apply(daemon_set("2"))
+    for old, zones in ((3, {"1"}), (2, {"1"})):
+        await at(held, "Paused", v1=old, v2=4 - old)
+        new = [name for name, pod in pods(held).items() if pod["spec"]["containers"][0]["image"] == "web:2"]
+        assert {str(int(name.removeprefix("d")) % 2) for name in new} == zones
+        told(held, "promote", "true")
+    await at(held, "Healthy", v2=4)
+
+
+async def test_an_abort_that_reverts_the_template_brings_the_stable_pods_back(held: SimulatedCluster) -> None:
+    """The whole template of the stable revision, which a ControllerRevision keeps."""
+    own, template = strategy(held), found(held, DAEMON_SET)["spec"]["template"]
+    held.apply(rollout(onAbort="RevertTemplate"))
+    held.apply(daemon_set("2", minReadySeconds=1))
+    await at(held, "Paused", v1=3, v2=1)
+    told(held, "abort", "true")
+    await at(held, "Healthy", v1=4)
+    await asyncio.sleep(5)
+
+    assert found(held, DAEMON_SET)["spec"]["template"] == template
+    assert strategy(held) == own
+
+
+async def test_a_manifest_that_is_applied_again_and_again_changes_nothing_of_an_update(held: SimulatedCluster) -> None:
+    """A GitOps tool, every three seconds through all steps; it names the type."""
+
+    async def applies() -> None:
+        while True:
+            held.apply(daemon_set("2", updateStrategy=OWN), manager="gitops")
+            await asyncio.sleep(3)
+
+    own, tool = strategy(held), asyncio.create_task(applies())
+    for old in (3, 2):
+        await at(held, "Paused", v1=old, v2=4 - old)
+        told(held, "promote", "true")
+    await at(held, "Healthy", v2=4)
+    tool.cancel()
+    await asyncio.sleep(30)
+
+    assert runs(held) == {"2": 4}
+    assert strategy(held) == own
+
+
+async def test_a_daemon_set_with_a_surge_is_refused_by_name(held: SimulatedCluster) -> None:
+    """Nothing of it moves."""
+    surge = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+    held.apply(daemon_set(updateStrategy=surge))
+    refused = await until(held, NAME, lambda status: status.get("phase") == "Degraded")
+
+    assert "maxSurge" in refused["message"]
+    assert "set maxUnavailable instead" in refused["message"]
+    assert runs(held) == {"1": 4}
 
 
 async def test_a_rollout_that_is_deleted_in_a_step_leaves_the_daemon_set_stopped(held: SimulatedCluster) -> None:

@@ -21,6 +21,7 @@ from rollouts.core.model.intents import (
     AskFeatures,
     AskHold,
     AskLive,
+    AskNodes,
     AskPods,
     AskReplicaSets,
     AskRevisions,
@@ -76,7 +77,9 @@ def applied(there: World, intent: Intent) -> World:
     match intent:
         case CreateReplicaSet() | AdoptReplicaSet() | PatchReplicaSet() | DeleteReplicaSet():
             return _with_replica_sets(there, intent)
-        case LabelReplicaSet() | AskReplicaSets() | AskRevisions():  # every ReplicaSet of the model is labelled
+        case (
+            LabelReplicaSet() | AskReplicaSets() | AskRevisions() | AskNodes()
+        ):  # every ReplicaSet of the model is labelled
             return there
         case StepStatefulSet() | DeletePod():
             return with_stateful_set(there, intent)

@@ -18,6 +18,7 @@ from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
     Ask,
     AskHold,
+    AskNodes,
     Decision,
     DeletePod,
     Intent,
@@ -25,7 +26,7 @@ from rollouts.core.model.intents import (
     RevertTemplate,
     StepDaemonSet,
 )
-from rollouts.core.model.nodes import DaemonSetSeen, HeldNodes, NodeRevision, NodeUpdate
+from rollouts.core.model.nodes import ChosenNodes, DaemonSetSeen, HeldNodes, NodeRevision, NodeUpdate
 from rollouts.core.model.rollout import Rollout, Strategy
 from rollouts.core.model.snapshot import Pod, PodsSeen, Snapshot
 from rollouts.core.model.status import RolloutStatus
@@ -68,6 +69,7 @@ class Nodes(Struct, frozen=True, kw_only=True):
     told: tuple[int, int, int] = (0, 0, 0)
     nodes: tuple[str, ...] = ()
     chosen: frozenset[str] = frozenset()
+    nodes_listed: bool = False
     pods: tuple[Pod, ...] = ()
     bad: frozenset[str] = frozenset()
     policy: bool = True
@@ -92,7 +94,9 @@ def daemons(
 ) -> Nodes:
     """A DaemonSet `agent` whose template `a` runs on every node, and a Rollout that was just created for it."""
     kind, mode = WorkloadKind.DAEMON_SET, WorkloadMode.IN_PLACE
-    ref = NamedWorkload(kind=kind, name="agent", mode=mode, hold=hold, on_abort=on_abort)
+    ref = NamedWorkload(
+        kind=kind, name="agent", mode=mode, hold=hold, on_abort=on_abort, canary_nodes="tier=canary" if chosen else ""
+    )
     limited = replace(strategy, max_surge=0, max_unavailable=max_unavailable)
     rollout = Rollout(
         namespace="shop", name="agent", uid="uid-agent", resource_version="1", generation=1, created_at_s=T0,
@@ -128,7 +132,7 @@ def snapshot(there: Nodes) -> Snapshot:
             NodeRevision(name=f"agent-{each}", revision=each, number=number, created_at_s=at_s)
             for number, (each, at_s) in enumerate(there.made, 1)
         ),
-        chosen=there.chosen,
+        chosen=ChosenNodes(at_s=there.now_s, names=there.chosen) if there.nodes_listed else None,
     )
     workload = WorkloadSeen(
         kind=WorkloadKind.DAEMON_SET,
@@ -224,6 +228,8 @@ def applied(there: Nodes, intent: Intent) -> Nodes:
             return replace(there, deleted=(*there.deleted, found.node))
         case RemoveAnnotation(verb=verb):
             return annotated(_written(there, "RemoveAnnotation"), verb, None)
+        case AskNodes():
+            return replace(there, nodes_listed=True)
         case AskHold():
             return replace(there, hold_known=True)
         case Ask():

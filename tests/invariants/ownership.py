@@ -13,6 +13,7 @@ from rollouts.core.model.intents import (
     AskFeatures,
     AskHold,
     AskLive,
+    AskNodes,
     AskPods,
     AskReplicaSets,
     AskRevisions,
@@ -178,6 +179,7 @@ def _is_ours_as_seen(before: Snapshot, intent: Intent) -> bool:
             | AskPods()
             | AskReplicaSets()
             | AskRevisions()
+            | AskNodes()
             | AskRoute()
             | AskFeatures()
             | AskLive()

@@ -37,6 +37,7 @@ With daemonsets in `workloads`:
   controllerrevisions      get list         which revision its template is; the stable template, with revertTemplates
   pods                     watch            which node has which revision, while an update runs
                            delete           a pod of a node that gets the new revision
+  nodes                    list             those that workloadRef.canaryNodes chooses; not with watchNamespaces
 
 With `configVersioning`:
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from rollouts.api.problems import Problems
 from rollouts.api.spec.reading import check_needed
+from rollouts.api.spec.selectors import check_selector
+from rollouts.api.v1alpha1.analysis import LabelSelector
 from rollouts.api.v1alpha1.rollout import (
     CanaryStrategy,
     ConfigVersioningWire,
@@ -43,6 +45,8 @@ def check_workload_ref(spec: RolloutSpecWire, problems: Problems) -> None:
         problems.add(f"{_PATH}.hold", "is for mode: InPlace")
     if reference.on_abort is not None:
         problems.add(f"{_PATH}.onAbort", "is for mode: InPlace with a DaemonSet")
+    if reference.canary_nodes is not None:
+        problems.add(f"{_PATH}.canaryNodes", "is for mode: InPlace with a DaemonSet")
     scales = reference.scale_down not in (None, ScaleDownWorkload.NEVER)
     if scales and reference.kind not in (None, WorkloadKind.DEPLOYMENT):
         problems.add(f"{_PATH}.scaleDown", f"is for a Deployment: scale the {reference.kind} down yourself")
@@ -54,6 +58,8 @@ def _check_in_place(spec: RolloutSpecWire, reference: WorkloadRef, problems: Pro
     kind = WorkloadKind(reference.kind or WorkloadKind.DEPLOYMENT)
     if reference.scale_down is not None:
         problems.add(f"{_PATH}.scaleDown", f"is for mode: Template; with InPlace the {kind}'s pods are the only ones")
+    if reference.canary_nodes is not None:
+        _check_nodes(reference.canary_nodes, kind, problems)
     if reference.on_abort is not None and kind is not WorkloadKind.DAEMON_SET:
         problems.add(f"{_PATH}.onAbort", f"is for a DaemonSet: a {kind} gets its stable pods back without its template")
     canary = (spec.strategy or RolloutStrategy()).canary or CanaryStrategy()
@@ -92,3 +98,13 @@ def _check_in_place(spec: RolloutSpecWire, reference: WorkloadRef, problems: Pro
     for name, value, why in refused:
         if value is not None:
             problems.add(name, why)
+
+
+def _check_nodes(nodes: LabelSelector, kind: WorkloadKind, problems: Problems) -> None:
+    path = f"{_PATH}.canaryNodes"
+    if kind is not WorkloadKind.DAEMON_SET:
+        problems.add(path, "is for a DaemonSet, whose pods belong to nodes")
+    elif not nodes.match_labels and not nodes.match_expressions:
+        problems.add_missing(path, "is empty and would choose every node; give it matchLabels")
+    else:
+        check_selector(nodes, path, problems)

@@ -278,6 +278,9 @@ class WorkloadRef(Wire):
         "With InPlace and a DaemonSet: what becomes of nodes with the new revision when its update is aborted. They stay as they "
         "are (Hold, the default), or the DaemonSet gets the stable template again (RevertTemplate)."
     )
+    canary_nodes: LabelSelector | None = optional(
+        "With InPlace and a DaemonSet: the nodes that are updated first; by default their names decide."
+    )
     scale_down: Literal["never", "onsuccess", "progressively"] | None = optional(
         "With Template: when a Deployment's own pods are scaled down; default never."
     )

@@ -17,10 +17,18 @@ import structlog
 from rollouts.cluster.client import Client
 from rollouts.cluster.decoding import Decoder, Page, decode, decode_route
 from rollouts.cluster.store import Store
-from rollouts.cluster.structs import ControllerRevisionObject, KubernetesObject, PodObject, RouteObject, WorkloadObject
+from rollouts.cluster.structs import (
+    ControllerRevisionObject,
+    KubernetesObject,
+    NodeObject,
+    PodObject,
+    RouteObject,
+    WorkloadObject,
+)
 from rollouts.controller.act.calls import AskDataPlanes, OwnQuestion, ReadClasses, ReadRoute
 from rollouts.controller.facts.gateway_classes import GatewayClasses
 from rollouts.controller.facts.gateway_lags import GatewayLags
+from rollouts.controller.facts.proxies import NODE
 from rollouts.controller.facts.route_kinds import RouteKinds, missing
 from rollouts.controller.observe.in_place import is_held, revisions_answer, sets_answer
 from rollouts.controller.observe.pods import pod_page, pods_seen
@@ -33,6 +41,7 @@ from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
     AskAutoscaling,
     AskHold,
+    AskNodes,
     AskPods,
     AskReplicaSets,
     AskRevisions,
@@ -40,6 +49,7 @@ from rollouts.core.model.intents import (
     AskService,
     AskWorkload,
 )
+from rollouts.core.model.nodes import ChosenNodes
 from rollouts.core.model.snapshot import DrainSeen
 from rollouts.core.model.workload import HoldSeen
 from rollouts.core.model.workload_ref import WorkloadKind
@@ -61,6 +71,8 @@ PLANES_DEADLINE_S = 5.0
 _GRANT = "name its router in the chart's `routers`, or grant get, list, watch and patch"
 
 _SETS: Decoder[WorkloadObject] = Decoder(WorkloadObject)
+_NODES: Decoder[NodeObject] = Decoder(NodeObject)
+_NODES_GRANT = "name daemonsets in the chart's `workloads`, without `watchNamespaces`, or grant list"
 _REVISIONS: Decoder[ControllerRevisionObject] = Decoder(ControllerRevisionObject)
 _T = TypeVar("_T", bound=KubernetesObject)
 
@@ -169,6 +181,8 @@ class Answers:
                     self.inbox.put_sets(key, sets_answer(deployment, sets, asked_s=asked_s))
             case AskRevisions(name=name, selector=selector):
                 return await self._listed_revisions(key, name, selector)
+            case AskNodes(selector):
+                self.inbox.put_nodes(key, selector, await self._chosen(key, selector))
             case AskPods(selector=selector, workload_uid=workload_uid):
                 at_s, table = self.clock.now_s(), self.store.table(REPLICA_SET)
                 pods = await self._list_pods(key, selector)
@@ -190,6 +204,17 @@ class Answers:
         found = revisions_answer(before, listed)
         self.inbox.put_revisions(key, found)
         return 0.0 if found.revisions else REVISIONS_AGAIN_S
+
+    async def _chosen(self, key: Key, selector: str) -> ChosenNodes:
+        at_s = self.clock.now_s()
+        try:
+            found = await self._list(None, NODE, _NODES.page, selector)
+        except ApiForbidden as exc:
+            log.warning("nodes_forbidden", rollout=str(key), why=str(exc))
+            return ChosenNodes(
+                at_s=at_s, refused=f"canaryNodes: the controller may not list nodes; {_NODES_GRANT}: {exc}"
+            )
+        return ChosenNodes(at_s=at_s, names=frozenset([node.metadata.name for node in found]))
 
     async def _workload(self, key: Key, kind: WorkloadKind, name: str) -> WorkloadAnswer:
         """The answer about the workload that the Rollout names."""
@@ -240,11 +265,13 @@ class Answers:
     async def _list_pods(self, key: Key, selector: str = "") -> list[PodObject]:
         return await self._list(key, POD, pod_page, selector or pods_selector(key.name))
 
-    async def _list(self, key: Key, kind: Kind, page_of: Callable[[bytes], Page[_T]], selector: str) -> list[_T]:
+    async def _list(self, key: Key | None, kind: Kind, page_of: Callable[[bytes], Page[_T]], selector: str) -> list[_T]:
+        """All objects that the selector finds: in the Rollout's namespace, or without a key in the cluster."""
+        namespace = None if key is None else key.namespace
         found: list[_T] = []
         token = ""
         while True:
-            answer = await self.client.list_page(kind, key.namespace, label_selector=selector, continue_token=token)
+            answer = await self.client.list_page(kind, namespace, label_selector=selector, continue_token=token)
             page = page_of(answer)
             found += page.items
             if not (token := page.continue_token):

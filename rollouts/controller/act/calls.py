@@ -16,6 +16,7 @@ from rollouts.core.model.intents import (
     AskAutoscaling,
     AskConfig,
     AskHold,
+    AskNodes,
     AskPods,
     AskReplicaSets,
     AskRevisions,
@@ -169,6 +170,7 @@ OwnQuestion: TypeAlias = (
     | AskHold
     | AskReplicaSets
     | AskRevisions
+    | AskNodes
     | AskPods
     | AskAutoscaling
     | AskSecretCopy

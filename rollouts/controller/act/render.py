@@ -30,6 +30,7 @@ from rollouts.core.model.intents import (
     AskFeatures,
     AskHold,
     AskLive,
+    AskNodes,
     AskPods,
     AskReplicaSets,
     AskRevisions,
@@ -128,6 +129,7 @@ def render(
             | AskHold()
             | AskReplicaSets()
             | AskRevisions()
+            | AskNodes()
             | AskPods()
             | AskAutoscaling()
             | AskConfig()

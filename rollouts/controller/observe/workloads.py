@@ -105,8 +105,11 @@ class WorkloadReader(Struct, frozen=True):
         if isinstance(workload, WorkloadSeen):
             hold = self.inbox.hold(key, workload.uid)
             workload = replace(workload, template_hash=rollout.spec.template_hash, hold=hold, strays=in_place.unseen)
-            if in_place.revisions and isinstance(workload.in_place, DaemonSetSeen):
-                workload = replace(workload, in_place=replace(workload.in_place, revisions=in_place.revisions))
+            if isinstance(workload.in_place, DaemonSetSeen):
+                chosen = self.inbox.nodes(key, reference.canary_nodes) if reference.canary_nodes else None
+                on_nodes = replace(workload.in_place, revisions=in_place.revisions, chosen=chosen)
+                refused = chosen.refused if chosen is not None else ""
+                workload = replace(workload, in_place=on_nodes, problem=workload.problem or refused)
         pods = snapshot.pods if in_place.pods is None else in_place.pods
         return replace(snapshot, workload=workload, left_workloads=left, pods=pods)
 

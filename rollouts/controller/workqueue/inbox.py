@@ -14,7 +14,7 @@ from rollouts.controller.workqueue.askers import Askers
 from rollouts.core.model.autoscaling import AutoscalingGate, AutoscalingSeen
 from rollouts.core.model.config import CopyLook
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.nodes import NodeRevision
+from rollouts.core.model.nodes import ChosenNodes, NodeRevision
 from rollouts.core.model.snapshot import CreationRefused, DrainSeen, EvictionRefused, PodsSeen
 from rollouts.core.model.traffic import LiveSeen, RouteName, RouteRefused
 from rollouts.core.model.workload import HoldSeen, StrayReplicaSet
@@ -128,6 +128,7 @@ class KnownAnswers:
     hold: tuple[str, HoldSeen] | None = None
     revision: tuple[str, str, str] | None = None
     revisions: RevisionsAnswer | None = None
+    nodes: tuple[str, ChosenNodes] | None = None
     eviction_refused: EvictionRefused | None = None
     creation_refused: CreationRefused | None = None
 
@@ -207,6 +208,10 @@ class Inbox:
         """Takes the list of a DaemonSet's ControllerRevisions."""
         self._answers[key].revisions = answer
 
+    def put_nodes(self, key: Key, selector: str, answer: ChosenNodes) -> None:
+        """Takes the list of the nodes that `canaryNodes` selects."""
+        self._answers[key].nodes = selector, answer
+
     def put_refusal(self, key: Key, refusal: EvictionRefused) -> None:
         """Remembers that a PodDisruptionBudget refused an eviction."""
         self._answers[key].eviction_refused = refusal
@@ -262,6 +267,11 @@ class Inbox:
         """The ControllerRevisions of the DaemonSet with that template, the newest last; () while they are not known."""
         known = self.of(key).revisions
         return known.revisions if known is not None and (known.uid, known.template_hash) == (uid, template_hash) else ()
+
+    def nodes(self, key: Key, selector: str) -> ChosenNodes | None:
+        """The last list of the nodes that this selector finds."""
+        asked, answer = self.of(key).nodes or ("", None)
+        return answer if asked == selector else None
 
     def sets(self, key: Key, *, watched: Collection[str]) -> SetsAnswer | None:
         """The list of a Deployment's ReplicaSets; None when one of them is not `watched` (by uid) after 10 s: it is gone."""

@@ -167,7 +167,7 @@ def carried(seen: Snapshot, decision: Decision) -> Decision:
         return replace(decision, intents=tuple(others))
     nodes = _nodes(seen, workload, daemon_set)
     moves: tuple[Intent, ...] = ()
-    if not workload.deleting and workload.strays == ():
+    if not workload.deleting and workload.strays == () and not workload.problem:
         moves = _moves(_Update(seen, decision.status, workload, daemon_set, nodes, sizes))
     due_s, wait_s = list[float](), seen.rollout.spec.min_ready_s
     if nodes is not None and wait_s:
@@ -278,16 +278,18 @@ def _leaving(update: _Update) -> tuple[DeletePod, ...]:
 
     One that is available costs an available node, of which the DaemonSet's `maxUnavailable` allows so many at once.
     """
-    nodes = update.nodes
-    if nodes is None:
+    nodes, listed, ref = update.nodes, update.daemon_set.chosen, update.seen.rollout.spec.workload_ref
+    chooses = ref is not None and ref.canary_nodes != ""
+    if nodes is None or (chooses and listed is None):
         return ()
+    chosen = listed.names if chooses and listed is not None else frozenset()
     spare = update.seen.rollout.spec.strategy.max_unavailable
     assert isinstance(spare, int)  # noqa: S101 - the observer has resolved a percentage; the type checker needs it
     spare -= nodes.unavailable
     pods_of = Counter(pod.revision for pod in update.old)
     too_many = {revision: count - update.sizes.get(revision, count) for revision, count in pods_of.items()}
     leaving = []
-    for pod in _in_order(update.old, nodes, update.daemon_set.chosen):
+    for pod in _in_order(update.old, nodes, chosen):
         cost = int(nodes.is_available(pod))
         if too_many[pod.revision] <= 0 or cost > max(spare, 0):
             continue

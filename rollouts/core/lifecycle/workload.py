@@ -8,11 +8,12 @@ from __future__ import annotations
 from typing import assert_never
 
 from rollouts.core.config.target import revision_on_record
-from rollouts.core.context.contribution import Contribution
+from rollouts.core.context.contribution import Contribution, joined
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
+    AskNodes,
     AskReplicaSets,
     AskRevisions,
     AskWorkload,
@@ -39,6 +40,9 @@ from rollouts.core.model.workload_ref import NamedWorkload, ScaleDownWorkload, W
 from rollouts.core.routing.services import ASK_MOST_S, ask_again_s
 
 _PATH = "spec.workloadRef"
+
+NODES_AGAIN_S = 60.0
+"""So old may the list of chosen nodes be in a pass of an update."""
 
 
 def as_its_workload_says(seen: Snapshot) -> Snapshot:
@@ -94,8 +98,10 @@ def workload_questions(ctx: PassContext) -> Contribution:
             return Contribution() if at_s is None else _again(ctx, ask, Reason.WORKLOAD_FORBIDDEN, at_s)
         case WorkloadSeen():
             if is_of(workload, ctx.seen.rollout.name):
-                return _sets_watched(ctx, workload)
+                return joined([_sets_watched(ctx, workload), _nodes_question(ctx, reference, workload)])
             if workload_wait(ctx.seen) != Wait(Reason.WORKLOAD_NOT_READ, ""):
+                if (asked := _nodes_question(ctx, reference, workload)) != Contribution():
+                    return asked
                 # No event comes for one that is not watched, so it is read again once the answer is too old.
                 return Contribution(wake_at_s=None if workload.watched else ctx.now_s + ASK_MOST_S)
             uid, version = workload.uid, workload.resource_version
@@ -118,6 +124,17 @@ def _sets_watched(ctx: PassContext, workload: WorkloadSeen) -> Contribution:
         sets = (AskReplicaSets(workload.name, ctx.spec.selector_text),) if workload.observed else ()
         return Contribution(intents=sets)
     return Contribution(intents=tuple([LabelReplicaSet(stray.name, stray.uid) for stray in workload.strays]))
+
+
+def _nodes_question(ctx: PassContext, reference: NamedWorkload, workload: WorkloadSeen) -> Contribution:
+    """Lists the nodes that `canaryNodes` chooses, while an update of a DaemonSet runs: they may come, and get other labels."""
+    daemon_set = workload.daemon_set
+    if daemon_set is None or not reference.canary_nodes or not daemon_set.needs_pods:
+        return Contribution()
+    chosen = daemon_set.chosen
+    if chosen is None or ctx.now_s >= chosen.at_s + NODES_AGAIN_S:
+        return Contribution(intents=(AskNodes(reference.canary_nodes),))
+    return Contribution(wake_at_s=chosen.at_s + NODES_AGAIN_S) if chosen.refused else Contribution()
 
 
 def _again(ctx: PassContext, ask: Contribution, reason: Reason, asked_at_s: float) -> Contribution:

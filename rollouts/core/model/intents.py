@@ -449,6 +449,12 @@ class AskRevisions(Ask, frozen=True):
     selector: str
 
 
+class AskNodes(Ask, frozen=True):
+    """Lists the nodes that a label selector finds."""
+
+    selector: str
+
+
 class AskAutoscaling(Ask, frozen=True):
     """Reads the Rollout's autoscalers and what the gate's container uses, from lists that the whole namespace shares."""
 
@@ -486,6 +492,7 @@ AskIntent: TypeAlias = (
     | AskHold
     | AskReplicaSets
     | AskRevisions
+    | AskNodes
     | AskPods
     | AskAutoscaling
     | AskConfig

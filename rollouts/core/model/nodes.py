@@ -60,6 +60,18 @@ class NodeRevision(Struct, frozen=True, kw_only=True):
     created_at_s: float
 
 
+class ChosenNodes(Struct, frozen=True, kw_only=True):
+    """The answer to `AskNodes`: the nodes that `canaryNodes` selects.
+
+    Args:
+        refused: why they were not listed, and what helps; "" when they were.
+    """
+
+    at_s: float
+    names: frozenset[str] = frozenset()
+    refused: str = ""
+
+
 class DaemonSetSeen(Struct, frozen=True, kw_only=True):
     """What an update in place reads of a DaemonSet, besides what every workload has. Its `replicas` are the nodes that it wants.
 
@@ -70,7 +82,7 @@ class DaemonSetSeen(Struct, frozen=True, kw_only=True):
         holds: it carries the label `rollouts.dev/hold`, by which the policy knows it.
         held: None while no update is under way.
         revisions: its ControllerRevisions, as they were listed for its present template.
-        chosen: nodes that `canaryNodes` selects, whose pods are replaced first.
+        chosen: the nodes whose pods are replaced first, if the spec chooses some; None while they are not listed.
     """
 
     update: NodeUpdate
@@ -82,7 +94,7 @@ class DaemonSetSeen(Struct, frozen=True, kw_only=True):
     holds: bool = False
     held: HeldNodes | None = None
     revisions: tuple[NodeRevision, ...] = ()
-    chosen: frozenset[str] = frozenset()
+    chosen: ChosenNodes | None = None
 
     @property
     def own_on_delete(self) -> bool:

@@ -77,7 +77,12 @@ class OnAbort(StrEnum):
 
 
 class NamedWorkload(Struct, frozen=True, kw_only=True):
-    """`spec.workloadRef`. `hold` is for `InPlace`, `scale_down` for a Deployment by `Template`."""
+    """`spec.workloadRef`. `hold` is for `InPlace`, `scale_down` for a Deployment by `Template`.
+
+    Args:
+        on_abort: of a DaemonSet.
+        canary_nodes: the label selector of a DaemonSet's nodes that are updated first; "" for none.
+    """
 
     kind: WorkloadKind
     name: str
@@ -85,6 +90,7 @@ class NamedWorkload(Struct, frozen=True, kw_only=True):
     hold: Hold = Hold.AUTO
     scale_down: ScaleDownWorkload = ScaleDownWorkload.NEVER
     on_abort: OnAbort = OnAbort.HOLD
+    canary_nodes: str = ""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}"

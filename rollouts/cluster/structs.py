@@ -16,6 +16,7 @@ from rollouts.objects import (
     ANALYSIS_TEMPLATE,
     CLUSTER_ANALYSIS_TEMPLATE,
     CONFIG_MAP,
+    DAEMON_SET,
     DEPLOYMENT,
     ENDPOINT_SLICE,
     METRIC_PROVIDER,
@@ -25,6 +26,7 @@ from rollouts.objects import (
     REPLICA_SET,
     ROLLOUT,
     SERVICE,
+    STATEFUL_SET,
     TRAFFIC_PROVIDER,
     Kind,
 )
@@ -171,21 +173,28 @@ class ReplicaSetObject(Partial, frozen=True):
 
 
 class RollingUpdate(Partial, frozen=True):
-    """`.spec.strategy.rollingUpdate` of a Deployment: each a number, or a text such as `25%`."""
+    """`rollingUpdate` of a Deployment or StatefulSet; a limit is a number, or a text such as `25%`."""
 
     max_surge: int | str | None = None
     max_unavailable: int | str | None = None
+    partition: int | None = None
 
 
 class DeploymentStrategy(Partial, frozen=True):
-    """`.spec.strategy` of a Deployment."""
+    """`.spec.strategy` of a Deployment, `.spec.updateStrategy` of a StatefulSet."""
 
     type: str = "RollingUpdate"
     rolling_update: RollingUpdate | None = None
 
 
+class Ordinals(Partial, frozen=True):
+    """`.spec.ordinals` of a StatefulSet."""
+
+    start: int = 0
+
+
 class WorkloadSpec(Partial, frozen=True):
-    """`.spec` of a Deployment or a ReplicaSet; `selector` and `template` are JSON bytes of their own."""
+    """`.spec` of a Deployment, ReplicaSet or StatefulSet; `selector` and `template` are JSON bytes of their own."""
 
     replicas: int = 1
     selector: msgspec.Raw = msgspec.Raw()
@@ -194,24 +203,49 @@ class WorkloadSpec(Partial, frozen=True):
     min_ready_seconds: int | None = None
     progress_deadline_seconds: int | None = None
     strategy: DeploymentStrategy = DeploymentStrategy()
+    update_strategy: DeploymentStrategy = DeploymentStrategy()
+    pod_management_policy: str = "OrderedReady"
+    ordinals: Ordinals | None = None
 
 
 class WorkloadStatus(Partial, frozen=True):
-    """`.status` of a Deployment or a ReplicaSet."""
+    """`.status` of a Deployment, ReplicaSet or StatefulSet; the numbers are a DaemonSet's, in nodes."""
 
     replicas: int = 0
+    ready_replicas: int = 0
+    current_replicas: int = 0
     updated_replicas: int = 0
+    current_revision: str = ""
+    update_revision: str = ""
     available_replicas: int = 0
+    desired_number_scheduled: int = 0
+    current_number_scheduled: int = 0
+    updated_number_scheduled: int = 0
+    number_ready: int = 0
+    number_available: int = 0
     observed_generation: int = 0
 
 
 class WorkloadObject(Partial, frozen=True):
-    """A Deployment, ReplicaSet or PodTemplate that a Rollout names; `template` is that of a PodTemplate, as JSON bytes."""
+    """A workload or PodTemplate that a Rollout names; `template` is that of a PodTemplate, as JSON bytes."""
 
     metadata: Metadata = Metadata()
     spec: WorkloadSpec = WorkloadSpec()
     status: WorkloadStatus = WorkloadStatus()
     template: msgspec.Raw = msgspec.Raw()
+
+
+class NodeObject(Partial, frozen=True):
+    """A node, of which only the name is read."""
+
+    metadata: Metadata = Metadata()
+
+
+class ControllerRevisionObject(Partial, frozen=True):
+    """A ControllerRevision, without its data; `revision` is its number."""
+
+    metadata: Metadata = Metadata()
+    revision: int = 0
 
 
 class ClientIPConfig(Partial, frozen=True):
@@ -309,10 +343,30 @@ class PodStatus(Partial, frozen=True):
     container_statuses: tuple[ContainerStatus, ...] | None = None
 
 
+class ClaimSource(Partial, frozen=True):
+    """`.persistentVolumeClaim` of a volume."""
+
+    claim_name: str = ""
+
+
+class PodVolume(Partial, frozen=True):
+    """One of a pod's volumes."""
+
+    persistent_volume_claim: ClaimSource | None = None
+
+
+class PodSpec(Partial, frozen=True):
+    """`.spec` of a pod: where it runs, and its claims."""
+
+    node_name: str = ""
+    volumes: tuple[PodVolume, ...] | None = None
+
+
 class PodObject(Partial, frozen=True):
-    """A pod, without its spec."""
+    """A pod, with little of its spec."""
 
     metadata: Metadata = Metadata()
+    spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 
 
@@ -376,6 +430,8 @@ STRUCTS: dict[Kind, type[Any]] = {
     METRIC_PROVIDER: ProviderObject,
     CONFIG_MAP: ConfigMapObject,
     DEPLOYMENT: WorkloadObject,
+    STATEFUL_SET: WorkloadObject,
+    DAEMON_SET: WorkloadObject,
     NAMED_REPLICA_SET: WorkloadObject,
     POD_TEMPLATE: WorkloadObject,
 }

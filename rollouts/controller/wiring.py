@@ -59,6 +59,7 @@ from rollouts.controller.providers.traffic_providers import TrafficProviders
 from rollouts.controller.workqueue.barrier import Barrier
 from rollouts.controller.workqueue.inbox import Inbox
 from rollouts.controller.workqueue.managed import ManagedNames, ManagedRouteObjects
+from rollouts.controller.workqueue.pod_watches import PodWatches
 from rollouts.controller.workqueue.queue import WorkQueue
 from rollouts.controller.workqueue.standing_watches import WATCHED, new_store
 from rollouts.controller.workqueue.triggers import Triggers
@@ -191,6 +192,7 @@ class Controller:
         self._managed, self._managed_routes = ManagedNames(), ManagedRouteObjects()
         changes, wakes = (self._on_change, self._on_unreadable), self._wake_rollouts_naming
         self._workloads = WorkloadWatches(self._store, self.api, self.telemetry, *changes, wakes, settings.workloads)
+        self._pods = PodWatches(api=self.api, clock=clock, wake=self._queue.add)
         self._kinds = RouteKinds(api=self.api, on_found=self._watch_routes)
         self._classes = GatewayClasses(clock=clock)
         self._lags = GatewayLags(clock=clock)
@@ -229,7 +231,9 @@ class Controller:
             inbox=self._inbox,
             managed=self._managed,
             clock=clock,
-            workloads=WorkloadReader(self._store, self._inbox, self._workloads.managed, self._workloads.why_unseen),
+            workloads=WorkloadReader(
+                self._store, self._inbox, self._workloads.managed, self._workloads.why_unseen, self._pods
+            ),
             routes=self._routes,
             facts=lambda: self._proxies.facts,
             lags=self._lags,
@@ -281,7 +285,10 @@ class Controller:
             for kind, labels in WATCHED:
                 background += [group.create_task(self._watch(kind, labels, scope)) for scope in self._scopes]
             background.append(group.create_task(self._when_ready(on_ready)))
-            parts = (self._events, self._proxies, self._configuration.watch, self._workloads, self._evidence)
+            parts = (
+                *(self._events, self._proxies, self._configuration.watch),
+                *(self._workloads, self._pods, self._evidence),
+            )
             background += [group.create_task(part.run()) for part in parts]
             background.append(group.create_task(self._traffic_providers.watch()))
             self._look_for_routes(

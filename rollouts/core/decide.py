@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from rollouts.core.carrier.deployment import as_own, carried
+from rollouts.core.carrier.carriers import as_own, carried
 from rollouts.core.config.target import as_its_sources_say
 from rollouts.core.context.contribution import Contribution, joined
 from rollouts.core.context.pass_context import PassContext, context_of

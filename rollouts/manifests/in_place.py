@@ -9,6 +9,7 @@ from rollouts.core.model.intents import CreateInDeployment, LabelReplicaSet, Mov
 from rollouts.core.model.revision import replica_set_name
 from rollouts.core.model.rollout import IntOrPercent, Percent, Rollout
 from rollouts.core.model.workload import Held, UpdateFields, WorkloadSeen
+from rollouts.core.model.workload_ref import WorkloadKind
 from rollouts.manifests.ownership import (
     HELD,
     NAME,
@@ -36,10 +37,15 @@ def deployment_patch(intent: StepDeployment) -> Manifest:
     }
 
 
-def hold_question(uid: str) -> Manifest:
-    """A merge patch for a dry run: another template, and no pause. It comes out paused only if a policy holds the Deployment."""
+def hold_question(kind: WorkloadKind, uid: str) -> Manifest:
+    """A merge patch for a dry run: another template, and no hold. It comes out held only if a policy holds the workload."""
     template = {"metadata": {"annotations": {f"{PREFIX}hold-question": "1"}}}
-    return {"metadata": {"uid": uid}, "spec": {"paused": None, "template": template}}
+    freed: Manifest = {"paused": None}
+    if kind is WorkloadKind.STATEFUL_SET:
+        freed = {"updateStrategy": {"rollingUpdate": {"partition": None}}}
+    elif kind is WorkloadKind.DAEMON_SET:
+        freed = {"updateStrategy": {"type": "RollingUpdate"}}
+    return {"metadata": {"uid": uid}, "spec": {**freed, "template": template}}
 
 
 def update_fields(fields: UpdateFields) -> Manifest:

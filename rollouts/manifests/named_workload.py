@@ -9,9 +9,12 @@ import json
 from collections.abc import Mapping
 
 from rollouts.core.model.intents import MarkWorkload, ReleaseWorkload, ScaleWorkload, WorkloadIntent
-from rollouts.core.model.workload import ScaledDown
+from rollouts.core.model.nodes import OwnType
+from rollouts.core.model.workload import PartitionFields, ScaledDown
 from rollouts.manifests.in_place import update_fields
-from rollouts.manifests.ownership import HELD, HOLD, MANAGED, MANAGED_BY, MANAGED_VALUE, SCALED_DOWN
+from rollouts.manifests.nodes import update_type
+from rollouts.manifests.ownership import HELD, HOLD, MANAGED, MANAGED_BY, MANAGED_VALUE, PARTITION, SCALED_DOWN
+from rollouts.manifests.partition import partition_fields
 from rollouts.objects import Manifest, whole_number
 
 
@@ -32,9 +35,13 @@ def release_workload(intent: ReleaseWorkload) -> Manifest:
 
     A Deployment whose update in place is under way is paused: nobody asked for the rest of it.
     """
-    marks = {MANAGED_BY: None, SCALED_DOWN: None, HELD: None}
+    marks = {MANAGED_BY: None, SCALED_DOWN: None, HELD: None, PARTITION: None}
     spec = {} if intent.replicas is None else {"replicas": intent.replicas}
-    if intent.own is not None:
+    if isinstance(intent.own, PartitionFields):
+        spec |= partition_fields(intent.own)
+    elif isinstance(intent.own, OwnType):
+        spec |= update_type(intent.own)
+    elif intent.own is not None:
         spec |= {"paused": True, **update_fields(intent.own)}
     released = _patch(intent, labels={MANAGED: None, HOLD: None}, annotations=marks)
     return {**released, "spec": spec} if spec else released

@@ -7,6 +7,8 @@
   `spec.strategy.rollingUpdate` and the annotation `rollouts.dev/held` (merge patch with its uid and resourceVersion). Its
   ReplicaSet of a new template (ours to make, its controller's to keep): everything at its creation (POST). The controller of one
   that leaves it or returns, and label `rollouts.dev/name` (merge patch with its uid and resourceVersion).
+* StatefulSet (the user's, updated in place): `spec.updateStrategy.type`, `spec.updateStrategy.rollingUpdate.partition` and the
+  annotation `rollouts.dev/held` (merge patch with its uid and resourceVersion). Its pods: deletion (with both).
 * Service (the user's): `spec.selector[rollouts.dev/revision]`, or `[pod-template-hash]` of a Deployment in place; label
   `rollouts.dev/managed`, annotation `rollouts.dev/managed-by` (merge patch with its uid and resourceVersion).
 * Workload that `workloadRef` names (the user's): label `rollouts.dev/managed`, annotation `rollouts.dev/managed-by`; with
@@ -57,6 +59,8 @@ REVISION = REVISION_LABEL
 MANAGED = f"{PREFIX}managed"
 HOLD = f"{PREFIX}hold"
 HELD = f"{PREFIX}held"
+PARTITION = f"{PREFIX}partition"
+"""The partition that a user's manifest gives a StatefulSet, as the policy notes it when it sets another one; "" for none."""
 SCALED_DOWN = f"{PREFIX}scaled-down"
 MANAGED_VALUE = "true"
 HASH_SCHEME_LABEL = f"{PREFIX}hash-scheme"
@@ -103,9 +107,13 @@ POD_TEMPLATE_HASH = POD_TEMPLATE_HASH_LABEL
 """The label by which a Deployment's controller tells its ReplicaSets and their pods apart: a revision's name in place."""
 
 
+CONTROLLER_REVISION_HASH = "controller-revision-hash"
+"""The same of a StatefulSet (the name of a ControllerRevision) and a DaemonSet."""
+
+
 def revision_of(labels: Mapping[str, str]) -> str:
     """The revision of a ReplicaSet or a pod; "" when no label says it."""
-    return labels.get(REVISION) or labels.get(POD_TEMPLATE_HASH, "")
+    return labels.get(REVISION) or labels.get(POD_TEMPLATE_HASH) or labels.get(CONTROLLER_REVISION_HASH, "")
 
 
 def name_label(rollout: str) -> str:

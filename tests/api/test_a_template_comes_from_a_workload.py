@@ -9,7 +9,7 @@ import pytest
 from rollouts.api.spec.parse import WorkloadTemplate, parse_spec
 from rollouts.core.model.drain import PreStop
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.workload_ref import Hold, NamedWorkload, ScaleDownWorkload, WorkloadKind, WorkloadMode
+from rollouts.core.model.workload_ref import Hold, NamedWorkload, OnAbort, ScaleDownWorkload, WorkloadKind, WorkloadMode
 from rollouts.errors import SpecInvalid
 from tests.api.specs import CANARY, GONE, Spec, changed
 from tests.api.workload_specs import IN_PLACE, referring
@@ -98,6 +98,20 @@ def test_a_deployment_in_place_keeps_its_template_as_it_is() -> None:
     assert spec.workload_ref == NamedWorkload(kind=WorkloadKind.DEPLOYMENT, name="cart", mode=WorkloadMode.IN_PLACE)
     assert (spec.workload_ref.hold, spec.config_versioning.enabled) == (Hold.AUTO, False)
     assert spec.drain.pre_stop is PreStop.VALIDATE
+
+
+def test_a_daemon_set_in_place_says_what_an_abort_does_and_which_nodes_are_first() -> None:
+    """By default its nodes stay as they are: only a template makes pods."""
+    spec = changed(IN_PLACE, workloadRef__kind="DaemonSet")
+    held = parse_spec(spec, WorkloadTemplate(_TEMPLATE, _SELECTOR)).workload_ref
+    assert held == NamedWorkload(kind=WorkloadKind.DAEMON_SET, name="cart", mode=WorkloadMode.IN_PLACE)
+    assert held.on_abort is OnAbort.HOLD
+
+    nodes = {"matchLabels": {"tier": "canary"}}
+    reverts = changed(spec, workloadRef__onAbort="RevertTemplate", workloadRef__canaryNodes=nodes)
+    assert parse_spec(reverts, WorkloadTemplate(_TEMPLATE, _SELECTOR)).workload_ref == replace(
+        held, on_abort=OnAbort.REVERT_TEMPLATE, canary_nodes="tier=canary"
+    )
 
 
 @pytest.mark.parametrize("changes", [{"replicas": 1}, {"drain": {"preStop": "Validate"}}, {"drain": {"preStop": "Off"}},

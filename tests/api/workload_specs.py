@@ -83,6 +83,36 @@ IN_PLACE_BAD: tuple[Bad, ...] = (
 )  # fmt: skip
 """What is refused by name: what the Deployment has, what is not supported yet, and what would change the template."""
 
+_ON_NODES = changed(IN_PLACE, workloadRef__kind="DaemonSet")
+_BY_NODES = "is not supported for a DaemonSet, which goes by nodes"
+
+DAEMON_SET_BAD: tuple[Bad, ...] = (
+    late("a DaemonSet's template", referring(kind="DaemonSet"), f"{_REF}.mode", "must be InPlace for a DaemonSet"),
+    late("replicas of a DaemonSet", changed(_ON_NODES, replicas=2), "spec.replicas", "the DaemonSet has it"),
+    late("blue-green of a DaemonSet", changed(_ON_NODES, strategy={"blueGreen": {"activeService": "cart"}}),
+        "spec.strategy.blueGreen", _BY_NODES),
+    late("a router of a DaemonSet", changed(_ON_NODES,
+        strategy__canary__trafficRouting={"gatewayAPI": {"httpRoutes": [{"name": "cart"}]}},
+        strategy__canary__stableService="a", strategy__canary__canaryService="b"), f"{_CANARY}.trafficRouting", _BY_NODES),
+    late("Services of a DaemonSet", changed(_ON_NODES, strategy__canary__stableService="a"),
+        f"{_CANARY}.stableService", _BY_NODES),
+    late("an autoscaler of a DaemonSet", changed(_ON_NODES, autoscaling={"minHeadroomPercent": 10}), "spec.autoscaling",
+        "it has a pod on each node, and no autoscaler"),
+    late("another template after an abort of a Deployment", changed(IN_PLACE, workloadRef__onAbort="RevertTemplate"),
+        f"{_REF}.onAbort", "is for a DaemonSet"),
+    late("an abort of pods of its own", referring(onAbort="Hold"), f"{_REF}.onAbort", "is for mode: InPlace"),
+    late("nodes of a Deployment", changed(IN_PLACE, workloadRef__canaryNodes={"matchLabels": {"tier": "canary"}}),
+        f"{_REF}.canaryNodes", "is for a DaemonSet"),
+    late("nodes of a template alone", referring(canaryNodes={"matchLabels": {"tier": "canary"}}), f"{_REF}.canaryNodes",
+        "is for mode: InPlace"),
+    late("no nodes chosen", changed(_ON_NODES, workloadRef__canaryNodes={}), f"{_REF}.canaryNodes", "every node"),
+    late("nodes by a label that none can have", changed(_ON_NODES, workloadRef__canaryNodes={"matchLabels": {"a b": "c"}}),
+        f"{_REF}.canaryNodes.matchLabels[a b]", "is not a label key"),
+    Bad("an abort by a word that nobody knows", changed(_ON_NODES, workloadRef__onAbort="Undo"), f"{_REF}.onAbort",
+        "'RevertTemplate'"),
+)  # fmt: skip
+"""What is refused of a DaemonSet, with its own reasons."""
+
 WORKLOAD_BAD: tuple[Bad, ...] = (
     Bad("a template and a workload", changed(CANARY, workloadRef=DEPLOYMENT_CART), "spec.template", "must be absent"),
     Bad("a workload without a pod template", referring(kind="Service"), f"{_REF}.kind", "'ReplicaSet' or 'PodTemplate'"),
@@ -100,4 +130,5 @@ WORKLOAD_BAD: tuple[Bad, ...] = (
     late("a Deployment in place to scale down", changed(IN_PLACE, workloadRef__scaleDown="never"), f"{_REF}.scaleDown",
         "is for mode: Template"),
     *IN_PLACE_BAD,
+    *DAEMON_SET_BAD,
 )  # fmt: skip

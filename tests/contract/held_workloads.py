@@ -198,11 +198,29 @@ def rolling(partition: int, **more: Any) -> Manifest:
 
 ON_DELETE: Manifest = {"updateStrategy": {"type": "OnDelete"}}
 
+
+def _noted(partition: str) -> Manifest:
+    """The marks with the user's partition, as the policy notes it."""
+    return {**MARKED, "annotations": {**MARKED["annotations"], "partition": partition}}
+
+
+PLAIN: Manifest = {"updateStrategy": {"type": "RollingUpdate"}}
 STATEFUL_SETS = {
-    "a new template by patch": Case(STATEFUL_SET, MARKED, Template(), rolling(MOST)),
-    "a new template by apply": Case(STATEFUL_SET, MARKED, Applied("app:2"), rolling(MOST)),
-    "a new template by replace": Case(STATEFUL_SET, MARKED, Replaced("app:2"), rolling(MOST)),
-    "a new template with a partition": Case(STATEFUL_SET, MARKED, Template(rolling(2)), rolling(MOST)),
+    "a new template by patch": Case(STATEFUL_SET, MARKED, Template(), rolling(MOST), keeps=_noted("0")),
+    "a new template by apply": Case(STATEFUL_SET, MARKED, Applied("app:2"), rolling(MOST), keeps=_noted("0")),
+    "a new template by replace": Case(STATEFUL_SET, MARKED, Replaced("app:2"), rolling(MOST), keeps=_noted("0")),
+    "a new template with a partition": Case(
+        STATEFUL_SET, MARKED, Template(rolling(2)), rolling(MOST), keeps=_noted("2")
+    ),
+    "a new template without a partition": Case(
+        STATEFUL_SET, MARKED, Template(), rolling(MOST), there=PLAIN, keeps=_noted("")
+    ),
+    "one more template before the update begins": Case(
+        STATEFUL_SET, _noted("3"), Template(), rolling(MOST), there=rolling(MOST)
+    ),
+    "one more template by replace before the update begins": Case(
+        STATEFUL_SET, _noted("3"), Replaced("app:2", rolling(0)), rolling(MOST), there=rolling(MOST)
+    ),
     "a new template under OnDelete": Case(STATEFUL_SET, MARKED, Template(), ON_DELETE, there=ON_DELETE),
     "a new size": Case(STATEFUL_SET, MARKED, Patch({"replicas": 3}), {"replicas": 3, **rolling(0)}),
     "the user's own partition": Case(STATEFUL_SET, MARKED, Patch(rolling(2)), rolling(2)),

@@ -15,6 +15,7 @@ import pytest
 
 from rollouts.clock import SystemClock
 from rollouts.cluster.connection import connect
+from rollouts.core.model.workload_ref import WorkloadKind
 from rollouts.manifests.in_place import hold_question
 from rollouts.objects import DAEMON_SET, DEPLOYMENT, STATEFUL_SET, Kind
 from rollouts.ports import MERGE_PATCH
@@ -113,7 +114,9 @@ async def test_a_dry_run_tells_whether_a_policy_holds(held: Conversation, marks:
     name = f"asked-{list(marks['labels'])[-1]}-{len(there)}"
     one = await held.made(DEPLOYMENT, manifest(DEPLOYMENT, name, marks=marks, **there))
 
-    answer = await held.patch(DEPLOYMENT, name, hold_question(one["metadata"]["uid"]), MERGE_PATCH, dryRun="All")
+    answer = await held.patch(
+        DEPLOYMENT, name, hold_question(WorkloadKind.DEPLOYMENT, one["metadata"]["uid"]), MERGE_PATCH, dryRun="All"
+    )
 
     assert answer.body["spec"].get("paused", False) is works
     assert (await held.get(DEPLOYMENT, name)).body["spec"] == one["spec"]

@@ -21,8 +21,10 @@ from rollouts.core.model.intents import (
     AskFeatures,
     AskHold,
     AskLive,
+    AskNodes,
     AskPods,
     AskReplicaSets,
+    AskRevisions,
     AskRoute,
     AskSecretCopy,
     AskService,
@@ -33,6 +35,7 @@ from rollouts.core.model.intents import (
     CreateReplicaSet,
     DeleteAnalysisRun,
     DeleteConfigCopy,
+    DeletePod,
     DeleteReplicaSet,
     EvictPod,
     Intent,
@@ -47,9 +50,12 @@ from rollouts.core.model.intents import (
     ReleaseService,
     ReleaseWorkload,
     RemoveAnnotation,
+    RevertTemplate,
     ScaleWorkload,
     SetTraffic,
+    StepDaemonSet,
     StepDeployment,
+    StepStatefulSet,
     SwitchService,
     TerminateAnalysisRun,
     WorkloadIntent,
@@ -61,11 +67,9 @@ from rollouts.core.model.workload import HoldSeen, ScaledDown
 from tests.core.config_worlds import copy_read
 from tests.core.deployments import made_inside
 from tests.core.model import World, annotated, deleted, moved, route, with_load_read, wrote
+from tests.core.refusal import RefusedError
 from tests.core.sources import Configs, asked, noted
-
-
-class RefusedError(Exception):
-    """The API server refuses a write: conflict, gone, or exists already."""
+from tests.core.stateful_sets import with_stateful_set
 
 
 def applied(there: World, intent: Intent) -> World:
@@ -73,8 +77,14 @@ def applied(there: World, intent: Intent) -> World:
     match intent:
         case CreateReplicaSet() | AdoptReplicaSet() | PatchReplicaSet() | DeleteReplicaSet():
             return _with_replica_sets(there, intent)
-        case LabelReplicaSet() | AskReplicaSets():  # every ReplicaSet of the model is labelled
+        case (
+            LabelReplicaSet() | AskReplicaSets() | AskRevisions() | AskNodes()
+        ):  # every ReplicaSet of the model is labelled
             return there
+        case StepStatefulSet() | DeletePod():
+            return with_stateful_set(there, intent)
+        case StepDaemonSet() | RevertTemplate():
+            raise RefusedError("no DaemonSet")  # they have a world of their own: daemonsets.py
         case CreateInDeployment() | MoveReplicaSet() | StepDeployment():
             return _with_deployment(there, intent)
         case SwitchService() | ReleaseService():
@@ -137,7 +147,7 @@ def _with_deployment(there: World, intent: CreateInDeployment | MoveReplicaSet |
             both_0 = fields.max_surge in (0, Percent(0)) and fields.max_unavailable in (0, Percent(0))
             assert not both_0, "the API server refuses maxSurge 0 with maxUnavailable 0"
             deployment = replace(workload.deployment, paused=paused, fields=fields, held=held)
-            now = replace(workload, deployment=deployment, observed=False, resource_version=version)
+            now = replace(workload, in_place=deployment, observed=False, resource_version=version)
             return replace(there, workload=now)
 
 

@@ -39,7 +39,7 @@ def deployed(
         watched=True,
         template_hash="a",
         replicas=replicas,
-        deployment=DeploymentSeen(paused=False, by_recreate=False, fields=users(min_ready_s), holds=True),
+        in_place=DeploymentSeen(paused=False, by_recreate=False, fields=users(min_ready_s), holds=True),
         hold=HoldSeen(at_s=0.0, works=hold is Hold.POLICY),
     )
     return replace(there, workload=workload)
@@ -68,7 +68,7 @@ def _written(there: World, *, paused: bool | None = None, **changes: Any) -> Wor
     workload = there.workload
     assert workload is not None and workload.deployment is not None
     deployment = workload.deployment if paused is None else replace(workload.deployment, paused=paused)
-    changed = {"deployment": deployment, "observed": False, "resource_version": str(there.version), **changes}
+    changed = {"in_place": deployment, "observed": False, "resource_version": str(there.version), **changes}
     return replace(there, workload=replace(workload, **changed))
 
 
@@ -90,7 +90,7 @@ def deployment_synced(there: World) -> World:
     if workload.observed and workload.deployment.updated == counted:
         return there
     number, seen = there.version + 1, replace(workload.deployment, updated=counted)
-    now = replace(workload, deployment=seen, observed=True, resource_version=str(number))
+    now = replace(workload, in_place=seen, observed=True, resource_version=str(number))
     return replace(there, version=number, workload=now)
 
 

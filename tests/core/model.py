@@ -56,7 +56,7 @@ from rollouts.core.model.traffic import (
     RouteUnasked,
     Split,
 )
-from rollouts.core.model.workload import WorkloadSeen
+from rollouts.core.model.workload import ReferencedWorkload, WorkloadSeen
 from rollouts.core.one_way import target_of
 from rollouts.core.routing.ping_pong import seen_from_the_other_side
 from tests.core.autoscalers import Load
@@ -247,7 +247,7 @@ def snapshot(there: World) -> Snapshot:
         services={name: _seen_service(there, name) for name in sorted(names, key=str)},
         routes=_seen_routes(there),
         drains=there.drains,
-        pods=there.pods_seen,
+        pods=_pods_seen(there, workload),
         eviction_refused=there.refused,
         proxy=PROXY,
         runs=there.runs,
@@ -260,6 +260,19 @@ def snapshot(there: World) -> Snapshot:
         return seen
     latest = target_of(as_its_sources_say(as_its_workload_says(seen)), seen.status)
     return replace(seen, drafts={gate: _draft(there, gate, latest) for gate in gates})
+
+
+def _pods_seen(there: World, workload: ReferencedWorkload | None) -> PodsSeen | None:
+    """The last list; or the pods that are watched."""
+    found = workload.in_place if isinstance(workload, WorkloadSeen) else None
+    if found is None or not found.needs_pods:
+        return there.pods_seen
+    return PodsSeen(there.now_s, tuple([replace(pod, resource_version=pod_version(pod)) for pod in there.pods]))
+
+
+def pod_version(pod: Pod) -> str:
+    """Another one for each state that it can be in."""
+    return f"{pod.uid} {pod.ready} {pod.deleting}"
 
 
 def _seen_of_sources(there: World) -> Mapping[SourceKey, Source]:

@@ -62,7 +62,10 @@ def seen_workload(
         return rollout, None
     workload = _seen(truth, sight, now_s=now_s)
     if is_of(workload, rollout.name):
-        return rollout, workload
+        found = workload.stateful_set if isinstance(workload, WorkloadSeen) else None
+        if found is None or not isinstance(workload, WorkloadSeen) or found.update_revision == workload.template_hash:
+            return rollout, workload
+        workload = replace(workload, strays=None)  # its controller has not named the revision of the template
     spec = replace(rollout.spec, template_hash="", revision="", config_refs=())
     return replace(rollout, spec=spec), workload
 

@@ -29,9 +29,8 @@ from rollouts.core.model.rollout import Strategy, named_services
 from rollouts.core.model.snapshot import Pod, ReplicaSet, Snapshot
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.traffic import ALL_TO_STABLE, Acceptance, Answer, RouteName, Split
-from tests.core.api_server import RefusedError, applied
+from tests.core.api_server import applied
 from tests.core.config_worlds import copies_moved, with_meaning
-from tests.core.deployments import deployment_synced
 from tests.core.measured_runs import runs_ended, runs_measured
 from tests.core.model import (
     World,
@@ -45,7 +44,9 @@ from tests.core.model import (
     world,
     wrote,
 )
+from tests.core.refusal import RefusedError
 from tests.core.sources import answered
+from tests.core.stateful_sets import ended, workload_synced
 from tests.invariants.every import broken_by
 
 YEAR_S = 31_536_000
@@ -199,7 +200,9 @@ def replica_sets_synced(there: World) -> World:
             heard[owner].append(pod)
     for each in there.replica_sets:
         there = _counted(_managed(there, each, heard[each.name]), each, heard[each.name])
-    owned = tuple([pod for pod in there.pods if _owner(pod) in heard])
+    owned = tuple(
+        [pod for pod in there.pods if pod.claims or _owner(pod) in heard]
+    )  # those of a StatefulSet have claims
     return there if len(owned) == len(there.pods) else replace(there, pods=owned)
 
 
@@ -395,7 +398,7 @@ def quiet(there: World) -> World:
     there = garbage_collected(there)
     there = replace(there, configs=answered(there.configs)) if there.configs.coming else there
     there = there if there.unmeasured else runs_ended(runs_measured(there))
-    there = there if there.workload is None else deployment_synced(there)
+    there = there if there.workload is None else workload_synced(ended(there))
     return gateways_caught_up(slices_caught_up(replica_sets_caught_up(pods_ready(replica_sets_caught_up(there)))))
 
 
@@ -471,7 +474,7 @@ def _next_available_s(there: World) -> float | None:
     wait_s = {each.revision: each.min_ready_s for each in there.replica_sets}
     never = {each.revision for each in there.replica_sets if each.min_ready_s > YEAR_S}
     times = [
-        there.ready_since[pod.uid] + wait_s.get(pod.revision, 0)
+        there.ready_since[pod.uid] + wait_s.get(pod.revision, there.rollout.spec.min_ready_s if pod.claims else 0)
         for pod in there.pods
         if pod.ready and pod.revision not in never
     ]

@@ -13,8 +13,10 @@ from rollouts.core.model.intents import (
     AskFeatures,
     AskHold,
     AskLive,
+    AskNodes,
     AskPods,
     AskReplicaSets,
+    AskRevisions,
     AskRoute,
     AskSecretCopy,
     AskService,
@@ -26,6 +28,7 @@ from rollouts.core.model.intents import (
     Decision,
     DeleteAnalysisRun,
     DeleteConfigCopy,
+    DeletePod,
     DeleteReplicaSet,
     EvictPod,
     Intent,
@@ -40,9 +43,12 @@ from rollouts.core.model.intents import (
     ReleaseService,
     ReleaseWorkload,
     RemoveAnnotation,
+    RevertTemplate,
     ScaleWorkload,
     SetTraffic,
+    StepDaemonSet,
     StepDeployment,
+    StepStatefulSet,
     SwitchService,
     TerminateAnalysisRun,
 )
@@ -156,7 +162,10 @@ def _is_ours_as_seen(before: Snapshot, intent: Intent) -> bool:
             workload = before.workload
             found = workload.strays if isinstance(workload, WorkloadSeen) else ()
             return any(stray.uid == intent.uid for stray in found or ())
-        case StepDeployment() | CreateInDeployment():
+        case DeletePod(uid=uid, resource_version=version):
+            pods = before.pods.pods if before.pods is not None else ()
+            return any((pod.uid, pod.resource_version) == (uid, version) for pod in pods)
+        case StepDeployment() | StepStatefulSet() | StepDaemonSet() | RevertTemplate() | CreateInDeployment():
             workload = before.workload
             ours = isinstance(workload, WorkloadSeen) and workload.managed_by == before.rollout.name
             return ours and before.rollout.spec.workload_ref is not None
@@ -169,6 +178,8 @@ def _is_ours_as_seen(before: Snapshot, intent: Intent) -> bool:
             | AskHold()
             | AskPods()
             | AskReplicaSets()
+            | AskRevisions()
+            | AskNodes()
             | AskRoute()
             | AskFeatures()
             | AskLive()

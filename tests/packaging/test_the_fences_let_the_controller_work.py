@@ -140,7 +140,10 @@ def test_a_dry_run_asks_what_holds_a_deployment(bench: Bench) -> None:
     }
     spec = {"replicas": 0, "selector": {"matchLabels": {"app": "web"}}, "template": TEMPLATE}
     made = bench.there(DEPLOYMENT, {"metadata": {"name": "asked", **marks}, "spec": spec})
-    path, question = DEPLOYMENT.path(bench.namespace, "asked"), hold_question(made["metadata"]["uid"])
+    path, question = (
+        DEPLOYMENT.path(bench.namespace, "asked"),
+        hold_question(WorkloadKind.DEPLOYMENT, made["metadata"]["uid"]),
+    )
     content, dry = {"Content-Type": "application/merge-patch+json"}, {"dryRun": "All"}
 
     answer = bench.account.patch(path, json=question, headers=content, params=dry)

@@ -5,7 +5,8 @@ fences.yaml makes a ValidatingAdmissionPolicy of each. A name of a variable mean
   labels, oldLabels              its labels; {} for none
   annotations, oldAnnotations    its annotations
   owned, oldOwned                a Rollout controls it
-  metadataStays                  nothing of its metadata changes but labels and annotations below rollouts.dev/
+  metadataStays                  nothing of its metadata changes but labels and annotations below rollouts.dev/, and the annotation in
+                                 which the API server notes the generation of a DaemonSet's template
 
 An expression that a fence needs and CEL cannot say stays a promise of the code: SECURITY.md names these.
 */}}
@@ -14,7 +15,7 @@ An expression that a fence needs and CEL cannot say stays a promise of the code:
 rollouts replicasets services pods evictions {{ if .Values.configVersioning }}configmaps {{ end }}secrets analysisruns others
 {{- if .Values.analysis.jobs.enabled }} jobs{{ end }}
 {{- if include "rollouts.bringsTemplates" . }} analysistemplates{{ end }}
-{{- if without .Values.workloads "replicasets" "statefulsets" "daemonsets" }} workloads{{ end }}
+{{- if without .Values.workloads "replicasets" "statefulsets" }} workloads{{ end }}
 {{- if .Values.leaderElection }} leases{{ end }}
 {{- if include "rollouts.ingressRouters" . }} ingresses{{ end }}
 {{- range .Values.routers }}{{ if not (has . (list "nginx" "alb" "skipper")) }} {{ . | lower }}{{ end }}{{ end }}
@@ -53,7 +54,7 @@ rollouts replicasets services pods evictions {{ if .Values.configVersioning }}co
     object.metadata.?ownerReferences == oldObject.metadata.?ownerReferences
     && object.metadata.?finalizers == oldObject.metadata.?finalizers
     && {{ include "rollouts.sameBut" (dict "new" "variables.labels" "old" "variables.oldLabels" "but" "k.startsWith('rollouts.dev/')") }}
-    && {{ include "rollouts.sameBut" (dict "new" "variables.annotations" "old" "variables.oldAnnotations" "but" "k.startsWith('rollouts.dev/')") }}
+    && {{ include "rollouts.sameBut" (dict "new" "variables.annotations" "old" "variables.oldAnnotations" "but" (printf "k.startsWith('rollouts.dev/')%s" (ternary " || k == 'deprecated.daemonset.template.generation'" "" (has "daemonsets" .Values.workloads)))) }}
 {{- end }}
 
 {{- define "rollouts.fence.rollouts" -}}
@@ -124,23 +125,30 @@ variables.metadataStays && {{ include "rollouts.sameBut" (dict "new" "variables.
 
 {{- define "rollouts.fence.workloads" -}}
 rules:
-  {{- range without .Values.workloads "replicasets" "statefulsets" "daemonsets" }}
+  {{- range without .Values.workloads "replicasets" "statefulsets" }}
   - {apiGroups: [{{ include "rollouts.groupOfWorkload" . | quote }}], apiVersions: ["*"], resources: [{{ . }}], operations: [CREATE, UPDATE, DELETE]}
   {{- end }}
 validations:
   - message: it may not create and delete workloads
     expression: request.operation == 'UPDATE'
   # A dry run with this annotation tells whether a policy holds a Deployment (holds.yaml).
-  - message: it may only change the number of replicas in the spec of a Deployment, in place how it is updated, and no pod template
+  - message: >-
+      it may only change the number of replicas in the spec of a Deployment, in place how it is updated, and no pod template
+      {{- if not .Values.revertTemplates }}; onAbort of a DaemonSet may, with the chart's revertTemplates{{ end }}
     expression: >-
       has(object.spec) ? {{ include "rollouts.specBut" "k == 'replicas'" }} || ('rollouts.dev/hold' in variables.oldLabels
       && {{ include "rollouts.specBut" "k in ['replicas', 'paused', 'minReadySeconds', 'progressDeadlineSeconds', 'strategy']" }}
-      && object.spec.?strategy.?type == oldObject.spec.?strategy.?type) || (request.dryRun
+      && object.spec.?strategy.?type == oldObject.spec.?strategy.?type)
+      {{- if has "daemonsets" .Values.workloads }}
+      || (object.kind == 'DaemonSet' && 'rollouts.dev/hold' in variables.oldLabels
+      && {{ include "rollouts.specBut" (printf "k in ['updateStrategy'%s]" (ternary ", 'template'" "" .Values.revertTemplates)) }}
+      && object.spec.?updateStrategy.?rollingUpdate == oldObject.spec.?updateStrategy.?rollingUpdate)
+      {{- end }} || (request.dryRun
       && object.spec.?template.?metadata.?annotations[?'rollouts.dev/hold-question'].hasValue())
       : object.template == oldObject.template
   - message: of the metadata of a workload it may only change the labels and the annotations of its Rollout
     expression: >-
-      {{ include "rollouts.marksOfWorkload" (dict "annotations" "k in ['rollouts.dev/managed-by', 'rollouts.dev/scaled-down', 'rollouts.dev/held']") }}
+      {{ include "rollouts.marksOfWorkload" (dict "annotations" (printf "k in ['rollouts.dev/managed-by', 'rollouts.dev/scaled-down', 'rollouts.dev/held'%s]" (ternary ", 'deprecated.daemonset.template.generation'" "" (has "daemonsets" .Values.workloads)))) }}
 {{- end }}
 
 {{- define "rollouts.fence.services" -}}
@@ -173,7 +181,8 @@ rules:
 validations:
   - message: it may only change labels and annotations of pods of Rollouts, and evict them
     expression: >-
-      request.operation == 'UPDATE' && 'rollouts.dev/name' in variables.oldLabels && object.spec == oldObject.spec
+      {{ if has "daemonsets" .Values.workloads }}(request.operation == 'DELETE' && oldObject.metadata.?ownerReferences.orValue([]).exists(o,
+      o.?controller.orValue(false) && o.kind == 'DaemonSet' && o.apiVersion == 'apps/v1')) || {{ end }}request.operation == 'UPDATE' && 'rollouts.dev/name' in variables.oldLabels && object.spec == oldObject.spec
       && ['rollouts.dev/name', 'rollouts.dev/revision'].all(k, variables.labels[?k] == variables.oldLabels[?k])
       && object.metadata.?ownerReferences == oldObject.metadata.?ownerReferences
       && object.metadata.?finalizers == oldObject.metadata.?finalizers

@@ -32,12 +32,23 @@ variables:
       && {{ include "rollouts.holdStands" . | nindent 6 | trim }})
   - name: strategy
     expression: "variables.stays ? oldObject.spec.updateStrategy : object.spec.updateStrategy"
+  - name: sets
+    expression: "variables.holds && variables.strategy.?type != optional.of('OnDelete')"
+  # The user's partition is noted, unless it is the hold's own, or that of a step.
+  - name: notes
+    expression: >-
+      variables.sets && !variables.guards && variables.strategy.?rollingUpdate.?partition != optional.of(2147483647)
 patches: |-
   (variables.stays ? [JSONPatch{op: 'add', path: '/spec/updateStrategy', value: variables.strategy}] : [])
-  + (!variables.holds || variables.strategy.?type == optional.of('OnDelete') ? [] :
+  + (!variables.sets ? [] :
     has(variables.strategy.rollingUpdate)
     ? [JSONPatch{op: 'add', path: '/spec/updateStrategy/rollingUpdate/partition', value: 2147483647}]
     : [JSONPatch{op: 'add', path: '/spec/updateStrategy/rollingUpdate', value: {'partition': 2147483647}}])
+after: |-
+  + (!variables.notes ? [] :
+    (has(object.metadata.annotations) || variables.whole ? [] : [JSONPatch{op: 'add', path: '/metadata/annotations', value: {}}])
+    + [JSONPatch{op: 'add', path: '/metadata/annotations/' + jsonpatch.escapeKey('rollouts.dev/partition'),
+      value: variables.strategy.?rollingUpdate.?partition.hasValue() ? string(variables.strategy.rollingUpdate.partition) : ''}])
 {{- end }}
 
 {{/* The API server fills in rollingUpdate only beside its own type: both together are a hold. */}}

@@ -23,13 +23,21 @@ The controller's rights, and the reason for each. It has no others: no "*", and 
                            patch            with podMetadata: metadata of the canary and the stable pods
   pods (metrics.k8s.io)    list             what containers use, for gates and metrics that ask for it
   horizontalpodautoscalers list             what autoscalers want and may, for gates and metrics that ask for it
-  pods/eviction            create           restart, which respects PodDisruptionBudgets; pods are never deleted
+  pods/eviction            create           restart, which respects PodDisruptionBudgets; pods of its own are never deleted
   events (events.k8s.io)   create           what happened
 
 For each of `workloads`:
 
   deployments, …           get list watch   the pod template of an object that a Rollout names, and whether another tool manages it
-                           patch            the label by which it is watched; the replicas of a Deployment (workloadRef.scaleDown)
+                           patch            the label by which it is watched; the replicas of a Deployment (workloadRef.scaleDown);
+                                            in place how it is updated
+
+With daemonsets in `workloads`:
+
+  controllerrevisions      get list         which revision its template is; the stable template, with revertTemplates
+  pods                     watch            which node has which revision, while an update runs
+                           delete           a pod of a node that gets the new revision
+  nodes                    list             those that workloadRef.canaryNodes chooses; not with watchNamespaces
 
 With `configVersioning`:
 
@@ -120,7 +128,7 @@ optional; without it the waits have a safe length, and a condition says so.
   verbs: [list, watch]
 - apiGroups: [""]
   resources: [pods]
-  verbs: [list{{ if .Values.podMetadata }}, patch{{ end }}]
+  verbs: [list{{ if .Values.podMetadata }}, patch{{ end }}{{ if has "daemonsets" .Values.workloads }}, watch, delete{{ end }}]
 - apiGroups: [""]
   resources: [pods/eviction]
   verbs: [create]
@@ -133,10 +141,15 @@ optional; without it the waits have a safe length, and a condition says so.
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create]
-{{- range without .Values.workloads "statefulsets" "daemonsets" }}
+{{- range without .Values.workloads "statefulsets" }}
 - apiGroups: [{{ include "rollouts.groupOfWorkload" . | quote }}]
   resources: [{{ . }}]
   verbs: [get, list, watch, patch]
+{{- end }}
+{{- if has "daemonsets" .Values.workloads }}
+- apiGroups: [apps]
+  resources: [controllerrevisions]
+  verbs: [get, list]
 {{- end }}
 {{- if .Values.configVersioning }}
 - apiGroups: [""]

@@ -106,7 +106,10 @@ def parse_spec(spec: Mapping[str, Any] | bytes, workload: WorkloadTemplate | Non
     check(wire, problems)
     problems.raise_found()
     template, selector = raw.get("template"), raw.get("selector")
-    reference = None if wire.workload_ref is None else core_value(NamedWorkload, wire.workload_ref)
+    reference = None
+    if (named := wire.workload_ref) is not None:
+        nodes = "" if named.canary_nodes is None else selector_text(named.canary_nodes)
+        reference = core_value(NamedWorkload, named, canary_nodes=nodes)
     if reference is not None and workload is not None:
         template, selector = workload.template, selector or workload.selector
         wire = _with_template_of(wire, reference, template, selector)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from rollouts.api.problems import Problems
 from rollouts.api.spec.reading import check_needed
 from rollouts.api.spec.routing import ROUTING_PATH, destination_rule
+from rollouts.api.spec.selectors import check_selector
+from rollouts.api.v1alpha1.analysis import LabelSelector
 from rollouts.api.v1alpha1.rollout import (
     BlueGreenStrategy,
     CanaryStrategy,
@@ -21,6 +23,8 @@ _IN_PLACE = "workloadRef.mode: InPlace"
 _NAME_MAX = 46
 """Of a Deployment whose pods are told apart by name: the API server cuts it after 58 characters, before the five that it adds.
 A ReplicaSet's name has up to 11 more than its Deployment's."""
+_KINDS_IN_PLACE = (WorkloadKind.DEPLOYMENT, WorkloadKind.STATEFUL_SET, WorkloadKind.DAEMON_SET)
+_KINDS_WITH_PODS_OF_THEIR_OWN = (WorkloadKind.STATEFUL_SET, WorkloadKind.DAEMON_SET)
 
 
 def check_workload_ref(spec: RolloutSpecWire, problems: Problems) -> None:
@@ -38,30 +42,46 @@ def check_workload_ref(spec: RolloutSpecWire, problems: Problems) -> None:
     if reference.mode == WorkloadMode.IN_PLACE.value:
         _check_in_place(spec, reference, problems)
         return
+    if reference.kind in _KINDS_WITH_PODS_OF_THEIR_OWN:
+        problems.add(f"{_PATH}.mode", f"must be InPlace for a {reference.kind}")
     if spec.selector is None and reference.kind == WorkloadKind.POD_TEMPLATE.value:
         problems.add_missing("spec.selector", "is required: the labels of the pods (a PodTemplate has none)")
     if reference.hold is not None:
         problems.add(f"{_PATH}.hold", "is for mode: InPlace")
+    if reference.on_abort is not None:
+        problems.add(f"{_PATH}.onAbort", "is for mode: InPlace with a DaemonSet")
+    if reference.canary_nodes is not None:
+        problems.add(f"{_PATH}.canaryNodes", "is for mode: InPlace with a DaemonSet")
     scales = reference.scale_down not in (None, ScaleDownWorkload.NEVER)
     if scales and reference.kind not in (None, WorkloadKind.DEPLOYMENT):
         problems.add(f"{_PATH}.scaleDown", f"is for a Deployment: scale the {reference.kind} down yourself")
 
 
 def _check_in_place(spec: RolloutSpecWire, reference: WorkloadRef, problems: Problems) -> None:
-    if reference.kind not in (None, WorkloadKind.DEPLOYMENT):
-        problems.add(f"{_PATH}.kind", "must be Deployment for mode: InPlace")
+    if reference.kind not in (None, *_KINDS_IN_PLACE):
+        problems.add(f"{_PATH}.kind", f"must be {' or '.join(_KINDS_IN_PLACE)} for mode: InPlace")
+    kind = WorkloadKind(reference.kind or WorkloadKind.DEPLOYMENT)
     if reference.scale_down is not None:
-        problems.add(
-            f"{_PATH}.scaleDown", "is for mode: Template; with InPlace the Deployment's pods are the only ones"
-        )
+        problems.add(f"{_PATH}.scaleDown", f"is for mode: Template; with InPlace the {kind}'s pods are the only ones")
+    if reference.canary_nodes is not None:
+        _check_nodes(reference.canary_nodes, kind, problems)
+    if reference.on_abort is not None and kind is not WorkloadKind.DAEMON_SET:
+        problems.add(f"{_PATH}.onAbort", f"is for a DaemonSet: a {kind} gets its stable pods back without its template")
     canary = (spec.strategy or RolloutStrategy()).canary or CanaryStrategy()
+    is_blue_green = spec.strategy is not None and spec.strategy.blue_green is not None
     blue_green = (spec.strategy or RolloutStrategy()).blue_green or BlueGreenStrategy()
     drain, versioning = spec.drain or Drain(), spec.config_versioning or ConfigVersioningWire()
     path, preview = "spec.strategy.canary", "spec.strategy.blueGreen"
-    has_it = f"must be absent with {_IN_PLACE}: the Deployment has it"
+    has_it = f"must be absent with {_IN_PLACE}: the {kind} has it"
+    own_pods = ""
     yet = f"is not supported with {_IN_PLACE} yet"
+    if kind is WorkloadKind.DAEMON_SET:
+        own_pods = "is not supported for a DaemonSet, which goes by nodes: each has one pod, of one revision"
+        yet = "is not supported for a DaemonSet: it has a pod on each node, and no autoscaler"
+    elif kind is WorkloadKind.STATEFUL_SET:
+        own_pods = "is not supported for a StatefulSet, which goes by the ratio of pods: it has each pod once"
     whole = f"is not supported with {_IN_PLACE}: the Deployment keeps all stable pods while routers move requests"
-    changes = f"is not supported with {_IN_PLACE}: it would change the Deployment's template"
+    changes = f"is not supported with {_IN_PLACE}: it would change the {kind}'s template"
     refused: tuple[tuple[str, object, str], ...] = (
         ("spec.replicas", None if spec.replicas == 1 else spec.replicas, has_it),  # 1 is the API server's default
         ("spec.selector", spec.selector, has_it),
@@ -70,9 +90,13 @@ def _check_in_place(spec: RolloutSpecWire, reference: WorkloadRef, problems: Pro
         (f"{path}.maxSurge", canary.max_surge, has_it),
         (f"{path}.maxUnavailable", canary.max_unavailable, has_it),
         (f"{preview}.maxUnavailable", blue_green.max_unavailable, has_it),
+        ("spec.strategy.blueGreen", (is_blue_green and own_pods) or None, own_pods),
+        (f"{path}.trafficRouting", canary.traffic_routing if own_pods else None, own_pods),
+        (f"{path}.stableService", canary.stable_service if own_pods else None, own_pods),
+        (f"{path}.canaryService", canary.canary_service if own_pods else None, own_pods),
         (f"{path}.dynamicStableScale", canary.dynamic_stable_scale or None, whole),
         (f"{ROUTING_PATH}.istio.destinationRule", destination_rule(canary), f"{yet}; name two Services"),
-        (f"{path}.pingPong", canary.ping_pong, f"{yet}; name stableService and canaryService"),
+        (f"{path}.pingPong", canary.ping_pong, own_pods or f"{yet}; name stableService and canaryService"),
         (f"{preview}.antiAffinity", blue_green.anti_affinity, changes),
         (f"{preview}.activeMetadata", blue_green.active_metadata, changes),
         (f"{preview}.previewMetadata", blue_green.preview_metadata, changes),
@@ -88,9 +112,19 @@ def _check_in_place(spec: RolloutSpecWire, reference: WorkloadRef, problems: Pro
         if value is not None:
             problems.add(name, why)
     services = (canary.stable_service, canary.canary_service, blue_green.active_service)
-    if any(services) and len(reference.name or "") > _NAME_MAX:
+    if any(services) and not own_pods and len(reference.name or "") > _NAME_MAX:
         problems.add(
             f"{_PATH}.name",
             f"has more than {_NAME_MAX} characters, so the names of pods do not show the revision that a Service leads to; "
             "use mode: Template",
         )
+
+
+def _check_nodes(nodes: LabelSelector, kind: WorkloadKind, problems: Problems) -> None:
+    path = f"{_PATH}.canaryNodes"
+    if kind is not WorkloadKind.DAEMON_SET:
+        problems.add(path, "is for a DaemonSet, whose pods belong to nodes")
+    elif not nodes.match_labels and not nodes.match_expressions:
+        problems.add_missing(path, "is empty and would choose every node; give it matchLabels")
+    else:
+        check_selector(nodes, path, problems)

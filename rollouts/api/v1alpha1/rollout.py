@@ -262,15 +262,24 @@ class WorkloadRef(Wire):
     """Names the object, in the Rollout's namespace, whose pod template is rolled out."""
 
     api_version: Name | None = needed("apiVersion of that object: apps/v1, or v1 for a PodTemplate.")
-    kind: Literal["Deployment", "ReplicaSet", "PodTemplate"] | None = needed("Kind of that object.")
+    kind: Literal["Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "PodTemplate"] | None = needed(
+        "Kind of that object."
+    )
     name: ObjectName | None = needed("Name of that object.")
     mode: Literal["Template", "InPlace"] | None = optional(
         "Template (default): the pods of the template are the Rollout's own, beside those of that object. "
-        "InPlace: a Deployment keeps its pods, and the Rollout steps them."
+        "InPlace: a Deployment or StatefulSet keeps its pods, and the Rollout steps them."
     )
     hold: Literal["Auto", "Policy", "AtRest"] | None = optional(
-        "With InPlace: what keeps a new template from its pods until the update begins: a policy of the API server, or a "
-        "Deployment that is paused between updates. Auto (default) takes the policy where it works."
+        "With InPlace: what keeps a new template from its pods until the update begins: a policy of the API server, or the "
+        "workload's own fields between updates (AtRest). Auto (default) takes the policy where it works."
+    )
+    on_abort: Literal["Hold", "RevertTemplate"] | None = optional(
+        "With InPlace and a DaemonSet: what becomes of nodes with the new revision when its update is aborted. They stay as they "
+        "are (Hold, the default), or the DaemonSet gets the stable template again (RevertTemplate)."
+    )
+    canary_nodes: LabelSelector | None = optional(
+        "With InPlace and a DaemonSet: the nodes that are updated first; by default their names decide."
     )
     scale_down: Literal["never", "onsuccess", "progressively"] | None = optional(
         "With Template: when a Deployment's own pods are scaled down; default never."

@@ -23,6 +23,7 @@ from rollouts.errors import ApiForbidden, ApiNotFound
 from rollouts.objects import (
     ANALYSIS_TEMPLATE,
     AUTOSCALER,
+    DAEMON_SET,
     DEPLOYMENT,
     ENDPOINT_SLICE,
     LEASE,
@@ -332,7 +333,10 @@ def needed(controller: Installed) -> list[Right]:
 def _of_workloads(controller: Installed) -> list[tuple[str, str, str]]:
     """What it needs for the kinds of workloads that it was told to watch."""
     named = controller.flags("workload")
-    return [(kind.group, kind.plural, "get list watch patch") for kind in WORKLOAD_RESOURCES if kind.plural in named]
+    rules = [(kind.group, kind.plural, "get list watch patch") for kind in WORKLOAD_RESOURCES if kind.plural in named]
+    if DAEMON_SET.plural in named:
+        rules += [("apps", "controllerrevisions", "get list"), ("", "pods", "watch delete")]
+    return rules
 
 
 class _Reader:

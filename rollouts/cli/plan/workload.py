@@ -48,8 +48,12 @@ async def with_its_workload(
     if (reference := spec.get("workloadRef")) is None:
         return rollout, None
     kind, name = WorkloadKind(reference["kind"]), reference["name"]
+    in_place = reference.get("mode") == WorkloadMode.IN_PLACE.value
+    if in_place and kind is not WorkloadKind.DEPLOYMENT:
+        why = f"plan does not rehearse a {kind} that is updated in place: check its file with `rollouts lint`"
+        raise RolloutsError(f"{why}, and look at each step with `rollouts get`")
     found = await _as_applied(reader, kind, name, namespace)
-    if reference.get("mode") == WorkloadMode.IN_PLACE.value:
+    if in_place:
         metadata = found["metadata"]
         marks = {
             "labels": {**mapping(metadata.get("labels")), MANAGED: MANAGED_VALUE, HOLD: MANAGED_VALUE},

@@ -17,12 +17,20 @@ import structlog
 from rollouts.cluster.client import Client
 from rollouts.cluster.decoding import Decoder, Page, decode, decode_route
 from rollouts.cluster.store import Store
-from rollouts.cluster.structs import KubernetesObject, PodObject, RouteObject, WorkloadObject
+from rollouts.cluster.structs import (
+    ControllerRevisionObject,
+    KubernetesObject,
+    NodeObject,
+    PodObject,
+    RouteObject,
+    WorkloadObject,
+)
 from rollouts.controller.act.calls import AskDataPlanes, OwnQuestion, ReadClasses, ReadRoute
 from rollouts.controller.facts.gateway_classes import GatewayClasses
 from rollouts.controller.facts.gateway_lags import GatewayLags
+from rollouts.controller.facts.proxies import NODE
 from rollouts.controller.facts.route_kinds import RouteKinds, missing
-from rollouts.controller.observe.in_place import sets_answer
+from rollouts.controller.observe.in_place import is_held, revisions_answer, sets_answer
 from rollouts.controller.observe.pods import pod_page, pods_seen
 from rollouts.controller.workqueue.inbox import Inbox, RouteAnswer, ServiceAnswer, WorkloadAnswer
 from rollouts.controller.workqueue.owned import replica_sets_of
@@ -33,12 +41,15 @@ from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
     AskAutoscaling,
     AskHold,
+    AskNodes,
     AskPods,
     AskReplicaSets,
+    AskRevisions,
     AskSecretCopy,
     AskService,
     AskWorkload,
 )
+from rollouts.core.model.nodes import ChosenNodes
 from rollouts.core.model.snapshot import DrainSeen
 from rollouts.core.model.workload import HoldSeen
 from rollouts.core.model.workload_ref import WorkloadKind
@@ -46,10 +57,11 @@ from rollouts.errors import ApiExists, ApiForbidden, ApiInvalid, ApiNotFound, De
 from rollouts.manifests.config_copy import config_copy_probe
 from rollouts.manifests.in_place import hold_question
 from rollouts.manifests.ownership import pods_selector, revision_of
-from rollouts.objects import DEPLOYMENT, POD, REPLICA_SET, SECRET, SERVICE, Key, Kind
+from rollouts.objects import CONTROLLER_REVISION, DAEMON_SET, DEPLOYMENT, POD, REPLICA_SET, SECRET, SERVICE, Key, Kind
 from rollouts.ports import MERGE_PATCH, Clock, ClusterLoad, DataPlanes, DrainQuestion
 
 ASK_AGAIN = Delays(transient_s=1.0, refused_s=60.0)
+REVISIONS_AGAIN_S = 1.0  # the watch shows the DaemonSet as it is now, or its controller makes what is missing
 AUTOSCALING_AGAIN_S = 1.0  # an answer that says the same again
 ASKS_AT_ONCE = 64  # as many as the connection's pool has room for
 LISTS_AT_ONCE = 4  # the API server looks at every pod of a namespace to find those of one Rollout
@@ -59,6 +71,9 @@ PLANES_DEADLINE_S = 5.0
 _GRANT = "name its router in the chart's `routers`, or grant get, list, watch and patch"
 
 _SETS: Decoder[WorkloadObject] = Decoder(WorkloadObject)
+_NODES: Decoder[NodeObject] = Decoder(NodeObject)
+_NODES_GRANT = "name daemonsets in the chart's `workloads`, without `watchNamespaces`, or grant list"
+_REVISIONS: Decoder[ControllerRevisionObject] = Decoder(ControllerRevisionObject)
 _T = TypeVar("_T", bound=KubernetesObject)
 
 log = structlog.get_logger()
@@ -164,14 +179,42 @@ class Answers:
                     asked_s = self.clock.monotonic_s()
                     sets = await self._list(key, REPLICA_SET, _SETS.page, selector)
                     self.inbox.put_sets(key, sets_answer(deployment, sets, rollout_uid=uid, asked_s=asked_s))
-            case AskPods(selector=selector, deployment_uid=deployment_uid):
+            case AskRevisions(name=name, selector=selector):
+                return await self._listed_revisions(key, name, selector)
+            case AskNodes(selector):
+                self.inbox.put_nodes(key, selector, await self._chosen(key, selector))
+            case AskPods(selector=selector, workload_uid=workload_uid):
                 at_s, table = self.clock.now_s(), self.store.table(REPLICA_SET)
                 pods = await self._list_pods(key, selector)
-                owners = [*replica_sets_of(table, key, uid), *table.owned_by(key.namespace, deployment_uid)]
-                self.inbox.pods[key] = pods_seen(pods, owners, at_s=at_s)
+                owners = [*replica_sets_of(table, key, uid), *table.owned_by(key.namespace, workload_uid)]
+                self.inbox.pods[key] = pods_seen(pods, owners, at_s=at_s, workload_uid=workload_uid)
             case _:
                 assert_never(ask)
         return 0.0
+
+    async def _listed_revisions(self, key: Key, name: str, selector: str) -> float:
+        """The ControllerRevisions of a DaemonSet whose spec has not changed since its controller has seen it."""
+        before: WorkloadObject | None = self.store.table(DAEMON_SET).get(key.namespace, name)
+        if before is None:  # it has just gone, and the watch says so
+            return 0.0
+        listed = await self._list(key, CONTROLLER_REVISION, _REVISIONS.page, selector)
+        after = decode(DAEMON_SET, await self.client.get(DAEMON_SET, key.namespace, name)).metadata
+        if (after.uid, after.generation) != (before.metadata.uid, before.metadata.generation):
+            return REVISIONS_AGAIN_S
+        found = revisions_answer(before, listed)
+        self.inbox.put_revisions(key, found)
+        return 0.0 if found.revisions else REVISIONS_AGAIN_S
+
+    async def _chosen(self, key: Key, selector: str) -> ChosenNodes:
+        at_s = self.clock.now_s()
+        try:
+            found = await self._list(None, NODE, _NODES.page, selector)
+        except ApiForbidden as exc:
+            log.warning("nodes_forbidden", rollout=str(key), why=str(exc))
+            return ChosenNodes(
+                at_s=at_s, refused=f"canaryNodes: the controller may not list nodes; {_NODES_GRANT}: {exc}"
+            )
+        return ChosenNodes(at_s=at_s, names=frozenset([node.metadata.name for node in found]))
 
     async def _workload(self, key: Key, kind: WorkloadKind, name: str) -> WorkloadAnswer:
         """The answer about the workload that the Rollout names."""
@@ -186,14 +229,14 @@ class Answers:
         return replace(answer, workload=found)
 
     async def _held(self, key: Key, ask: AskHold) -> HoldSeen:
-        """Whether a new template would come out paused. What refuses the question says why nothing holds."""
-        at_s, question = self.clock.now_s(), hold_question(ask.uid)
+        """Whether a new template would come out held. What refuses the question says why nothing holds."""
+        at_s, kind, question = self.clock.now_s(), ask.kind.resource, hold_question(ask.kind, ask.uid)
         try:
-            answer = await self.client.patch(DEPLOYMENT, key.namespace, ask.name, question, MERGE_PATCH, dry_run=True)
+            answer = await self.client.patch(kind, key.namespace, ask.name, question, MERGE_PATCH, dry_run=True)
         except (ApiForbidden, ApiInvalid, ApiNotFound) as exc:
-            log.warning("hold_not_seen", rollout=str(key), deployment=ask.name, why=str(exc))
+            log.warning("hold_not_seen", rollout=str(key), workload=f"{ask.kind} {ask.name}", why=str(exc))
             return HoldSeen(at_s=at_s, works=False, message=str(exc))
-        return HoldSeen(at_s=at_s, works=decode(DEPLOYMENT, answer).spec.paused)
+        return HoldSeen(at_s=at_s, works=is_held(ask.kind, decode(kind, answer)))
 
     async def _tried(self, key: Key, name: str) -> CopyLook:
         """Whether a Secret of that name is there: only a create as a dry run tells that without the right to read it.
@@ -222,11 +265,13 @@ class Answers:
     async def _list_pods(self, key: Key, selector: str = "") -> list[PodObject]:
         return await self._list(key, POD, pod_page, selector or pods_selector(key.name))
 
-    async def _list(self, key: Key, kind: Kind, page_of: Callable[[bytes], Page[_T]], selector: str) -> list[_T]:
+    async def _list(self, key: Key | None, kind: Kind, page_of: Callable[[bytes], Page[_T]], selector: str) -> list[_T]:
+        """All objects that the selector finds: in the Rollout's namespace, or without a key in the cluster."""
+        namespace = None if key is None else key.namespace
         found: list[_T] = []
         token = ""
         while True:
-            answer = await self.client.list_page(kind, key.namespace, label_selector=selector, continue_token=token)
+            answer = await self.client.list_page(kind, namespace, label_selector=selector, continue_token=token)
             page = page_of(answer)
             found += page.items
             if not (token := page.continue_token):

@@ -16,13 +16,16 @@ from rollouts.core.model.intents import (
     AskAutoscaling,
     AskConfig,
     AskHold,
+    AskNodes,
     AskPods,
     AskReplicaSets,
+    AskRevisions,
     AskSecretCopy,
     AskService,
     AskWorkload,
     CopyOwner,
     EvictPod,
+    RevertTemplate,
 )
 from rollouts.core.model.rollout import Rollout
 from rollouts.core.model.traffic import Pace, RouteName
@@ -132,7 +135,7 @@ class WriteStatus(Struct, frozen=True, kw_only=True):
     patch: Manifest
 
 
-ObjectWrite: TypeAlias = Create | CreateRoute | CreateCopy | Patch | Adopt | Apply | Delete | EvictPod
+ObjectWrite: TypeAlias = Create | CreateRoute | CreateCopy | Patch | Adopt | Apply | Delete | EvictPod | RevertTemplate
 Write: TypeAlias = ObjectWrite | RemoveRolloutAnnotation | WriteStatus
 
 
@@ -166,6 +169,8 @@ OwnQuestion: TypeAlias = (
     | AskWorkload
     | AskHold
     | AskReplicaSets
+    | AskRevisions
+    | AskNodes
     | AskPods
     | AskAutoscaling
     | AskSecretCopy

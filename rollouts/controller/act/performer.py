@@ -14,7 +14,7 @@ import structlog
 from msgspec import Struct
 
 from rollouts.cluster.client import Client
-from rollouts.cluster.decoding import metadata_of
+from rollouts.cluster.decoding import json_object, metadata_of
 from rollouts.cluster.store import Store, Table
 from rollouts.controller.act.answers import Answers
 from rollouts.controller.act.calls import (
@@ -38,7 +38,7 @@ from rollouts.controller.workqueue.owned import is_controlled_by
 from rollouts.controller.workqueue.queue import WorkQueue
 from rollouts.controller.workqueue.workload_watches import forbidden_workload
 from rollouts.core.model.config import ConfigKind, CopyLook
-from rollouts.core.model.intents import AskConfig, EvictPod
+from rollouts.core.model.intents import AskConfig, EvictPod, RevertTemplate
 from rollouts.core.model.snapshot import EvictionRefused
 from rollouts.core.model.traffic import RouteName
 from rollouts.core.model.workload_ref import WORKLOAD_RESOURCES, WorkloadKind
@@ -55,8 +55,20 @@ from rollouts.errors import (
 )
 from rollouts.json_pointer import json_pointer
 from rollouts.manifests.adoption import adoption_patch
+from rollouts.manifests.nodes import revert_patch
 from rollouts.manifests.ownership import revision_of
-from rollouts.objects import ANALYSIS_RUN, CONFIG_MAP, POD, REPLICA_SET, ROLLOUT, SERVICE, Key, Kind
+from rollouts.objects import (
+    ANALYSIS_RUN,
+    CONFIG_MAP,
+    CONTROLLER_REVISION,
+    DAEMON_SET,
+    POD,
+    REPLICA_SET,
+    ROLLOUT,
+    SERVICE,
+    Key,
+    Kind,
+)
 from rollouts.ports import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, Clock
 
 log = structlog.get_logger()
@@ -146,7 +158,17 @@ class Performer:
                 case RemoveRolloutAnnotation() | WriteStatus():
                     version = await self._write_rollout(target, version, call)
                     writes += 1
-                case Create() | CreateRoute() | CreateCopy() | Patch() | Adopt() | Apply() | Delete() | EvictPod():
+                case (
+                    Create()
+                    | CreateRoute()
+                    | CreateCopy()
+                    | Patch()
+                    | Adopt()
+                    | Apply()
+                    | Delete()
+                    | EvictPod()
+                    | RevertTemplate()
+                ):
                     try:
                         await self._write(target, call)
                     except (ApiForbidden, ApiInvalid) as exc:
@@ -184,8 +206,26 @@ class Performer:
                 self.barrier.wrote(key, call.kind, call.name, resource_version=None, uid=call.uid, namespace=where)
             case EvictPod():
                 await self._evict(key, call)
+            case RevertTemplate():
+                await self._revert(key, call)
             case _:
                 assert_never(call)
+
+    async def _revert(self, key: Key, call: RevertTemplate) -> None:
+        """Writes the template of a ControllerRevision.
+
+        Raises: ApiConflict when that is gone; ApiInvalid when it holds no template; what `Client` raises.
+        """
+        name = call.controller_revision
+        try:
+            kept = json_object(await self.client.get(CONTROLLER_REVISION, key.namespace, name))
+        except ApiNotFound as exc:
+            raise ApiConflict(f"ControllerRevision {name} is gone") from exc
+        try:
+            body = revert_patch(call, kept)
+        except ValueError as exc:
+            raise ApiInvalid(str(exc)) from exc
+        await self._patch(key, Patch(kind=DAEMON_SET, name=call.name, uid=call.uid, body=body, content_type=JSON_PATCH))
 
     async def _copy(self, target: RolloutVersion, call: CreateCopy) -> None:
         key, name = target.key, call.use.copy

@@ -30,8 +30,10 @@ from rollouts.core.model.intents import (
     AskFeatures,
     AskHold,
     AskLive,
+    AskNodes,
     AskPods,
     AskReplicaSets,
+    AskRevisions,
     AskRoute,
     AskSecretCopy,
     AskService,
@@ -41,9 +43,10 @@ from rollouts.core.model.intents import (
     CreateConfigCopy,
     CreateInDeployment,
     CreateReplicaSet,
+    DeletePod,
     Deletion,
-    DeploymentIntent,
     EvictPod,
+    InPlaceIntent,
     Intent,
     LabelReplicaSet,
     MakeRoute,
@@ -58,9 +61,12 @@ from rollouts.core.model.intents import (
     ReleaseWorkload,
     RemoveAnnotation,
     ReplicaSetIntent,
+    RevertTemplate,
     ScaleWorkload,
     SetTraffic,
+    StepDaemonSet,
     StepDeployment,
+    StepStatefulSet,
     SwitchService,
     TerminateAnalysisRun,
 )
@@ -74,10 +80,23 @@ from rollouts.manifests.adoption import adoption_patch, release_patch
 from rollouts.manifests.analysis_run import analysis_run, termination_patch
 from rollouts.manifests.in_place import controller_patch, deployment_patch, label_patch, replica_set_in
 from rollouts.manifests.named_workload import mark_workload, release_workload, scale_workload
+from rollouts.manifests.nodes import daemon_set_patch
 from rollouts.manifests.ownership import PREFIX
+from rollouts.manifests.partition import stateful_set_patch
 from rollouts.manifests.service import release_service, switch_service
 from rollouts.manifests.workload import pod_patch, replica_set, replica_set_patch
-from rollouts.objects import ANALYSIS_RUN, CONFIG_MAP, DEPLOYMENT, POD, REPLICA_SET, SERVICE, Kind, Manifest
+from rollouts.objects import (
+    ANALYSIS_RUN,
+    CONFIG_MAP,
+    DAEMON_SET,
+    DEPLOYMENT,
+    POD,
+    REPLICA_SET,
+    SERVICE,
+    STATEFUL_SET,
+    Kind,
+    Manifest,
+)
 from rollouts.ports import JSON_PATCH, MERGE_PATCH
 
 
@@ -93,13 +112,24 @@ def render(
             return render_routing(snapshot, intent, routes)
         case SwitchService(name=SubsetName()) | AskService(name=SubsetName()):
             return render_subset(snapshot.rollout, intent, routes)
-        case CreateInDeployment() | MoveReplicaSet() | LabelReplicaSet() | StepDeployment():
+        case (
+            CreateInDeployment()
+            | MoveReplicaSet()
+            | LabelReplicaSet()
+            | StepDeployment()
+            | StepStatefulSet()
+            | StepDaemonSet()
+            | RevertTemplate()
+            | DeletePod()
+        ):
             return (_in_place(snapshot, intent),)
         case (
             AskService()
             | AskWorkload()
             | AskHold()
             | AskReplicaSets()
+            | AskRevisions()
+            | AskNodes()
             | AskPods()
             | AskAutoscaling()
             | AskConfig()
@@ -161,7 +191,7 @@ def _write(rollout: Rollout, intent: ReplicaSetIntent | AnalysisRunIntent | Conf
             assert_never(intent)
 
 
-def _in_place(snapshot: Snapshot, intent: DeploymentIntent) -> Write:
+def _in_place(snapshot: Snapshot, intent: InPlaceIntent) -> Write:
     workload, rollout = snapshot.workload, snapshot.rollout
     assert isinstance(workload, WorkloadSeen)  # noqa: S101 - `decide` emits these intents only for a workload that was seen
     match intent:
@@ -175,6 +205,14 @@ def _in_place(snapshot: Snapshot, intent: DeploymentIntent) -> Write:
             return _patch(REPLICA_SET, intent.name, intent.uid, label_patch(rollout, intent))
         case StepDeployment():
             return _patch(DEPLOYMENT, intent.name, intent.uid, deployment_patch(intent))
+        case StepStatefulSet():
+            return _patch(STATEFUL_SET, intent.name, intent.uid, stateful_set_patch(intent))
+        case StepDaemonSet():
+            return _patch(DAEMON_SET, intent.name, intent.uid, daemon_set_patch(intent))
+        case RevertTemplate():
+            return intent
+        case DeletePod():
+            return Delete(kind=POD, name=intent.name, uid=intent.uid, resource_version=intent.resource_version)
 
 
 def _patch(

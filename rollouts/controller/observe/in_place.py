@@ -1,20 +1,30 @@
-"""A Deployment that is updated in place at one instant: its ReplicaSets, their names, and what the spec takes from it. No I/O."""
+"""A workload that is updated in place at one instant: its ReplicaSets, their names, and what the spec takes from it. No I/O."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from rollouts.api.times import time_or_0
 from rollouts.cluster.decoding import json_object
-from rollouts.cluster.structs import ReplicaSetObject, WorkloadObject
+from rollouts.cluster.structs import ControllerRevisionObject, ReplicaSetObject, WorkloadObject
 from rollouts.controller.observe.replica_sets import replica_set_seen
-from rollouts.controller.workqueue.inbox import SetsAnswer
+from rollouts.controller.workqueue.inbox import RevisionsAnswer, SetsAnswer
 from rollouts.core.model.frozen import replace
+from rollouts.core.model.limits import ceil_percent
+from rollouts.core.model.nodes import DaemonSetSeen, NodeRevision
 from rollouts.core.model.revision import canonical_json, short_hash
-from rollouts.core.model.rollout import PODS_LIMIT, Canary, RolloutSpec
+from rollouts.core.model.rollout import PODS_LIMIT, Canary, IntOrPercent, Percent, RolloutSpec
 from rollouts.core.model.snapshot import ReplicaSet
-from rollouts.core.model.workload import StrayReplicaSet, WorkloadSeen
-from rollouts.manifests.ownership import HELD, POD_TEMPLATE_HASH, revision_of
+from rollouts.core.model.workload import (
+    NO_POD,
+    DeploymentSeen,
+    StatefulSetSeen,
+    StrayReplicaSet,
+    WorkloadSeen,
+)
+from rollouts.core.model.workload_ref import WorkloadKind
+from rollouts.manifests.ownership import CONTROLLER_REVISION_HASH, HELD, POD_TEMPLATE_HASH, revision_of
 from rollouts.objects import DEPLOYMENT, mapping
 
 
@@ -26,21 +36,30 @@ def sets_inside(found: Iterable[ReplicaSetObject], workload: WorkloadSeen) -> tu
 
 
 def spec_in_place(spec: RolloutSpec, workload: WorkloadSeen, *, revision: str | None) -> RolloutSpec:
-    """The spec with what the Deployment says: its size, and its user's own limits. No template while the name is not known."""
-    deployment = workload.deployment
-    if deployment is None:
-        return spec
-    own, strategy = (deployment.held.own if deployment.held is not None else deployment.fields), spec.strategy
+    """The spec with what the workload says: its size, and its user's own limits. No template while the name is not known."""
+    surge: IntOrPercent
+    unavailable: IntOrPercent
+    match workload.in_place:
+        case DeploymentSeen() as deployment:
+            own = deployment.held.own if deployment.held is not None else deployment.fields
+            surge = PODS_LIMIT if own.max_surge is None else own.max_surge
+            unavailable = PODS_LIMIT if own.max_unavailable is None else own.max_unavailable
+            min_ready_s = own.min_ready_s or 0
+        case StatefulSetSeen(max_unavailable=limit, min_ready_s=min_ready_s):
+            surge, unavailable = 0, 1 if limit is None else limit
+        case DaemonSetSeen(update=update, min_ready_s=min_ready_s):
+            surge, unavailable = 0, _nodes_at_once(update.max_unavailable, nodes=workload.replicas)
+        case None:
+            return spec
+    strategy = spec.strategy
     if isinstance(strategy, Canary):
-        surge = PODS_LIMIT if own.max_surge is None else own.max_surge
-        unavailable = PODS_LIMIT if own.max_unavailable is None else own.max_unavailable
         strategy = replace(strategy, max_surge=surge, max_unavailable=unavailable)
     elif own.max_unavailable is not None:
         strategy = replace(strategy, max_unavailable=own.max_unavailable)
     return replace(
         spec,
         replicas=workload.replicas,
-        min_ready_s=own.min_ready_s or 0,
+        min_ready_s=min_ready_s,
         strategy=strategy,
         revision=revision or "",
         template_hash=spec.template_hash if revision else "",
@@ -85,6 +104,46 @@ def sets_answer(
             found.append(StrayReplicaSet(each.metadata.name, each.metadata.uid))
     held = HELD in (metadata.annotations or {})
     return SetsAnswer(asked_s=asked_s, template_hash=template_hash, held=held, revision=revision, sets=tuple(found))
+
+
+def _nodes_at_once(limit: IntOrPercent | None, *, nodes: int) -> int:
+    """How many nodes of a DaemonSet may be without an available pod: one with OnDelete; a percentage rounds up.
+
+    Source: k8s.io/kubernetes pkg/controller/daemon/util/daemonset_util.go, `UnavailableCount`.
+    """
+    if limit is None:
+        return 1
+    return max(1, ceil_percent(nodes, limit.value) if isinstance(limit, Percent) else limit)
+
+
+def revisions_answer(daemon_set: WorkloadObject, listed: Iterable[ControllerRevisionObject]) -> RevisionsAnswer:
+    """What a list of ControllerRevisions says about the DaemonSet as it was seen before."""
+    uid = daemon_set.metadata.uid
+    mine = [each for each in listed if each.metadata.controller_uid == uid]
+    found = [
+        NodeRevision(
+            name=each.metadata.name,
+            revision=(each.metadata.labels or {}).get(CONTROLLER_REVISION_HASH, ""),
+            number=each.revision,
+            created_at_s=time_or_0(each.metadata.creation_timestamp),
+        )
+        for each in sorted(mine, key=lambda each: each.revision)
+    ]
+    return RevisionsAnswer(uid=uid, template_hash=template_hash_of(daemon_set), revisions=tuple(found))
+
+
+def is_held(kind: WorkloadKind, written: WorkloadObject) -> bool:
+    """Whether nothing follows the template of a workload as it was written."""
+    spec = written.spec
+    match kind:
+        case WorkloadKind.STATEFUL_SET:
+            rolling = spec.update_strategy.rolling_update
+            stops = rolling is not None and rolling.partition == NO_POD
+            return stops or spec.update_strategy.type == "OnDelete"
+        case WorkloadKind.DAEMON_SET:
+            return spec.update_strategy.type == "OnDelete"
+        case _:
+            return spec.paused
 
 
 def template_hash_of(workload: WorkloadObject) -> str:

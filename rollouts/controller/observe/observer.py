@@ -26,7 +26,7 @@ from rollouts.controller.observe.places import Place, places_of
 from rollouts.controller.observe.replica_sets import labels_on_record, replica_set_seen
 from rollouts.controller.observe.routes import RouteRead, RouteReader
 from rollouts.controller.observe.services import ServiceReader, rule_of
-from rollouts.controller.observe.workloads import WorkloadReader, template_of, template_parts
+from rollouts.controller.observe.workloads import InPlace, WorkloadReader, template_of, template_parts
 from rollouts.controller.workqueue.inbox import Inbox
 from rollouts.controller.workqueue.managed import ManagedNames
 from rollouts.controller.workqueue.owned import replica_sets_of
@@ -41,7 +41,7 @@ from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.snapshot import OrphanedReplicaSet, Service, Snapshot
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.traffic import RouteName
-from rollouts.core.model.workload import StrayReplicaSet, is_of
+from rollouts.core.model.workload import is_of
 from rollouts.core.model.workload_ref import NamedWorkload
 from rollouts.core.routing.ping_pong import with_roles
 from rollouts.errors import ObjectUnreadable, SpecInvalid, SpecProblem, WatchFailed
@@ -51,7 +51,7 @@ from rollouts.manifests.ownership import (
     REVISION,
     name_label,
 )
-from rollouts.objects import ENDPOINT_SLICE, REPLICA_SET, ROLLOUT, SERVICE, Key, Kind, Manifest
+from rollouts.objects import ENDPOINT_SLICE, POD, REPLICA_SET, ROLLOUT, SERVICE, Key, Kind, Manifest
 from rollouts.ports import Clock
 from rollouts.recent import Recent
 from rollouts.traffic.codec import Context, Destination
@@ -102,7 +102,7 @@ class Illegible(Struct, frozen=True):
 
 
 class Undecided(Struct, frozen=True):
-    """A Rollout that names a traffic provider which is not known yet. Its key is queued again when the provider is known."""
+    """A Rollout that names a traffic provider which is not known yet, or whose pods are not listed. Its key is queued then."""
 
 
 Observation: TypeAlias = Seen | Unreadable | Illegible | Undecided | Gone
@@ -175,9 +175,10 @@ class Observer:
             return Unreadable(
                 metadata=metadata, problems=spec, snapshot=snapshot, status_wire=status_wire, trouble=trouble
             )
-        unseen: tuple[StrayReplicaSet, ...] | None = ()
+        in_place = InPlace(spec=spec, replica_sets=replica_sets)
         if self.workloads is not None:
-            spec, replica_sets, unseen = self.workloads.in_place(key, spec, replica_sets, now_s=now_s)
+            in_place = self.workloads.in_place(key, spec, replica_sets, now_s=now_s)
+            spec, replica_sets = in_place.spec, in_place.replica_sets
         facts, answers = self.facts(), self.inbox.of(key)
         routes: Mapping[RouteName, RouteRead] = {}
         if self.routes is not None:
@@ -212,12 +213,14 @@ class Observer:
             shares_pods_with=self.selectors.of(key),
         )
         if self.workloads is not None:
-            snapshot = self.workloads.observed(snapshot, unseen)
+            snapshot = self.workloads.observed(snapshot, in_place)
         if self.configs is not None:
             snapshot = self.configs.observed(snapshot, answers.copies)
         if self.analyses is not None:
             snapshot = self.analyses.observed(snapshot, rollout)
         trouble = self._trouble(key, metadata.uid, services, routes.values(), spec.workload_ref)
+        if in_place.lists_pods and trouble is None:
+            return Undecided()
         return Seen(metadata=metadata, snapshot=snapshot, status_wire=status_wire, routes=routes, trouble=trouble)
 
     def _orphans(self, key: Key, spec: RolloutSpec) -> tuple[OrphanedReplicaSet, ...]:
@@ -250,6 +253,8 @@ class Observer:
             self.analyses.forget(key, uid)
         if self.configs is not None:
             self.configs.forget(key)
+        if self.workloads is not None:
+            self.workloads.forget(key)
 
     def _trouble(
         self,
@@ -274,11 +279,10 @@ class Observer:
             watch = table.watch(namespace)
             failing_s = watch.failing_for_s(now_s=self.clock.monotonic_s())
             if failing_s >= FAILED_TELL_S:
-                since = datetime.fromtimestamp(self.clock.now_s() - failing_s, UTC).strftime("%Y-%m-%dT%H:%MZ")
-                return WatchFailed(
-                    f"the watch of {kind.plural} has failed since {since}; nothing is decided until it works: {watch.trouble}; "
-                    f"check that the controller's ServiceAccount may list and watch {kind.plural}"
-                )
+                return self._watch_failed(kind, failing_s, watch.trouble)
+        watched_pods = None if self.workloads is None else self.workloads.watched_pods
+        if watched_pods is not None and (failing := watched_pods.failing(key))[0] >= FAILED_TELL_S:
+            return self._watch_failed(POD, *failing)
         if workload is not None:
             resource = workload.kind.resource
             if (unread := self.store.table(resource).unreadable.get((key.namespace, workload.name))) is not None:
@@ -286,6 +290,13 @@ class Observer:
         for kind, unreadable_object in self._unreadable(key, uid, services, routes):
             return _unreadable_error(kind, unreadable_object)
         return None
+
+    def _watch_failed(self, kind: Kind, failing_s: float, trouble: str) -> WatchFailed:
+        since = datetime.fromtimestamp(self.clock.now_s() - failing_s, UTC).strftime("%Y-%m-%dT%H:%MZ")
+        return WatchFailed(
+            f"the watch of {kind.plural} has failed since {since}; nothing is decided until it works: {trouble}; "
+            f"check that the controller's ServiceAccount may list and watch {kind.plural}"
+        )
 
     def _unreadable(
         self, key: Key, uid: str, services: Collection[ServiceRef], routes: Iterable[RouteRead]

@@ -26,11 +26,23 @@ def pod_page(data: bytes) -> Page[PodObject]:
     return page
 
 
-def pods_seen(pods: Iterable[PodObject], owners: Iterable[ReplicaSetObject], *, at_s: float) -> PodsSeen:
-    """The pods that `owners` control, as asked for at `at_s`, sorted by name; others that carry our labels are only counted."""
+def pods_of_workload(pods: Iterable[PodObject], workload_uid: str, *, at_s: float) -> PodsSeen:
+    """The pods that a StatefulSet or DaemonSet controls, sorted by name; also those that have failed: they hold its place."""
+    ours = [pod_of(pod) for pod in pods if pod.metadata.controller_uid == workload_uid]
+    return PodsSeen(at_s=at_s, pods=tuple(sorted(ours, key=lambda pod: pod.name)))
+
+
+def pods_seen(
+    pods: Iterable[PodObject], owners: Iterable[ReplicaSetObject], *, at_s: float, workload_uid: str = ""
+) -> PodsSeen:
+    """The pods that `owners` control, as asked for at `at_s`, sorted by name; others that carry our labels are only counted.
+
+    Args:
+        workload_uid: of a StatefulSet or DaemonSet whose pods count, too.
+    """
     # The ReplicaSet does not count the others either.
     running = [pod for pod in pods if pod.status.phase not in ("Succeeded", "Failed")]
-    ours = pods_of(running, owners)
+    ours = [*pods_of(running, owners), *(pod for pod in running if pod.metadata.controller_uid == workload_uid)]
     known = {pod.metadata.uid for pod in ours}
     unowned = sum(REVISION in (pod.metadata.labels or {}) and pod.metadata.uid not in known for pod in running)
     return PodsSeen(at_s=at_s, pods=tuple(sorted(map(pod_of, ours), key=lambda pod: pod.name)), unowned=unowned)
@@ -51,6 +63,9 @@ def pod_of(seen: PodObject) -> Pod:
         deleting=metadata.deletion_timestamp is not None,
         problem="" if ready else _problem(seen, conditions)[:PROBLEM_MAX],
         ready_since_s=time_or_0(readiness.last_transition_time) if ready else None,
+        resource_version=metadata.resource_version,
+        node=seen.spec.node_name,
+        claims=tuple([claim.claim_name for each in seen.spec.volumes or () if (claim := each.persistent_volume_claim)]),
         labels=metadata.labels or {},
         annotations=metadata.annotations or {},
     )

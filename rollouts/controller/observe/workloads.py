@@ -11,14 +11,20 @@ from rollouts.cluster.decoding import json_object
 from rollouts.cluster.store import Store
 from rollouts.cluster.structs import WorkloadObject
 from rollouts.controller.observe.in_place import sets_inside, spec_in_place, strays
+from rollouts.controller.observe.pods import pods_of_workload
 from rollouts.controller.workqueue.inbox import Inbox
 from rollouts.controller.workqueue.managed import ManagedNames, managed_by
+from rollouts.controller.workqueue.pod_watches import PodWatches
 from rollouts.core.model.frozen import replace
+from rollouts.core.model.nodes import DaemonSetSeen, NodeRevision, NodeUpdate
 from rollouts.core.model.rollout import RolloutSpec
-from rollouts.core.model.snapshot import ReplicaSet, Snapshot
+from rollouts.core.model.snapshot import PodsSeen, ReplicaSet, Snapshot
 from rollouts.core.model.workload import (
     DeploymentSeen,
+    InPlaceSeen,
+    PartitionFields,
     ReferencedWorkload,
+    StatefulSetSeen,
     StrayReplicaSet,
     UpdateFields,
     WorkloadAbsent,
@@ -30,17 +36,40 @@ from rollouts.core.model.workload import (
 from rollouts.core.model.workload_ref import NamedWorkload, WorkloadKind, WorkloadMode
 from rollouts.manifests.in_place import held_of, limit_of
 from rollouts.manifests.named_workload import scaled_down_of
+from rollouts.manifests.nodes import nodes_held_of
 from rollouts.manifests.ownership import HOLD, MANAGED, MANAGED_VALUE
+from rollouts.manifests.partition import partition_held_of, replaced_of
 from rollouts.objects import REPLICA_SET, Key, Kind
 
 _KRUISE = "rollouts.kruise.io/"
 _FLAGGER = "flagger.app/"
 
 
+class InPlace(Struct, frozen=True, kw_only=True):
+    """What an update in place says about a Rollout.
+
+    Args:
+        spec: with what the workload says.
+        replica_sets: those of the Deployment beside those of the Rollout.
+        unseen: those that no watch shows yet; None while that, or the revision of the template, is not known.
+        pods: as the watch shows them; None where none is needed.
+        lists_pods: pods are needed, and not listed yet.
+        revisions: of a DaemonSet.
+    """
+
+    spec: RolloutSpec
+    replica_sets: tuple[ReplicaSet, ...]
+    unseen: tuple[StrayReplicaSet, ...] | None = ()
+    pods: PodsSeen | None = None
+    lists_pods: bool = False
+    revisions: tuple[NodeRevision, ...] = ()
+
+
 class WorkloadReader(Struct, frozen=True):
     """Reads workloads from the store if they are watched, otherwise from the inbox.
 
     Args:
+        watched_pods: watches the pods of updates in place; None where nothing is watched, as in a plan.
         managed: the names of those that each Rollout manages, by kind.
         why_unseen: why workloads of a kind cannot be seen in a namespace, and what helps; "" when they can.
     """
@@ -49,17 +78,19 @@ class WorkloadReader(Struct, frozen=True):
     inbox: Inbox
     managed: Mapping[Kind, ManagedNames]
     why_unseen: Callable[[Kind, str], str]
+    watched_pods: PodWatches | None = None
 
     def follow(self, key: Key, reference: NamedWorkload | None) -> None:
         """From now on a change of that workload wakes the Rollout, and of no other one."""
         self.inbox.workload_askers.asks(key, () if reference is None else ((key.namespace, reference.name),))
 
-    def observed(self, snapshot: Snapshot, unseen: tuple[StrayReplicaSet, ...] | None) -> Snapshot:
-        """`snapshot` with the workload that its spec names, and those that the Rollout still manages.
+    def forget(self, key: Key) -> None:
+        """Ends the watch for a Rollout that is gone."""
+        if self.watched_pods is not None:
+            self.watched_pods.follow(key, "")
 
-        Args:
-            unseen: the ReplicaSets of an update in place that no watch shows, as `in_place` has found them.
-        """
+    def observed(self, snapshot: Snapshot, in_place: InPlace) -> Snapshot:
+        """`snapshot` with the workload that its spec names, and those that the Rollout still manages."""
         rollout = snapshot.rollout
         key, reference = Key(rollout.namespace, rollout.name), rollout.spec.workload_ref
         named = (reference.kind, reference.name) if reference is not None else None
@@ -74,26 +105,60 @@ class WorkloadReader(Struct, frozen=True):
         workload = self.workload(key, reference, now_s=snapshot.now_s)
         if isinstance(workload, WorkloadSeen):
             hold = self.inbox.hold(key, workload.uid)
-            workload = replace(workload, template_hash=rollout.spec.template_hash, hold=hold, strays=unseen)
-        return replace(snapshot, workload=workload, left_workloads=left)
+            workload = replace(workload, template_hash=rollout.spec.template_hash, hold=hold, strays=in_place.unseen)
+            if isinstance(workload.in_place, DaemonSetSeen):
+                chosen = self.inbox.nodes(key, reference.canary_nodes) if reference.canary_nodes else None
+                on_nodes = replace(workload.in_place, revisions=in_place.revisions, chosen=chosen)
+                refused = chosen.refused if chosen is not None else ""
+                workload = replace(workload, in_place=on_nodes, problem=workload.problem or refused)
+        pods = snapshot.pods if in_place.pods is None else in_place.pods
+        return replace(snapshot, workload=workload, left_workloads=left, pods=pods)
 
-    def in_place(
-        self, key: Key, spec: RolloutSpec, ours: tuple[ReplicaSet, ...], *, now_s: float
-    ) -> tuple[RolloutSpec, tuple[ReplicaSet, ...], tuple[StrayReplicaSet, ...] | None]:
-        """The spec with what a Deployment in place says, its ReplicaSets beside those of the Rollout, and those not seen yet."""
-        reference = spec.workload_ref
-        if reference is None or reference.mode is not WorkloadMode.IN_PLACE:
-            return spec, ours, ()
-        workload = self.workload(key, reference, now_s=now_s)
-        if not is_of(workload, key.name) or not isinstance(workload, WorkloadSeen):
-            return spec, ours, ()
+    def in_place(self, key: Key, spec: RolloutSpec, ours: tuple[ReplicaSet, ...], *, now_s: float) -> InPlace:
+        """The spec with what a workload in place says, and its ReplicaSets or pods."""
+        reference, plain = spec.workload_ref, InPlace(spec=spec, replica_sets=ours)
+        workload = None
+        if reference is not None and reference.mode is WorkloadMode.IN_PLACE:
+            workload = self.workload(key, reference, now_s=now_s)
+        usable = is_of(workload, key.name) and isinstance(workload, WorkloadSeen)
+        found = workload.in_place if usable and isinstance(workload, WorkloadSeen) else None
+        if self.watched_pods is not None:
+            self.watched_pods.follow(key, spec.selector_text if found is not None and found.needs_pods else "")
+        if found is None or not isinstance(workload, WorkloadSeen):
+            return plain
+        if not isinstance(found, DeploymentSeen):
+            return self._by_pods(key, plain, workload, found, now_s=now_s)
         labelled = self.store.table(REPLICA_SET).owned_by(key.namespace, workload.uid)
         sets = (*ours, *sets_inside(labelled, workload))
         revision, unseen = "", None
         if self.store.table(workload.kind.resource).get(key.namespace, workload.name) is not None:
             answer = self.inbox.sets(key, watched={each.uid for each in sets})
             revision, unseen = strays(spec.template_hash, workload, sets, answer)
-        return spec_in_place(spec, workload, revision=revision), sets, unseen
+        return InPlace(spec=spec_in_place(spec, workload, revision=revision), replica_sets=sets, unseen=unseen)
+
+    def _by_pods(
+        self, key: Key, plain: InPlace, workload: WorkloadSeen, found: StatefulSetSeen | DaemonSetSeen, *, now_s: float
+    ) -> InPlace:
+        """The same of a workload without ReplicaSets: the core makes them up of its status and its pods."""
+        spec, revision = plain.spec, ""
+        revisions: tuple[NodeRevision, ...] = ()
+        if isinstance(found, DaemonSetSeen):
+            revisions = self.inbox.revisions(key, workload.uid, spec.template_hash)
+            revision = revisions[-1].revision if revisions else ""
+        else:
+            if workload.observed:
+                revision = found.update_revision
+                self.inbox.put_revision(key, workload.uid, spec.template_hash, revision)
+            revision = revision or self.inbox.revision(key, workload.uid, spec.template_hash)
+        listed = self.watched_pods.pods(key) if found.needs_pods and self.watched_pods is not None else None
+        return InPlace(
+            spec=spec_in_place(spec, workload, revision=revision),
+            replica_sets=plain.replica_sets,
+            unseen=() if revision else None,
+            pods=None if listed is None else pods_of_workload(listed, workload.uid, at_s=now_s),
+            lists_pods=found.needs_pods and listed is None,
+            revisions=revisions,
+        )
 
     def found(self, key: Key, reference: NamedWorkload) -> WorkloadObject | None:
         """The object behind `workload`, as it is known."""
@@ -124,25 +189,36 @@ class WorkloadReader(Struct, frozen=True):
 
 def _held_by_its_label(workload: WorkloadSeen, reference: NamedWorkload) -> WorkloadSeen:
     """The workload as one that is not marked yet, while the label of its hold is missing; and why it cannot be held."""
-    deployment = workload.deployment
-    if reference.mode is not WorkloadMode.IN_PLACE or deployment is None:
+    found = workload.in_place
+    if reference.mode is not WorkloadMode.IN_PLACE or found is None:
         return workload
-    if deployment.by_recreate and not workload.problem:
+    if isinstance(found, DeploymentSeen) and found.by_recreate and not workload.problem:
         problem = "its strategy is Recreate, which has no steps: make it RollingUpdate, or use mode: Template"
         return replace(workload, problem=problem)
-    return workload if deployment.holds else replace(workload, watched=False)
+    if isinstance(found, DaemonSetSeen) and found.update.surges and not workload.problem:
+        problem = "its updateStrategy has maxSurge, and batches of nodes replace a pod in its place: set maxUnavailable instead"
+        return replace(workload, problem=problem)
+    return workload if found.holds else replace(workload, watched=False)
 
 
 def workload_seen(kind: WorkloadKind, seen: WorkloadObject, *, read_at_s: float | None = None) -> WorkloadSeen:
     """What decisions read of a workload."""
     metadata, spec, status = seen.metadata, seen.spec, seen.status
-    no_pods = kind is WorkloadKind.POD_TEMPLATE
-    deployment, problem = None, _problem(kind, seen)
-    if kind is WorkloadKind.DEPLOYMENT:
-        try:
-            deployment = _deployment(seen)
-        except ValueError as exc:
-            problem = problem or f"{exc}; repair it"
+    no_pods, on_nodes = kind is WorkloadKind.POD_TEMPLATE, kind is WorkloadKind.DAEMON_SET
+    in_place: InPlaceSeen | None = None
+    problem = _problem(kind, seen)
+    try:
+        match kind:
+            case WorkloadKind.DEPLOYMENT:
+                in_place = _deployment(seen)
+            case WorkloadKind.STATEFUL_SET:
+                in_place = _stateful_set(seen)
+            case WorkloadKind.DAEMON_SET:
+                in_place = _daemon_set(seen)
+            case WorkloadKind.REPLICA_SET | WorkloadKind.POD_TEMPLATE:
+                pass
+    except ValueError as exc:
+        problem = problem or f"{exc}; repair it"
     return WorkloadSeen(
         kind=kind,
         name=metadata.name,
@@ -150,11 +226,11 @@ def workload_seen(kind: WorkloadKind, seen: WorkloadObject, *, read_at_s: float 
         resource_version=metadata.resource_version,
         managed_by=managed_by(seen),
         watched=(metadata.labels or {}).get(MANAGED) == MANAGED_VALUE,
-        replicas=0 if no_pods else spec.replicas,
-        available=status.available_replicas,
+        replicas=status.desired_number_scheduled if on_nodes else 0 if no_pods else spec.replicas,
+        available=status.number_available if on_nodes else status.available_replicas,
         observed=no_pods or status.observed_generation >= metadata.generation,
         deleting=metadata.deletion_timestamp is not None,
-        deployment=deployment,
+        in_place=in_place,
         scaled_down=scaled_down_of(metadata.annotations or {}),
         problem=problem,
         read_at_s=read_at_s,
@@ -200,4 +276,46 @@ def _deployment(seen: WorkloadObject) -> DeploymentSeen:
         holds=HOLD in (metadata.labels or {}),
         held=held_of(metadata.annotations or {}),
         updated=seen.status.updated_replicas,
+    )
+
+
+def _stateful_set(seen: WorkloadObject) -> StatefulSetSeen:
+    """Raises: ValueError, when the note of an update, or a limit, cannot be read."""
+    metadata, spec, status = seen.metadata, seen.spec, seen.status
+    on_delete, rolling = spec.update_strategy.type == "OnDelete", spec.update_strategy.rolling_update
+    return StatefulSetSeen(
+        fields=PartitionFields(on_delete=on_delete, partition=rolling.partition if rolling is not None else None),
+        replaced=replaced_of(metadata.annotations or {}),
+        max_unavailable=limit_of(rolling.max_unavailable) if rolling is not None else None,
+        min_ready_s=spec.min_ready_seconds or 0,
+        ordered=spec.pod_management_policy == "OrderedReady",
+        start=spec.ordinals.start if spec.ordinals is not None else 0,
+        current_revision=status.current_revision,
+        update_revision=status.update_revision,
+        pods=status.replicas,
+        ready=status.ready_replicas,
+        current=status.current_replicas,
+        updated=status.updated_replicas,
+        holds=HOLD in (metadata.labels or {}),
+        held=partition_held_of(metadata.annotations or {}),
+    )
+
+
+def _daemon_set(seen: WorkloadObject) -> DaemonSetSeen:
+    """Raises: ValueError, when the note of an update, or a limit, cannot be read."""
+    metadata, spec, status = seen.metadata, seen.spec, seen.status
+    rolling = spec.update_strategy.rolling_update
+    return DaemonSetSeen(
+        update=NodeUpdate(
+            on_delete=spec.update_strategy.type == "OnDelete",
+            max_unavailable=limit_of(rolling.max_unavailable) if rolling is not None else None,
+            max_surge=limit_of(rolling.max_surge) if rolling is not None else None,
+        ),
+        current=status.current_number_scheduled,
+        updated=status.updated_number_scheduled,
+        ready=status.number_ready,
+        available=status.number_available,
+        min_ready_s=spec.min_ready_seconds or 0,
+        holds=HOLD in (metadata.labels or {}),
+        held=nodes_held_of(metadata.annotations or {}),
     )

@@ -14,6 +14,7 @@ from rollouts.controller.workqueue.askers import Askers
 from rollouts.core.model.autoscaling import AutoscalingGate, AutoscalingSeen
 from rollouts.core.model.config import CopyLook
 from rollouts.core.model.frozen import replace
+from rollouts.core.model.nodes import ChosenNodes, NodeRevision
 from rollouts.core.model.snapshot import CreationRefused, DrainSeen, EvictionRefused, PodsSeen
 from rollouts.core.model.traffic import LiveSeen, RouteName, RouteRefused
 from rollouts.core.model.workload import HoldSeen, StrayReplicaSet
@@ -91,6 +92,20 @@ class SetsAnswer(Struct, frozen=True, kw_only=True):
     sets: tuple[StrayReplicaSet, ...]
 
 
+class RevisionsAnswer(Struct, frozen=True, kw_only=True):
+    """The ControllerRevisions of a DaemonSet, as they were listed.
+
+    Args:
+        uid: of the DaemonSet.
+        template_hash: of its template when they were listed, which the newest of them has.
+        revisions: the newest is last.
+    """
+
+    uid: str
+    template_hash: str
+    revisions: tuple[NodeRevision, ...]
+
+
 @dataclass(slots=True, eq=False)
 class KnownAnswers:
     """The last answers for one Rollout; `decide` judges how old they may be, and whether they are still about what it asks.
@@ -98,6 +113,7 @@ class KnownAnswers:
     Args:
         drained: of the drain probes, by revision.
         copies: of Secrets, by name.
+        revision: uid and template's hash of a StatefulSet, and the revision that its controller gave it.
     """
 
     services: dict[str, ServiceAnswer] = field(default_factory=dict)
@@ -110,6 +126,9 @@ class KnownAnswers:
     copies: dict[str, CopyLook] = field(default_factory=dict)
     autoscaling: tuple[AutoscalingGate, AutoscalingSeen] | None = None
     hold: tuple[str, HoldSeen] | None = None
+    revision: tuple[str, str, str] | None = None
+    revisions: RevisionsAnswer | None = None
+    nodes: tuple[str, ChosenNodes] | None = None
     eviction_refused: EvictionRefused | None = None
     creation_refused: CreationRefused | None = None
 
@@ -180,6 +199,19 @@ class Inbox:
         """Takes the answer about the policy that holds the Deployment of that uid."""
         self._answers[key].hold = uid, answer
 
+    def put_revision(self, key: Key, uid: str, template_hash: str, revision: str) -> None:
+        """Remembers the revision of a template, for the moments in which its controller has not seen another field."""
+        if self.of(key).revision != (uid, template_hash, revision):
+            self._answers[key].revision = uid, template_hash, revision
+
+    def put_revisions(self, key: Key, answer: RevisionsAnswer) -> None:
+        """Takes the list of a DaemonSet's ControllerRevisions."""
+        self._answers[key].revisions = answer
+
+    def put_nodes(self, key: Key, selector: str, answer: ChosenNodes) -> None:
+        """Takes the list of the nodes that `canaryNodes` selects."""
+        self._answers[key].nodes = selector, answer
+
     def put_refusal(self, key: Key, refusal: EvictionRefused) -> None:
         """Remembers that a PodDisruptionBudget refused an eviction."""
         self._answers[key].eviction_refused = refusal
@@ -225,6 +257,21 @@ class Inbox:
         """The last answer about the Deployment of that uid."""
         asked, answer = self.of(key).hold or ("", None)
         return answer if asked == uid else None
+
+    def revision(self, key: Key, uid: str, template_hash: str) -> str:
+        """The revision of that template; "" while it is not known."""
+        known = self.of(key).revision
+        return known[2] if known is not None and known[:2] == (uid, template_hash) else ""
+
+    def revisions(self, key: Key, uid: str, template_hash: str) -> tuple[NodeRevision, ...]:
+        """The ControllerRevisions of the DaemonSet with that template, the newest last; () while they are not known."""
+        known = self.of(key).revisions
+        return known.revisions if known is not None and (known.uid, known.template_hash) == (uid, template_hash) else ()
+
+    def nodes(self, key: Key, selector: str) -> ChosenNodes | None:
+        """The last list of the nodes that this selector finds."""
+        asked, answer = self.of(key).nodes or ("", None)
+        return answer if asked == selector else None
 
     def sets(self, key: Key, *, watched: Collection[str]) -> SetsAnswer | None:
         """The list of a Deployment's ReplicaSets; None when one of them is not `watched` (by uid) after 10 s: it is gone."""

@@ -43,7 +43,7 @@ from rollouts.core.model.intents import (
     StepDeployment,
 )
 from rollouts.core.model.limits import resolved_surge, resolved_unavailable
-from rollouts.core.model.snapshot import ReplicaSet, Snapshot, is_in_place
+from rollouts.core.model.snapshot import ReplicaSet, Snapshot
 from rollouts.core.model.workload import WorkloadSeen
 from rollouts.core.model.workload_ref import Hold
 from rollouts.core.scale.canary_sizes import Sizes
@@ -52,8 +52,6 @@ from rollouts.core.scale.restarts import PODS_AGAIN_S
 
 def as_own(seen: Snapshot) -> Snapshot:
     """The snapshot as the policy sees it: pods count as available as the user's own `minReadySeconds` says."""
-    if not is_in_place(seen):
-        return seen
     sets = []
     for each in seen.replica_sets:
         if each.min_ready_s == HELD_MIN_READY_S:
@@ -105,7 +103,7 @@ def reachable(ctx: PassContext, sizes: Sizes) -> Sizes:
     would cost the whole way back, for each change of an autoscaler.
     """
     new, stable = ctx.new, ctx.stable
-    if not is_in_place(ctx.seen) or ctx.aborted or ctx.stepped_back is not None or new is None or stable is None:
+    if ctx.aborted or ctx.stepped_back is not None or new is None or stable is None:
         return sizes
     kept = sizes.wanted_stable - 1
     if not new.inside or new.spec_replicas != sizes.wanted_new + 1 or not 1 <= kept == stable.spec_replicas:
@@ -115,9 +113,7 @@ def reachable(ctx: PassContext, sizes: Sizes) -> Sizes:
 
 
 def carried(seen: Snapshot, decision: Decision) -> Decision:
-    """The decision with the Deployment's fields in place of sizes; the same for a Rollout with ReplicaSets of its own."""
-    if not is_in_place(seen):
-        return decision
+    """The decision with the Deployment's fields in place of sizes."""
     ours, others = list[Intent](), list[Intent]()
     for intent in decision.intents:
         of_sets = isinstance(intent, CreateReplicaSet | AdoptReplicaSet | PatchReplicaSet | DeleteReplicaSet)

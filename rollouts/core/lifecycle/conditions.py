@@ -20,6 +20,8 @@ from rollouts.core.lifecycle.commands import problems_of
 from rollouts.core.lifecycle.holds import AT_REST, hold_of, is_reading, with_hold
 from rollouts.core.lifecycle.housekeeping import not_adopted
 from rollouts.core.lifecycle.lost_copies import forged_copies, gone_copies
+from rollouts.core.lifecycle.nodes import after_abort, beyond_step, daemon_set_of
+from rollouts.core.lifecycle.ordinals import ordinal_facts, stable_is_lost
 from rollouts.core.lifecycle.preview import preview_fact
 from rollouts.core.lifecycle.progress import counted, needs_a_person, overdue, progressed_at_s, stalls_at_s, waiting_for
 from rollouts.core.model.autoscaling import (
@@ -43,7 +45,8 @@ WARNED = frozenset(
     {
         *("DrainUnsafe", "DrainTimedOut", "ServiceUnsafe", "ReplicaSetNotAdopted"),
         *("ConfigCopyMissing", "ConfigUnusable", "WorkloadUnusable", "HoldNotEffective"),
-        *("RevisionRefused", "RouteRefused", "SelectorShared"),
+        *("RevisionRefused", "RouteRefused", "SelectorShared", "NodeJoinedInStep"),
+        *("ScaledInStep", "TemplateNeedsRevert"),
     }
 )
 """Conditions that get a Warning Event when they begin and when their message changes."""
@@ -134,6 +137,10 @@ def _held_back(ctx: PassContext, abort: Abort) -> str:
     instead = f"the stable revision takes its place{ctx.lacking_stable}"
     if ctx.stable is None:  # somebody deleted it, and what it ran is known nowhere else
         instead = f"no pods take the place of those that revision {abort.revision} has: the ReplicaSet of the stable one is gone"
+    if (daemon_set := daemon_set_of(ctx)) is not None:
+        instead = after_abort(ctx, daemon_set)
+    if (lost := stable_is_lost(ctx)) != "":
+        instead = lost
     return f"{abort.message}; {instead}; to try revision {abort.revision} again: {ctx.command('retry')}"
 
 
@@ -164,7 +171,9 @@ def _conditions(
     if status.available_replicas < ctx.promised:
         available = ("Available", False, Reason.UNAVAILABLE, f"fewer than {needed} available")
     facts += [available, *_drain_facts(ctx, status), *_traffic_facts(ctx)]
-    facts += _policy_facts(ctx) if ctx.seen.workload is not None else []
+    facts += [*_policy_facts(ctx), *ordinal_facts(ctx)] if ctx.seen.workload is not None else []
+    if beyond := beyond_step(ctx):
+        facts.append(("NodeJoinedInStep", True, Reason.NODE_JOINED_IN_STEP, beyond))
     if isinstance(ctx.spec.strategy, BlueGreen) and (preview := preview_fact(ctx, status)) is not None:
         facts.append(preview)
     if strangers := not_adopted(ctx.seen):

@@ -1,4 +1,4 @@
-"""Whether a policy of the API server holds the Deployment that is updated in place: asked once it is marked."""
+"""Whether a policy of the API server holds the workload that is updated in place: asked once it is marked."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def hold_question(ctx: PassContext) -> Contribution:
         return Contribution()
     if not isinstance(workload, WorkloadSeen) or not is_of(workload, ctx.seen.rollout.name):
         return Contribution()
-    found, answer = workload.deployment, workload.hold
-    if found is None or not found.holds or found.held is not None:
+    found, answer = workload.in_place, workload.hold
+    if found is None or not found.holds or found.in_update:
         return Contribution()
     if answer is not None and ctx.now_s < answer.at_s + HOLD_AGAIN_S:
         return Contribution()
-    return Contribution(intents=(AskHold(workload.name, workload.uid),))
+    return Contribution(intents=(AskHold(workload.kind, workload.name, workload.uid),))

@@ -20,6 +20,8 @@ from rollouts.core.model.rollout import Canary, Strategy
 from rollouts.core.model.snapshot import Snapshot, is_in_place
 from rollouts.core.model.status import Command, Refusal, RolloutStatus, Verb, analysis_of, previous_revision
 from rollouts.core.model.steps import Analyze
+from rollouts.core.model.workload import WorkloadSeen
+from rollouts.core.model.workload_ref import WorkloadKind
 
 NOW = "true"
 """The value that means "the revision and the step that status shows"."""
@@ -444,15 +446,27 @@ def judge(asked: Asked) -> Verdict:
 
 
 def _of_its_template(asked: Asked, verdict: Verdict) -> Refusal | None:
-    """Why a command that a Deployment in place carries out by its template alone is refused, and what to type."""
+    """Why a command that a workload in place carries out by its template alone is refused, and what to type.
+
+    A DaemonSet has no other way to older pods.
+    """
     if not is_in_place(asked.seen) or not isinstance(verdict, Command):
         return None
     rollout, ref = asked.seen.rollout, asked.seen.rollout.spec.workload_ref
-    undoes = asked.verb is Verb.ROLLBACK and verdict.target != asked.status.stable_revision
+    back = (
+        ref is not None and ref.kind is not WorkloadKind.DAEMON_SET and verdict.target == asked.status.stable_revision
+    )
+    undoes = asked.verb is Verb.ROLLBACK and (not back or _is_forgotten(asked.seen, verdict.target))
     if ref is None or not (undoes or asked.verb is Verb.RESTART):
         return None
     kubectl = f"kubectl rollout {'undo' if undoes else 'restart'} {ref.kind.lower()}/{ref.name} -n {rollout.namespace}"
     return _refused(f"{ref} is updated in place, so its template decides: {kubectl}; the steps of this Rollout follow")
+
+
+def _is_forgotten(seen: Snapshot, revision: str) -> bool:
+    """Whether a StatefulSet would not make pods of that revision any more, as all of another were ready once."""
+    found = seen.workload.stateful_set if isinstance(seen.workload, WorkloadSeen) else None
+    return found is not None and found.current_revision != revision
 
 
 def recorded_as(annotation: str) -> str:

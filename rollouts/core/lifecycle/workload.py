@@ -8,12 +8,14 @@ from __future__ import annotations
 from typing import assert_never
 
 from rollouts.core.config.target import revision_on_record
-from rollouts.core.context.contribution import Contribution
+from rollouts.core.context.contribution import Contribution, joined
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
+    AskNodes,
     AskReplicaSets,
+    AskRevisions,
     AskWorkload,
     LabelReplicaSet,
     MarkWorkload,
@@ -21,9 +23,13 @@ from rollouts.core.model.intents import (
     ReleaseWorkload,
     ScaleWorkload,
 )
+from rollouts.core.model.nodes import DaemonSetSeen, OwnType
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.workload import (
+    PartitionFields,
+    StatefulSetSeen,
+    UpdateFields,
     WorkloadAbsent,
     WorkloadForbidden,
     WorkloadSeen,
@@ -34,6 +40,9 @@ from rollouts.core.model.workload_ref import NamedWorkload, ScaleDownWorkload, W
 from rollouts.core.routing.services import ASK_MOST_S, ask_again_s
 
 _PATH = "spec.workloadRef"
+
+NODES_AGAIN_S = 60.0
+"""So old may the list of chosen nodes be in a pass of an update."""
 
 
 def as_its_workload_says(seen: Snapshot) -> Snapshot:
@@ -89,8 +98,10 @@ def workload_questions(ctx: PassContext) -> Contribution:
             return Contribution() if at_s is None else _again(ctx, ask, Reason.WORKLOAD_FORBIDDEN, at_s)
         case WorkloadSeen():
             if is_of(workload, ctx.seen.rollout.name):
-                return _sets_watched(ctx, workload)
+                return joined([_sets_watched(ctx, workload), _nodes_question(ctx, reference, workload)])
             if workload_wait(ctx.seen) != Wait(Reason.WORKLOAD_NOT_READ, ""):
+                if (asked := _nodes_question(ctx, reference, workload)) != Contribution():
+                    return asked
                 # No event comes for one that is not watched, so it is read again once the answer is too old.
                 return Contribution(wake_at_s=None if workload.watched else ctx.now_s + ASK_MOST_S)
             uid, version = workload.uid, workload.resource_version
@@ -103,11 +114,27 @@ def workload_questions(ctx: PassContext) -> Contribution:
 
 def _sets_watched(ctx: PassContext, workload: WorkloadSeen) -> Contribution:
     """Finds the ReplicaSets of an update in place, and labels those that no watch shows."""
+    if workload.strays is None and workload.daemon_set is not None:
+        asked = (AskRevisions(workload.name, ctx.spec.selector_text),) if workload.observed else ()
+        return Contribution(intents=asked)
+    if workload.strays is None and workload.deployment is None:
+        return Contribution()  # its watch says when its controller has seen the template
     if workload.strays is None:
         # Only what its controller has seen has its ReplicaSet, or is known to have none because it is paused.
-        asked = (AskReplicaSets(workload.name, ctx.spec.selector_text),) if workload.observed else ()
-        return Contribution(intents=asked)
+        sets = (AskReplicaSets(workload.name, ctx.spec.selector_text),) if workload.observed else ()
+        return Contribution(intents=sets)
     return Contribution(intents=tuple([LabelReplicaSet(stray.name, stray.uid) for stray in workload.strays]))
+
+
+def _nodes_question(ctx: PassContext, reference: NamedWorkload, workload: WorkloadSeen) -> Contribution:
+    """Lists the nodes that `canaryNodes` chooses, while an update of a DaemonSet runs: they may come, and get other labels."""
+    daemon_set = workload.daemon_set
+    if daemon_set is None or not reference.canary_nodes or not daemon_set.needs_pods:
+        return Contribution()
+    chosen = daemon_set.chosen
+    if chosen is None or ctx.now_s >= chosen.at_s + NODES_AGAIN_S:
+        return Contribution(intents=(AskNodes(reference.canary_nodes),))
+    return Contribution(wake_at_s=chosen.at_s + NODES_AGAIN_S) if chosen.refused else Contribution()
 
 
 def _again(ctx: PassContext, ask: Contribution, reason: Reason, asked_at_s: float) -> Contribution:
@@ -128,15 +155,30 @@ def release_of(workload: WorkloadSeen) -> ReleaseWorkload:
     """The release of one workload as it was seen. A Deployment that we scaled down, and nobody else since, gets its pods back."""
     note, uid, version = workload.scaled_down, workload.uid, workload.resource_version
     replicas = note.own if note is not None and note.to == workload.replicas else None
-    held = workload.deployment.held if workload.deployment is not None else None
     return ReleaseWorkload(
         kind=workload.kind,
         name=workload.name,
         uid=uid,
         resource_version=version,
         replicas=replicas,
-        own=held.own if held is not None else None,
+        own=_own_fields(workload),
     )
+
+
+def _own_fields(workload: WorkloadSeen) -> UpdateFields | PartitionFields | OwnType | None:
+    """The user's fields, which stand again; None where an update has not taken them, or nothing else would stop it.
+
+    Nobody asked for the rest of an update: a Deployment is paused with its fields, a StatefulSet keeps the partition, and a
+    DaemonSet OnDelete, unless every node has its template.
+    """
+    found = workload.in_place
+    if isinstance(found, DaemonSetSeen):
+        is_over = workload.observed and found.updated >= found.current
+        return OwnType(found.own_on_delete) if is_over and found.update.on_delete is not found.own_on_delete else None
+    if found is None or found.held is None:
+        return None
+    stops = isinstance(found, StatefulSetSeen) and found.in_update and not found.held.own.on_delete
+    return None if stops else found.held.own
 
 
 def released_with_its_rollout(seen: Snapshot) -> tuple[ReleaseWorkload, ...]:

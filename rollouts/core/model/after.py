@@ -25,6 +25,7 @@ from rollouts.core.model.intents import (
     CreateReplicaSet,
     DeleteAnalysisRun,
     DeleteConfigCopy,
+    DeletePod,
     DeleteReplicaSet,
     DeploymentIntent,
     EvictPod,
@@ -40,10 +41,13 @@ from rollouts.core.model.intents import (
     ReleaseService,
     ReleaseWorkload,
     RemoveAnnotation,
+    RevertTemplate,
     RouteIntent,
     ScaleWorkload,
     SetTraffic,
+    StepDaemonSet,
     StepDeployment,
+    StepStatefulSet,
     SwitchService,
     TerminateAnalysisRun,
     WorkloadIntent,
@@ -73,6 +77,22 @@ def after(seen: Snapshot, intent: Intent) -> Snapshot:
             return replace(seen, replica_sets=tuple([each for each in seen.replica_sets if each.uid != uid]))
         case CreateInDeployment() | MoveReplicaSet() | LabelReplicaSet() | StepDeployment():
             return _deployment_after(seen, intent)
+        case StepStatefulSet(fields=fields, held=held):
+            workload = seen.workload
+            if not isinstance(workload, WorkloadSeen) or workload.stateful_set is None:
+                return seen
+            stateful_set = replace(workload.stateful_set, fields=fields, held=held)
+            stepped = _written(workload, replace(workload, in_place=stateful_set, observed=False))
+            return replace(seen, workload=stepped)
+        case StepDaemonSet(on_delete=on_delete, held=note):
+            workload = seen.workload
+            if not isinstance(workload, WorkloadSeen) or (daemon_set := workload.daemon_set) is None:
+                return seen
+            update = replace(daemon_set.update, on_delete=on_delete)
+            turned = replace(workload, in_place=replace(daemon_set, update=update, held=note), observed=False)
+            return replace(seen, workload=_written(workload, turned))
+        case RevertTemplate():  # the next Snapshot shows its revision
+            return seen
         case SwitchService(name=name, revision=revision):
             return _with_service(seen, name, revision=revision, managed_by=seen.rollout.name)
         case ReleaseService(name=name):
@@ -81,7 +101,7 @@ def after(seen: Snapshot, intent: Intent) -> Snapshot:
             return _with_workload(seen, intent)
         case SetTraffic() | MakeRoute() | ReleaseRoute():
             return replace(seen, routes=_routes_after(seen, intent))
-        case PatchPod() | EvictPod():
+        case PatchPod() | EvictPod() | DeletePod():
             return _with_pod(seen, intent)
         case RemoveAnnotation():
             # The note of who gave it goes with it, and what was read from it.
@@ -165,7 +185,7 @@ def _deployment_after(seen: Snapshot, intent: DeploymentIntent) -> Snapshot:
             return seen
         case StepDeployment(paused=paused, fields=fields, held=held):
             deployment = replace(workload.deployment, paused=paused, fields=fields, held=held)
-            now = replace(workload, deployment=deployment, observed=False)
+            now = replace(workload, in_place=deployment, observed=False)
             return replace(seen, workload=_written(workload, now))
 
 
@@ -209,20 +229,20 @@ def _routes_after(seen: Snapshot, intent: RouteIntent) -> Mapping[RouteName, Rou
             return {other: route for other, route in seen.routes.items() if other != name}
 
 
-def _with_pod(seen: Snapshot, intent: PatchPod | EvictPod) -> Snapshot:
+def _with_pod(seen: Snapshot, intent: PatchPod | EvictPod | DeletePod) -> Snapshot:
     if seen.pods is None:
         return seen
     pods = [_pod_after(pod, intent) if pod.uid == intent.uid else pod for pod in seen.pods.pods]
     return replace(seen, pods=replace(seen.pods, pods=tuple(pods)))
 
 
-def _pod_after(pod: Pod, intent: PatchPod | EvictPod) -> Pod:
+def _pod_after(pod: Pod, intent: PatchPod | EvictPod | DeletePod) -> Pod:
     match intent:
         case PatchPod(metadata=given, removed=removed):
             labels = {key: value for key, value in pod.labels.items() if key not in removed.labels}
             annotations = {key: value for key, value in pod.annotations.items() if key not in removed.annotations}
             return replace(pod, labels={**labels, **given.labels}, annotations={**annotations, **given.annotations})
-        case EvictPod():
+        case EvictPod() | DeletePod():
             return replace(pod, deleting=True)
 
 

@@ -10,13 +10,14 @@ from msgspec import Struct
 from rollouts.core.model.analysis import AnalysisGate, RunDraft
 from rollouts.core.model.autoscaling import AutoscalingGate
 from rollouts.core.model.config import ConfigRef, ConfigUse
+from rollouts.core.model.nodes import HeldNodes, OwnType
 from rollouts.core.model.pod_exit import Injection
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import PodMetadata
 from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.status import AbortNote, RolloutStatus, Verb
 from rollouts.core.model.traffic import Pace, RouteName, Split
-from rollouts.core.model.workload import Held, UpdateFields
+from rollouts.core.model.workload import Held, PartitionFields, PartitionHeld, UpdateFields
 from rollouts.core.model.workload_ref import WorkloadKind
 from rollouts.objects import ANALYSIS_RUN, CONFIG_MAP, REPLICA_SET, Kind
 
@@ -142,6 +143,55 @@ class StepDeployment(Struct, frozen=True, kw_only=True):
     held: Held | None
 
 
+class StepStatefulSet(Struct, frozen=True, kw_only=True):
+    """Gives a StatefulSet this `updateStrategy`, if it has not changed since.
+
+    Args:
+        held: the note of what its user's fields were; None removes it.
+    """
+
+    name: str
+    uid: str
+    resource_version: str
+    fields: PartitionFields
+    held: PartitionHeld | None
+
+
+class StepDaemonSet(Struct, frozen=True, kw_only=True):
+    """Gives the `updateStrategy` of a DaemonSet that type, if it has not changed since.
+
+    Args:
+        held: the note of the update; None removes it.
+    """
+
+    name: str
+    uid: str
+    resource_version: str
+    on_delete: bool
+    held: HeldNodes | None
+
+
+class RevertTemplate(Struct, frozen=True, kw_only=True):
+    """Gives a DaemonSet the template of one of its ControllerRevisions, if it has not changed since.
+
+    Args:
+        controller_revision: its name.
+    """
+
+    name: str
+    uid: str
+    resource_version: str
+    controller_revision: str
+
+
+class DeletePod(Struct, frozen=True, kw_only=True):
+    """Deletes one pod of a StatefulSet or DaemonSet, if it has not changed since: its controller makes it again."""
+
+    name: str
+    uid: str
+    resource_version: str
+
+
 class SwitchService(Struct, frozen=True, kw_only=True):
     """Makes the Service select `revision` and marks it as managed by this Rollout."""
 
@@ -193,7 +243,7 @@ class ReleaseWorkload(Struct, frozen=True, kw_only=True):
 
     Args:
         replicas: what it gets back of its own pods; None to leave their number as it is.
-        own: the user's fields that an update in place has taken, which stand again; None where none are taken.
+        own: the user's fields that an update in place has taken, which stand again; None where they stay as they are.
     """
 
     kind: WorkloadKind
@@ -201,7 +251,7 @@ class ReleaseWorkload(Struct, frozen=True, kw_only=True):
     uid: str
     resource_version: str
     replicas: int | None = None
-    own: UpdateFields | None = None
+    own: UpdateFields | PartitionFields | OwnType | None = None
 
 
 class PatchPod(Struct, frozen=True, kw_only=True):
@@ -375,23 +425,37 @@ class AskWorkload(Ask, frozen=True):
 
 
 class AskHold(Ask, frozen=True):
-    """Asks whether the API server pauses the Deployment in the write that changes its template: a dry run tells."""
+    """Asks whether the API server holds the workload in the write that changes its template: a dry run tells."""
 
+    kind: WorkloadKind
     name: str
     uid: str
 
 
 class AskPods(Ask, frozen=True):
-    """Lists the Rollout's pods once; of an update in place those that `selector` finds, also of the Deployment of that uid."""
+    """Lists the Rollout's pods once; of an update in place those that `selector` finds, also of the workload of that uid."""
 
     selector: str = ""
-    deployment_uid: str = ""
+    workload_uid: str = ""
 
 
 class AskReplicaSets(Ask, frozen=True):
     """Lists the ReplicaSets of a Deployment once: which of them is its template's, and which are not watched yet."""
 
     name: str
+    selector: str
+
+
+class AskRevisions(Ask, frozen=True):
+    """Lists the ControllerRevisions of a DaemonSet, by its selector: no status names the revision of its template."""
+
+    name: str
+    selector: str
+
+
+class AskNodes(Ask, frozen=True):
+    """Lists the nodes that a label selector finds."""
+
     selector: str
 
 
@@ -415,6 +479,8 @@ class AskSecretCopy(Ask, frozen=True):
 
 ReplicaSetIntent: TypeAlias = CreateReplicaSet | AdoptReplicaSet | PatchReplicaSet | DeleteReplicaSet
 DeploymentIntent: TypeAlias = CreateInDeployment | MoveReplicaSet | LabelReplicaSet | StepDeployment
+DaemonSetIntent: TypeAlias = StepDaemonSet | RevertTemplate
+InPlaceIntent: TypeAlias = DeploymentIntent | StepStatefulSet | DaemonSetIntent | DeletePod
 RouteIntent: TypeAlias = SetTraffic | MakeRoute | ReleaseRoute
 AnalysisRunIntent: TypeAlias = CreateAnalysisRun | TerminateAnalysisRun | DeleteAnalysisRun
 ConfigCopyIntent: TypeAlias = CreateConfigCopy | DeleteConfigCopy | AdoptConfigCopy | ReleaseConfigCopy
@@ -429,13 +495,15 @@ AskIntent: TypeAlias = (
     | AskWorkload
     | AskHold
     | AskReplicaSets
+    | AskRevisions
+    | AskNodes
     | AskPods
     | AskAutoscaling
     | AskConfig
     | AskSecretCopy
 )
 Intent: TypeAlias = (
-    ReplicaSetIntent | DeploymentIntent | RouteIntent | AnalysisRunIntent | ConfigCopyIntent | ObjectIntent | AskIntent
+    ReplicaSetIntent | InPlaceIntent | RouteIntent | AnalysisRunIntent | ConfigCopyIntent | ObjectIntent | AskIntent
 )
 
 

@@ -55,6 +55,18 @@ class Reason(StrEnum):
         "HoldNotEffective",
         "No policy of the API server holds the workload, though workloadRef.hold is Policy: it is paused between updates.",
     )
+    NODE_JOINED_IN_STEP = (
+        "NodeJoinedInStep",
+        "More nodes of a DaemonSet have the new revision than the step asks for: they have joined, or lost their pod.",
+    )
+    SCALED_IN_STEP = (
+        "ScaledInStep",
+        "A scale-up of a StatefulSet during an update has made more pods of the new revision than the step asks for.",
+    )
+    TEMPLATE_NEEDS_REVERT = (
+        "TemplateNeedsRevert",
+        "The StatefulSet has forgotten the stable revision, as all pods were new and ready: only its template brings it back.",
+    )
     WORKLOAD_RELEASED = "WorkloadReleased", "A workload is no longer managed by the Rollout."
     ANALYSIS_SUCCESSFUL = "AnalysisRunSuccessful", "An AnalysisRun ended with a success."
     ANALYSIS_FAILED = "AnalysisRunFailed", "An AnalysisRun failed: what it measured is not as good as it must be."

@@ -161,6 +161,8 @@ class Pod(Struct, frozen=True, kw_only=True):
     Args:
         problem: why it is not ready in the kubelet's or scheduler's words: `CrashLoopBackOff: back-off 10s …`, "" if fine.
         ready_since_s: since when it is ready; None while it is not.
+        node: where it runs; "" while that is not decided.
+        claims: names of the PersistentVolumeClaims that it mounts.
     """
 
     name: str
@@ -171,6 +173,9 @@ class Pod(Struct, frozen=True, kw_only=True):
     deleting: bool = False
     problem: str = ""
     ready_since_s: float | None = None
+    resource_version: str = ""
+    node: str = ""
+    claims: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
 
@@ -238,7 +243,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
             DestinationRule counts as one.
         routes: every route that the spec's routers name, in their order, and every one that this Rollout still manages.
         drains: the last answer of the drain probes, by revision.
-        pods: the last list of pods that a pass asked for.
+        pods: the last list of pods that a pass asked for, or those that a watch shows (`WorkloadSeen.in_place.needs_pods`).
         creation_refused: the last refusal of a ReplicaSet, or of a copy that it needs first.
         workload: the workload that the spec names; None when it names none.
         left_workloads: those that this Rollout still manages and the spec does not name.

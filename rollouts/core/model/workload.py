@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from rollouts.core.model.nodes import DaemonSetSeen
 from rollouts.core.model.rollout import IntOrPercent
 from rollouts.core.model.workload_ref import WorkloadKind
 
@@ -50,9 +51,107 @@ class DeploymentSeen(Struct, frozen=True, kw_only=True):
     held: Held | None = None
     updated: int = 0
 
+    @property
+    def in_update(self) -> bool:
+        """Whether an update is under way."""
+        return self.held is not None
+
+    @property
+    def needs_pods(self) -> bool:
+        """Its ReplicaSets count their pods."""
+        return False
+
+
+NO_POD = 2_147_483_647
+"""The partition that no ordinal reaches. One of `replicas` would let the pods of a scale-up be new."""
+
+
+class PartitionFields(Struct, frozen=True, kw_only=True):
+    """The `updateStrategy` of a StatefulSet.
+
+    Args:
+        on_delete: its type is OnDelete, which replaces no pod by itself; else it is RollingUpdate.
+        partition: None for a manifest without `rollingUpdate`.
+    """
+
+    on_delete: bool = False
+    partition: int | None = None
+
+
+class PartitionHeld(Struct, frozen=True, kw_only=True):
+    """The note of a StatefulSet whose partition is ours (annotation `rollouts.dev/held`).
+
+    Args:
+        number: of our last write; each one raises it.
+        replicas: of the StatefulSet at that write.
+        partition: that we gave it last.
+        surplus: pods of the new revision below it that a scale-up has made; they stay.
+        own: the user's fields, which stand again when the update is over.
+    """
+
+    number: int
+    replicas: int
+    partition: int
+    own: PartitionFields
+    surplus: int = 0
+
+
+class StatefulSetSeen(Struct, frozen=True, kw_only=True):
+    """What an update in place reads of a StatefulSet, besides what every workload has.
+
+    Args:
+        replaced: the user's fields, as the policy has noted them when it set another partition; None for none.
+        max_unavailable: `rollingUpdate.maxUnavailable`; None where the server has no such field, or the manifest leaves it out.
+        ordered: its pods start one after another (`podManagementPolicy: OrderedReady`).
+        start: the first ordinal.
+        current_revision: a pod below the partition that is made again has this revision.
+        update_revision: of its template, once its controller has seen it.
+        pods, ready: of any revision; those that are ending count as pods.
+        current, updated: pods of `current_revision` and of `update_revision` that are not ending.
+        holds: it carries the label `rollouts.dev/hold`, by which the policy knows it.
+        held: None while its fields are its user's.
+    """
+
+    fields: PartitionFields
+    replaced: PartitionFields | None = None
+    max_unavailable: IntOrPercent | None = None
+    min_ready_s: int = 0
+    ordered: bool = True
+    start: int = 0
+    current_revision: str = ""
+    update_revision: str = ""
+    pods: int = 0
+    ready: int = 0
+    current: int = 0
+    updated: int = 0
+    holds: bool = False
+    held: PartitionHeld | None = None
+
+    @property
+    def only_revision(self) -> str:
+        """The revision of all its pods as its status counts them; "" when it counts several, or some are ending."""
+        if self.updated == self.pods:
+            return self.update_revision
+        return self.current_revision if self.current == self.pods and self.updated == 0 else ""
+
+    @property
+    def in_update(self) -> bool:
+        """Whether an update is under way. Between updates a note stands only where no policy holds the StatefulSet."""
+        if self.held is None:
+            return False
+        return self.held.partition != NO_POD or self.only_revision != self.update_revision
+
+    @property
+    def needs_pods(self) -> bool:
+        """Whether its status does not say which pods have which revision."""
+        return not self.only_revision or (self.held is not None and self.held.partition != NO_POD)
+
+
+InPlaceSeen: TypeAlias = DeploymentSeen | StatefulSetSeen | DaemonSetSeen
+
 
 class HoldSeen(Struct, frozen=True, kw_only=True):
-    """The answer to `AskHold`: whether the API server pauses a Deployment in the write that changes its template.
+    """The answer to `AskHold`: whether the API server holds a workload in the write that changes its template.
 
     Args:
         at_s: when it was asked.
@@ -93,7 +192,7 @@ class WorkloadSeen(Struct, frozen=True, kw_only=True):
         replicas: its `spec.replicas`; 0 for a PodTemplate.
         available: pods that its own controller counts as available.
         observed: its controller has seen its latest spec.
-        deployment: None for other kinds.
+        in_place: what an update in place reads of it; None for kinds whose template alone is taken.
         hold: the last answer about the policy that holds it; None while it was not asked.
         scaled_down: None unless the Rollout has scaled it.
         strays: ReplicaSets of an update in place that must be watched before anything is decided; None while that is not known.
@@ -112,7 +211,7 @@ class WorkloadSeen(Struct, frozen=True, kw_only=True):
     available: int = 0
     observed: bool = True
     deleting: bool = False
-    deployment: DeploymentSeen | None = None
+    in_place: InPlaceSeen | None = None
     hold: HoldSeen | None = None
     scaled_down: ScaledDown | None = None
     strays: tuple[StrayReplicaSet, ...] | None = ()
@@ -120,8 +219,23 @@ class WorkloadSeen(Struct, frozen=True, kw_only=True):
     read_at_s: float | None = None
 
     @property
+    def deployment(self) -> DeploymentSeen | None:
+        """As a Deployment that is updated in place."""
+        return self.in_place if isinstance(self.in_place, DeploymentSeen) else None
+
+    @property
+    def stateful_set(self) -> StatefulSetSeen | None:
+        """As a StatefulSet that is updated in place."""
+        return self.in_place if isinstance(self.in_place, StatefulSetSeen) else None
+
+    @property
+    def daemon_set(self) -> DaemonSetSeen | None:
+        """As a DaemonSet that is updated in place."""
+        return self.in_place if isinstance(self.in_place, DaemonSetSeen) else None
+
+    @property
     def hold_works(self) -> bool | None:
-        """Whether the API server pauses it in the write that changes its template; None while that is not known."""
+        """Whether the API server holds it in the write that changes its template; None while that is not known."""
         return None if self.hold is None else self.hold.works
 
 

@@ -10,13 +10,15 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from rollouts.objects import DEPLOYMENT, NAMED_REPLICA_SET, POD_TEMPLATE, Kind
+from rollouts.objects import DAEMON_SET, DEPLOYMENT, NAMED_REPLICA_SET, POD_TEMPLATE, STATEFUL_SET, Kind
 
 
 class WorkloadKind(StrEnum):
-    """The kinds that a Rollout may name."""
+    """The kinds that a Rollout may name; StatefulSets and DaemonSets only to update them in place."""
 
     DEPLOYMENT = "Deployment"
+    STATEFUL_SET = "StatefulSet"
+    DAEMON_SET = "DaemonSet"
     REPLICA_SET = "ReplicaSet"
     POD_TEMPLATE = "PodTemplate"
 
@@ -28,6 +30,8 @@ class WorkloadKind(StrEnum):
 
 _RESOURCES = {
     WorkloadKind.DEPLOYMENT: DEPLOYMENT,
+    WorkloadKind.STATEFUL_SET: STATEFUL_SET,
+    WorkloadKind.DAEMON_SET: DAEMON_SET,
     WorkloadKind.REPLICA_SET: NAMED_REPLICA_SET,
     WorkloadKind.POD_TEMPLATE: POD_TEMPLATE,
 }
@@ -62,14 +66,31 @@ class ScaleDownWorkload(StrEnum):
     PROGRESSIVELY = "progressively"
 
 
+class OnAbort(StrEnum):
+    """What becomes of a DaemonSet's nodes that have the new revision when its update is aborted.
+
+    `Hold` leaves them as they are. `RevertTemplate` writes the stable template into the DaemonSet, and replaces their pods.
+    """
+
+    HOLD = "Hold"
+    REVERT_TEMPLATE = "RevertTemplate"
+
+
 class NamedWorkload(Struct, frozen=True, kw_only=True):
-    """`spec.workloadRef`. `hold` is for `InPlace`, `scale_down` for a Deployment by `Template`."""
+    """`spec.workloadRef`. `hold` is for `InPlace`, `scale_down` for a Deployment by `Template`.
+
+    Args:
+        on_abort: of a DaemonSet.
+        canary_nodes: the label selector of a DaemonSet's nodes that are updated first; "" for none.
+    """
 
     kind: WorkloadKind
     name: str
     mode: WorkloadMode = WorkloadMode.TEMPLATE
     hold: Hold = Hold.AUTO
     scale_down: ScaleDownWorkload = ScaleDownWorkload.NEVER
+    on_abort: OnAbort = OnAbort.HOLD
+    canary_nodes: str = ""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}"

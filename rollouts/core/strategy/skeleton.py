@@ -11,7 +11,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from rollouts.core.carrier.deployment import reachable
+from rollouts.core.carrier.carriers import reachable
 from rollouts.core.context.contribution import Contribution, joined
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait, earliest

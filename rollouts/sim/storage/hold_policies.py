@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from rollouts.manifests.ownership import HELD, HOLD, MANAGED, MANAGED_BY, PREFIX
+from rollouts.manifests.ownership import HELD, HOLD, MANAGED, MANAGED_BY, PARTITION, PREFIX
 from rollouts.objects import DAEMON_SET, DEPLOYMENT, STATEFUL_SET, Kind, Manifest
 from rollouts.sim.storage.refusals import denied_by_policy
 
@@ -65,12 +65,18 @@ class WrittenWorkload(Struct, frozen=True):
         has_label = self.whole or HOLD in self.marks("labels", after=True)
         return HOLD in self.marks("labels") and has_label and self.same_update
 
-    def with_spec(self, fields: Mapping[str, Any]) -> Manifest:
-        """The object that is written, with these fields of the spec; a whole manifest keeps the marks that were there."""
+    def with_spec(self, fields: Mapping[str, Any], *, noted: Mapping[str, str] | None = None) -> Manifest:
+        """The object that is written, with these fields of the spec; a whole manifest keeps the marks that were there.
+
+        Args:
+            noted: annotations that the policy adds.
+        """
         metadata = dict(self.new["metadata"])
         for part in ("labels", "annotations") if self.whole else ():
             if kept := {name: value for name, value in self.marks(part).items() if name.startswith(PREFIX)}:
                 metadata[part] = {**self.marks(part, after=True), **kept}
+        if noted:
+            metadata["annotations"] = {**(metadata.get("annotations") or {}), **noted}
         return {**self.new, "metadata": metadata, "spec": {**self.new["spec"], **fields}}
 
 
@@ -97,9 +103,13 @@ def _stateful_set(write: WrittenWorkload) -> Manifest:
     is_held = (before.get("rollingUpdate") or {}).get("partition") == NO_POD
     stays = write.guards or (is_held and write.keeps_hold)
     strategy = before if stays else write.new["spec"]["updateStrategy"]
+    noted: Mapping[str, str] = {}
     if write.holds and strategy["type"] != "OnDelete":
-        strategy = {**strategy, "rollingUpdate": {**(strategy.get("rollingUpdate") or {}), "partition": NO_POD}}
-    return write.with_spec({"updateStrategy": strategy})
+        rolling = strategy.get("rollingUpdate") or {}
+        if not write.guards and rolling.get("partition") != NO_POD:
+            noted = {PARTITION: str(rolling.get("partition", ""))}
+        strategy = {**strategy, "rollingUpdate": {**rolling, "partition": NO_POD}}
+    return write.with_spec({"updateStrategy": strategy}, noted=noted)
 
 
 def _daemon_set(write: WrittenWorkload) -> Manifest:

@@ -14,6 +14,7 @@ from rollouts.controller.act.performer import Performer
 from rollouts.core.model.autoscaling import AutoscalingGate
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskAutoscaling, AskHold, AskPods, AskService, EvictPod
+from rollouts.core.model.workload_ref import WorkloadKind
 from rollouts.objects import SERVICE
 from rollouts.ports import MERGE_PATCH, Request, Response
 from tests.controller.world import CART, Answer, World, answered, error, ok, replica_set, says, service
@@ -108,7 +109,7 @@ async def test_a_dry_run_tells_what_holds_a_deployment(
 ) -> None:
     """Of that Deployment: one that was made again is asked about again. What refuses the question holds nothing."""
     world.api.answers = [says(reply)]
-    await performer.perform(world.target(), [AskHold("cart", "uid-1")])
+    await performer.perform(world.target(), [AskHold(WorkloadKind.DEPLOYMENT, "cart", "uid-1")])
     assert await world.queue.take() == CART
 
     (request,) = world.api.requests

@@ -13,20 +13,20 @@ from rollouts.core.model.intents import AskHold
 from rollouts.core.model.rollout import Canary
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from rollouts.core.model.workload import Held, HoldSeen
-from rollouts.core.model.workload_ref import Hold
+from rollouts.core.model.workload_ref import Hold, WorkloadKind
 from tests.core.deployments import USERS, deployed
 from tests.core.model import World, snapshot
 from tests.core.worlds import settled
 
 STRATEGY = Canary(steps=(SetWeight(50), PauseUntilPromoted()))
-QUESTION = AskHold("cart", "uid-deployment")
+QUESTION = AskHold(WorkloadKind.DEPLOYMENT, "cart", "uid-deployment")
 
 
 def _at_rest(hold: Hold = Hold.AUTO, answer: HoldSeen | None = None, **deployment: Any) -> World:
     there = settled(deployed(STRATEGY, hold=hold))
     assert there.workload is not None
     assert there.workload.deployment is not None
-    changed = replace(there.workload, hold=answer, deployment=replace(there.workload.deployment, **deployment))
+    changed = replace(there.workload, hold=answer, in_place=replace(there.workload.deployment, **deployment))
     return replace(there, workload=changed)
 
 

@@ -21,8 +21,8 @@ from rollouts.core.model.intents import Decision, Intent
 from rollouts.core.model.rollout import BlueGreen, Canary
 from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.snapshot import Snapshot
-from tests.core.api_server import RefusedError
 from tests.core.model import World, snapshot
+from tests.core.refusal import RefusedError
 from tests.core.small_worlds.ends import assert_is_an_end, kind_of
 from tests.core.small_worlds.moves import (
     BY_THEMSELVES,

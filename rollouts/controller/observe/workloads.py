@@ -13,11 +13,13 @@ from rollouts.cluster.structs import WorkloadObject
 from rollouts.controller.observe.in_place import sets_inside, spec_in_place, strays
 from rollouts.controller.workqueue.inbox import Inbox
 from rollouts.controller.workqueue.managed import ManagedNames, managed_by
+from rollouts.core.carrier.update_in_place import HELD_MIN_READY_S
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.rollout import RolloutSpec
 from rollouts.core.model.snapshot import ReplicaSet, Snapshot
 from rollouts.core.model.workload import (
     DeploymentSeen,
+    Held,
     ReferencedWorkload,
     StrayReplicaSet,
     UpdateFields,
@@ -28,9 +30,9 @@ from rollouts.core.model.workload import (
     is_of,
 )
 from rollouts.core.model.workload_ref import NamedWorkload, WorkloadKind, WorkloadMode
-from rollouts.manifests.in_place import held_of, limit_of
+from rollouts.manifests.in_place import held_of, held_text, limit_of
 from rollouts.manifests.named_workload import scaled_down_of
-from rollouts.manifests.ownership import HOLD, MANAGED, MANAGED_VALUE
+from rollouts.manifests.ownership import HELD, HOLD, MANAGED, MANAGED_VALUE
 from rollouts.objects import REPLICA_SET, Key, Kind
 
 _KRUISE = "rollouts.kruise.io/"
@@ -139,10 +141,8 @@ def workload_seen(kind: WorkloadKind, seen: WorkloadObject, *, read_at_s: float 
     no_pods = kind is WorkloadKind.POD_TEMPLATE
     deployment, problem = None, _problem(kind, seen)
     if kind is WorkloadKind.DEPLOYMENT:
-        try:
-            deployment = _deployment(seen)
-        except ValueError as exc:
-            problem = problem or f"{exc}; repair it"
+        deployment, unreadable = _deployment(seen)
+        problem = problem or unreadable
     return WorkloadSeen(
         kind=kind,
         name=metadata.name,
@@ -184,20 +184,39 @@ def _problem(kind: WorkloadKind, seen: WorkloadObject) -> str:
     return "" if bytes(template) not in (b"", b"null", b"{}") else "it has no pod template"
 
 
-def _deployment(seen: WorkloadObject) -> DeploymentSeen:
-    """Raises: ValueError, when the note of an update, or a limit, cannot be read."""
-    metadata, spec = seen.metadata, seen.spec
+def _deployment(seen: WorkloadObject) -> tuple[DeploymentSeen | None, str]:
+    """What an update in place reads, and why it cannot be used; None when a limit cannot be read.
+
+    With a note that cannot be read the user's own fields are not known: a release gives back the API server's defaults then, or
+    leaves fields that no update has taken.
+    """
+    metadata, spec, status = seen.metadata, seen.spec, seen.status
     limits = spec.strategy.rolling_update
-    return DeploymentSeen(
-        paused=spec.paused,
-        by_recreate=spec.strategy.type == "Recreate",
-        fields=UpdateFields(
+    try:
+        fields = UpdateFields(
             max_surge=limit_of(limits.max_surge) if limits is not None else None,
             max_unavailable=limit_of(limits.max_unavailable) if limits is not None else None,
             min_ready_s=spec.min_ready_seconds,
             progress_deadline_s=spec.progress_deadline_seconds,
-        ),
+        )
+    except ValueError as exc:
+        return None, f"{exc}; repair it"
+    problem = ""
+    try:
+        held = held_of(metadata.annotations or {})
+    except ValueError as exc:
+        taken = fields.min_ready_s == HELD_MIN_READY_S
+        held = Held(number=0, replicas=spec.replicas, own=UpdateFields() if taken else fields)
+        again = f"kubectl annotate deployment {metadata.name} -n {metadata.namespace} --overwrite {HELD}='{held_text(held)}'"
+        problem = f"{exc}; write it again, with the numbers of your manifest in `own` (nothing for defaults): {again}"
+    deployment = DeploymentSeen(
+        paused=spec.paused,
+        by_recreate=spec.strategy.type == "Recreate",
+        fields=fields,
         holds=HOLD in (metadata.labels or {}),
-        held=held_of(metadata.annotations or {}),
-        updated=seen.status.updated_replicas,
+        held=held,
+        updated=status.updated_replicas,
+        rolled_out=status.observed_generation >= metadata.generation
+        and spec.replicas == status.replicas == status.updated_replicas,
     )
+    return deployment, problem

@@ -194,6 +194,7 @@ class ReleaseWorkload(Struct, frozen=True, kw_only=True):
     Args:
         replicas: what it gets back of its own pods; None to leave their number as it is.
         own: the user's fields that an update in place has taken, which stand again; None where none are taken.
+        paused: whether a Deployment in place is paused afterwards; None to leave that as it is.
     """
 
     kind: WorkloadKind
@@ -202,6 +203,7 @@ class ReleaseWorkload(Struct, frozen=True, kw_only=True):
     resource_version: str
     replicas: int | None = None
     own: UpdateFields | None = None
+    paused: bool | None = None
 
 
 class PatchPod(Struct, frozen=True, kw_only=True):

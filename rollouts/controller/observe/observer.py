@@ -283,13 +283,16 @@ class Observer:
             resource = workload.kind.resource
             if (unread := self.store.table(resource).unreadable.get((key.namespace, workload.name))) is not None:
                 return _unreadable_error(resource, unread)
-        owners = {uid}
-        if workload is not None and workload.mode is WorkloadMode.IN_PLACE:
-            seen: WorkloadObject | None = self.store.table(workload.kind.resource).get(key.namespace, workload.name)
-            owners |= {seen.metadata.uid} if seen is not None else set()
-        for kind, unreadable_object in self._unreadable(key, owners, services, routes):
+        for kind, unreadable_object in self._unreadable(key, self._owners(key, uid, workload), services, routes):
             return _unreadable_error(kind, unreadable_object)
         return None
+
+    def _owners(self, key: Key, uid: str, workload: NamedWorkload | None) -> Collection[str]:
+        """uids of the controllers of the Rollout's ReplicaSets: itself, and the Deployment that it updates in place."""
+        if workload is None or workload.mode is not WorkloadMode.IN_PLACE:
+            return (uid,)
+        seen: WorkloadObject | None = self.store.table(workload.kind.resource).get(key.namespace, workload.name)
+        return (uid,) if seen is None else (uid, seen.metadata.uid)
 
     def _unreadable(
         self, key: Key, owners: Collection[str], services: Collection[ServiceRef], routes: Iterable[RouteRead]

@@ -16,7 +16,7 @@ from rollouts.api.spec.parse import parse_spec
 from rollouts.controller.facts.cluster_metrics import ClusterMetrics
 from rollouts.controller.facts.in_place import InPlace, pods_of_revision
 from rollouts.core.model.autoscaling import AutoscalingGate, ContainerLimit, ContainerMetric
-from rollouts.objects import AUTOSCALER, DEPLOYMENT, POD, POD_METRICS, ROLLOUT, Key, Manifest
+from rollouts.objects import ANALYSIS_RUN, AUTOSCALER, DEPLOYMENT, POD, POD_METRICS, ROLLOUT, Key, Manifest
 from rollouts.ports import MERGE_PATCH, Request
 from rollouts.sim.cluster import SimulatedCluster
 from tests import build
@@ -124,3 +124,22 @@ def test_the_pods_of_a_revision_are_found_by_what_the_deployment_gives_them() ->
 def test_a_gate_is_allowed_in_place() -> None:
     """As for pods of the Rollout's own."""
     assert parse_spec(in_place(autoscaling=GATE)).autoscaling == AutoscalingGate(settled=True, min_headroom_percent=20)
+
+
+@pytest.mark.parametrize("mode", ["InPlace", "Template"])
+async def test_an_argument_may_be_a_field_of_the_workloads_template(cluster: SimulatedCluster, mode: str) -> None:
+    """`fieldRef: spec.template…` means the template that is rolled out, wherever it stands (Argo Rollouts' issue 1302)."""
+    metric = {"name": "pods", "interval": "5s", "count": 3, "provider": {"kubernetes": {}}}
+    cluster.apply(build.analysis_template(metric, name="pods", namespace=SPACE, args=[{"name": "image"}]))
+    field = {"fieldRef": {"fieldPath": "spec.template.spec.containers[0].image"}}
+    asked = {"templates": [{"templateName": "pods"}], "args": [{"name": "image", "valueFrom": field}]}
+    made = with_spec(strategy={"canary": {"steps": [{"setWeight": 25}, {"analysis": asked}, {"pause": {}}]}})
+    if mode == "Template":
+        made["spec"] |= {"replicas": 4, "workloadRef": {**made["spec"]["workloadRef"], "mode": mode}}
+    cluster.apply(made)
+    await until(cluster, NAME, lambda status: status.get("phase") == "Healthy")
+    cluster.apply(deployment("2"))
+    await until(cluster, NAME, lambda status: status.get("currentStepIndex") == 2)
+    (run,) = cluster.list(ANALYSIS_RUN, SPACE)
+
+    assert run["spec"]["args"] == [{"name": "image", "value": "web:2"}]

@@ -23,6 +23,7 @@ from rollouts.controller.analysis.pod_measurements import PodMeasurements
 from rollouts.controller.analysis.runs import AnalysisRuns
 from rollouts.controller.analysis.sources import MeasurementSource
 from rollouts.controller.facts.cluster_metrics import ClusterMetrics
+from rollouts.controller.facts.in_place import in_place_in
 from rollouts.controller.providers.metric_providers import FreshCredentials, MetricProviders
 from rollouts.controller.workqueue.optional_watch import OptionalWatch
 from rollouts.controller.workqueue.standing_watches import TEMPLATES
@@ -63,7 +64,7 @@ class Evidence:
 
     def __post_init__(self) -> None:
         settings = self.settings
-        self.cluster_metrics = ClusterMetrics(self.client, self.clock)
+        self.cluster_metrics = ClusterMetrics(self.client, self.clock, in_place_in(self.store))
         """What containers use, and autoscalers: the same lists for runs and for gates."""
         self._providers = MetricProviders(
             api=self.api,
@@ -115,7 +116,9 @@ class Evidence:
         )
         sources: dict[str, MeasurementSource] = {
             **dict.fromkeys((*HTTP_CODECS, COMPARED), http),
-            PodEvidence.provider: PodMeasurements(client=self.client, clock=self.clock),
+            PodEvidence.provider: PodMeasurements(
+                client=self.client, clock=self.clock, in_place=self.cluster_metrics.in_place
+            ),
             **cluster_sources(self.cluster_metrics, client=self.client, bounded=self.bounded, clock=self.clock),
         }
         if self.settings.metrics.jobs:

@@ -11,6 +11,7 @@ from rollouts.core.model.rollout import IntOrPercent, Percent, Rollout
 from rollouts.core.model.workload import Held, UpdateFields, WorkloadSeen
 from rollouts.core.model.workload_ref import WorkloadKind
 from rollouts.manifests.ownership import (
+    FIELD_MANAGER,
     HELD,
     NAME,
     POD_TEMPLATE_HASH,
@@ -35,6 +36,39 @@ def deployment_patch(intent: StepDeployment) -> Manifest:
         },
         "spec": {"paused": True if intent.paused else None, **update_fields(intent.fields)},
     }
+
+
+def disowned(written: Manifest) -> list[Manifest] | None:
+    """The JSON Patch by which our field manager owns no field of a Deployment's spec; None if it owns none already.
+
+    A write that gives a value back makes its writer the owner of the field. Then the user's own apply of another value would be a
+    conflict. A pause stays ours. The operations fit only the entries that were read.
+
+    Args:
+        written: the answer to our write, with `managedFields`.
+    """
+    metadata = mapping(written.get("metadata"))
+    entries = metadata.get("managedFields")
+    for index, entry in enumerate(entries if isinstance(entries, list) else ()):
+        fields = mapping(mapping(entry).get("fieldsV1"))
+        spec = mapping(fields.get("f:spec"))
+        ours = (entry.get("manager"), entry.get("operation"), entry.get("subresource", ""))
+        kept: Manifest = {"f:paused": {}} if mapping(written.get("spec")).get("paused") and "f:paused" in spec else {}
+        if ours != (FIELD_MANAGER, "Update", "") or spec.keys() <= kept.keys():
+            continue
+        at = f"/metadata/managedFields/{index}"
+        left = {
+            **{name: part for name, part in fields.items() if name != "f:spec"},
+            **({"f:spec": kept} if kept else {}),
+        }
+        becomes = {"op": "replace", "path": f"{at}/fieldsV1", "value": left} if left else {"op": "remove", "path": at}
+        return [
+            {"op": "test", "path": "/metadata/uid", "value": metadata.get("uid")},
+            {"op": "test", "path": f"{at}/manager", "value": FIELD_MANAGER},
+            {"op": "test", "path": f"{at}/fieldsV1", "value": fields},
+            becomes,
+        ]
+    return None
 
 
 def hold_question(kind: WorkloadKind, uid: str) -> Manifest:

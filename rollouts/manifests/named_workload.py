@@ -31,18 +31,17 @@ def scale_workload(intent: ScaleWorkload) -> Manifest:
 
 
 def release_workload(intent: ReleaseWorkload) -> Manifest:
-    """Removes our labels and annotations, and gives back in the same write what was taken: replicas, or an update's fields.
-
-    A Deployment whose update in place is under way is paused: nobody asked for the rest of it.
-    """
+    """Removes our labels and annotations, and gives back in the same write what was taken: replicas, or an update's fields."""
     marks = {MANAGED_BY: None, SCALED_DOWN: None, HELD: None, PARTITION: None}
-    spec = {} if intent.replicas is None else {"replicas": intent.replicas}
+    spec: Manifest = {} if intent.replicas is None else {"replicas": intent.replicas}
     if isinstance(intent.own, PartitionFields):
         spec |= partition_fields(intent.own)
     elif isinstance(intent.own, OwnType):
         spec |= update_type(intent.own)
     elif intent.own is not None:
-        spec |= {"paused": True, **update_fields(intent.own)}
+        spec |= update_fields(intent.own)
+    if intent.paused is not None:
+        spec["paused"] = True if intent.paused else None
     released = _patch(intent, labels={MANAGED: None, HOLD: None}, annotations=marks)
     return {**released, "spec": spec} if spec else released
 

@@ -27,6 +27,9 @@ from rollouts.metrics.kubernetes_values import (
     time_s,
 )
 
+DEPLOYMENTS_REVISION = "pod-template-hash"
+"""The label of a pod of a Deployment that is updated in place."""
+
 ROUNDING_S = 1.0
 """Times of pods and of samples are whole seconds."""
 
@@ -250,7 +253,7 @@ def _listed(pod: _Pod, rollout_label: str) -> ListedPod:
     return ListedPod(
         name=pod.metadata.name,
         rollout=labels.get(rollout_label, ""),
-        revision=labels.get(REVISION_LABEL, ""),
+        revision=labels.get(REVISION_LABEL) or labels.get(DEPLOYMENTS_REVISION, ""),
         counts=pod.metadata.deletion_timestamp is None
         and any(condition.type == "Ready" and condition.status == "True" for condition in status.conditions or ()),
         containers={

@@ -76,8 +76,6 @@ IN_PLACE_BAD: tuple[Bad, ...] = (
         f"{_CHANGES}; use Validate"),
     late("configuration versioned in place", in_place(configVersioning={"mode": "On"}), "spec.configVersioning", _CHANGES),
     late("Secrets versioned in place", in_place(configVersioning={"secrets": True}), "spec.configVersioning", _CHANGES),
-    late("an autoscaler's gate in place", in_place(autoscaling={"minHeadroomPercent": 10}), "spec.autoscaling",
-        _YET),
     late("a restart in place", in_place(restartAt="2026-11-27T15:00:00Z"), "spec.restartAt",
         f"{_CHANGES}; use kubectl rollout restart"),
 )  # fmt: skip

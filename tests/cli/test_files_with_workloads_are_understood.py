@@ -59,3 +59,20 @@ def test_an_autoscaler_scales_what_has_the_pods(mode: str, target: Kind, words: 
     found = dict(_found(_rollout(mode=mode), _autoscaler(target)))
 
     assert words in found["AutoscalerTarget"]
+
+
+@pytest.mark.parametrize("mode", ["InPlace", "Template"])
+def test_an_argument_that_is_a_field_of_the_workloads_template_is_no_problem(mode: str) -> None:
+    """The template may be in the cluster; a field that no Rollout has is a problem all the same."""
+    metric = {"name": "pods", "interval": "5s", "count": 3, "provider": {"kubernetes": {}}}
+    template = build.analysis_template(metric, name="pods", args=[{"name": "image"}])
+
+    def problems(path: str) -> list[str]:
+        asked = [{"name": "image", "valueFrom": {"fieldRef": {"fieldPath": path}}}]
+        made = _rollout(mode=mode)
+        analysis = {"analysis": {"templates": [{"templateName": "pods"}], "args": asked}}
+        made["spec"]["strategy"]["canary"]["steps"].append(analysis)
+        return [message for _, message in _found(template, made) if "the Rollout has no" in message]
+
+    assert problems("spec.template.spec.containers[0].image") == []
+    assert len(problems("metadata.labels.app")) == 1

@@ -175,6 +175,27 @@ def test_a_workload_that_is_not_in_the_files_stays_a_reference() -> None:
     assert any("workloads: [deployments]" in str(each) for each in told(outcome, Told.THEN))
 
 
+@pytest.mark.parametrize("came_in", [True, False], ids=["with the Deployment", "without it"])
+def test_an_argument_that_is_a_field_of_the_workloads_template_stays(came_in: bool) -> None:
+    """Argo Rollouts calls it invalid with `workloadRef` (its issue 1302); here the template is the one that is rolled out."""
+    reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "podinfo"}
+    field = {"fieldRef": {"fieldPath": "spec.template.metadata.labels.app"}}
+    asked = {"templates": [{"templateName": "pods"}], "args": [{"name": "app", "valueFrom": field}]}
+    spec = {"workloadRef": reference, "strategy": {"canary": {"steps": [{"setWeight": 50}, {"analysis": asked}]}}}
+    metric = {"name": "up", "interval": "5s", "count": 3, "successCondition": "result[0] >= 1",
+              "provider": {"prometheus": {"address": "http://prometheus", "query": "up{app='{{args.app}}'}"}}}  # fmt: skip
+    template = _argo("AnalysisTemplate", {"args": [{"name": "app"}], "metrics": [metric]}, "pods")
+
+    argos = [_argo("Rollout", spec, "web"), template]
+    for each in argos:
+        each["metadata"]["namespace"] = "test"
+
+    outcome = migrated([*argos, *([DEPLOYMENT] if came_in else [])])
+    assert problems(outcome) == []
+    (rollout,) = of_kind(outcome, "Rollout")
+    assert rollout["spec"]["strategy"]["canary"]["steps"][1]["analysis"]["args"] == asked["args"]
+
+
 def test_a_service_loses_argos_key() -> None:
     """With it, it would go on selecting Argo's pods alone."""
     selector = {"app": "cart", "rollouts-pod-template-hash": "abc"}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rollouts.objects import REPLICA_SET, Manifest
-from rollouts.ports import MERGE_PATCH
+from rollouts.ports import JSON_PATCH, MERGE_PATCH
 from tests.build import replica_set
 from tests.contract.conversation import WIDGET, Answer, Conversation
 
@@ -175,3 +175,38 @@ async def test_the_status_subresource_has_owners_of_its_own(api: Conversation) -
     assert answer.status == 200
     assert answer.body["status"] == {"phase": "Ready"}
     assert owners(answer) == [("ours", "Apply", ""), ("ours", "Update", "status")]
+
+
+async def test_a_json_patch_takes_an_owner_off(api: Conversation) -> None:
+    """What was given back is nobody's, so the next apply of its user is no conflict; a patch of an older entry fails."""
+    metadata = {"labels": {"mark": "1"}}
+    await api.apply(WIDGET, "a", {"spec": BOTH}, by="user")
+    await api.patch(WIDGET, "a", {"spec": TWO, "metadata": metadata}, MERGE_PATCH, fieldManager="ours")
+    given = await api.patch(WIDGET, "a", {"spec": ONE}, MERGE_PATCH, fieldManager="ours")
+    entries = given.metadata["managedFields"]
+    index = next(index for index, entry in enumerate(entries) if entry["manager"] == "ours")
+    at, fields = f"/metadata/managedFields/{index}/fieldsV1", entries[index]["fieldsV1"]
+    left = {name: part for name, part in fields.items() if name != "f:spec"}
+    patch = [{"op": "test", "path": at, "value": fields}, {"op": "replace", "path": at, "value": left}]
+
+    answer = await api.patch(WIDGET, "a", patch, JSON_PATCH, fieldManager="ours")
+    again = await api.patch(WIDGET, "a", patch, JSON_PATCH, fieldManager="ours")
+    applied = await api.apply(WIDGET, "a", {"spec": {**BOTH, **TWO}}, by="user")
+
+    assert (answer.status, fields_of(answer, "ours")) == (200, {"f:metadata": {"f:labels": {".": {}, "f:mark": {}}}})
+    assert fields_of(answer, "user") == {"f:spec": {"f:note": {}}}
+    assert again.status == 422
+    assert applied.status == 200
+
+
+async def test_a_json_patch_removes_the_entry_of_an_owner(api: Conversation) -> None:
+    """All that it owned was given back."""
+    await api.apply(WIDGET, "a", {"spec": BOTH}, by="user")
+    given = await api.patch(WIDGET, "a", {"spec": TWO}, MERGE_PATCH, fieldManager="ours")
+    index = next(index for index, entry in enumerate(given.metadata["managedFields"]) if entry["manager"] == "ours")
+    remove = [{"op": "remove", "path": f"/metadata/managedFields/{index}"}]
+
+    answer = await api.patch(WIDGET, "a", remove, JSON_PATCH, fieldManager="ours")
+
+    assert (answer.status, answer.body["spec"]) == (200, given.body["spec"])
+    assert owners(answer) == [("user", "Apply", "")]

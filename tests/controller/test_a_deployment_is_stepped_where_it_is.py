@@ -14,7 +14,7 @@ from rollouts.objects import DEPLOYMENT, POD, REPLICA_SET, ROLLOUT, Kind, Manife
 from rollouts.ports import ApiServer, Request, Response, WatchStream
 from rollouts.sim.cluster import SimulatedCluster
 from tests import build
-from tests.controller.test_the_process_outlives_what_objects_hold import Running, until
+from tests.controller.test_the_process_outlives_what_objects_hold import Running, Spoiling, annotate, until, waits_for
 
 pytestmark = pytest.mark.virtual_time(limit_s=4_000)
 
@@ -209,3 +209,31 @@ async def test_a_newer_template_in_a_step_begins_with_the_first_step(held: Simul
     await at(held, "Paused", v1=3, v2=1)
     held.apply(deployment("3"))
     await at(held, "Paused", v1=3, v3=1)
+
+
+async def test_a_replica_set_of_the_deployment_that_cannot_be_read_is_not_taken_for_absent(
+    crds: Sequence[Manifest],
+) -> None:
+    """Its pods are there. The Rollout waits, says which one it is, and goes on when it can read it."""
+    async with SimulatedCluster(seed=3, crds=crds, hold_policies=True) as cluster:
+        api = Spoiling(cluster.api)
+        cluster.apply(deployment())
+        cluster.apply(rollout())
+        running = Running(cluster, api)
+        await at(cluster, "Healthy", v1=4)
+        cluster.apply(deployment("2"))
+        await at(cluster, "Paused", v1=3, v2=1)
+        api.spoilt.add((REPLICA_SET.plural, NAME))
+        for each in cluster.list(REPLICA_SET, SPACE):
+            annotate(cluster, REPLICA_SET, each["metadata"]["name"], "seen", "again")
+        told(cluster, "promote", "true")
+        status = await until(cluster, NAME, lambda each: waits_for(each) == "ObjectUnreadable")
+        await asyncio.sleep(100)
+        assert f"ReplicaSet {SPACE}/{NAME}-" in status["message"]
+        assert sizes(cluster) == {"1": 3, "2": 1}
+
+        api.spoilt.clear()
+        for each in cluster.list(REPLICA_SET, SPACE):
+            annotate(cluster, REPLICA_SET, each["metadata"]["name"], "seen", "once more")
+        await at(cluster, "Paused", v1=2, v2=2)
+        await running.stopped()

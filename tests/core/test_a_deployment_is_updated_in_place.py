@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from rollouts.core.decide import decide
 from rollouts.core.model.frozen import replace
+from rollouts.core.model.intents import MoveReplicaSet, StepDeployment
 from rollouts.core.model.rollout import Canary
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from rollouts.core.model.workload import UpdateFields
 from rollouts.core.model.workload_ref import Hold
 from tests.core.deployments import USERS, deployed, deployment_synced, scaled, template_changed
-from tests.core.model import World, annotated
+from tests.core.model import World, annotated, snapshot
 from tests.core.worlds import settled, sizes
 
 STEPS = Canary(steps=(SetWeight(25), PauseUntilPromoted(), SetWeight(50), PauseUntilPromoted()))
@@ -184,3 +186,22 @@ def test_pods_are_available_after_the_users_own_min_ready_seconds() -> None:
     there = settled(there, seconds=30)
 
     assert (sizes(there), there.status.phase) == ({"a": 3, "b": 1}, Phase.PAUSED)
+
+
+@pytest.mark.parametrize(("replicas", "stale"), [(8, "ab"), (8, "a"), (8, "b"), (2, "ab"), (2, "a")])
+def test_replica_sets_that_are_seen_later_than_their_deployment_take_nothing_out_of_it(
+    replicas: int, stale: str
+) -> None:
+    """Two watches show them. Sizes from before a change of `replicas` look as if the update had to go back, which costs pods."""
+    before = settled(template_changed(_taken(), "b"))
+    there = scaled(before, replicas)
+    for _ in range(3):
+        there = deployment_synced(there)
+    assert there.workload is not None and there.workload.observed
+    old = {each.revision: each for each in before.replica_sets}
+    shown = tuple([old[each.revision] if each.revision in stale else each for each in there.replica_sets])
+    seen = replace(snapshot(there), replica_sets=shown)
+    assert seen.replica_sets != there.replica_sets
+
+    decision = decide(seen)
+    assert [each for each in decision.intents if isinstance(each, MoveReplicaSet | StepDeployment)] == []

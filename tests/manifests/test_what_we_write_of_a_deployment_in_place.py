@@ -22,12 +22,14 @@ from rollouts.core.model.workload_ref import WorkloadKind
 from rollouts.manifests.in_place import (
     controller_patch,
     deployment_patch,
+    disowned,
     held_of,
     held_text,
     label_patch,
     limit_of,
     replica_set_in,
 )
+from rollouts.manifests.json_patch import PatchDoesNotFit, json_patch
 from rollouts.manifests.named_workload import release_workload
 from tests.core.model import world
 
@@ -155,7 +157,7 @@ def test_a_release_in_an_update_gives_the_fields_back_and_pauses() -> None:
     """With the user's own fields its controller would replace every pod of the stable revision at once."""
     own = UpdateFields(max_surge=Percent(25), progress_deadline_s=600)
 
-    assert release_workload(replace(RELEASE, own=own)) == {
+    assert release_workload(replace(RELEASE, own=own, paused=True)) == {
         "metadata": MARKS,
         "spec": {
             "paused": True,
@@ -164,6 +166,39 @@ def test_a_release_in_an_update_gives_the_fields_back_and_pauses() -> None:
             "strategy": {"rollingUpdate": {"maxSurge": "25%", "maxUnavailable": None}},
         },
     }
+
+
+def test_a_release_between_updates_ends_the_pause_of_a_hold() -> None:
+    """Its own controller rolls out what comes next."""
+    assert release_workload(replace(RELEASE, paused=False)) == {"metadata": MARKS, "spec": {"paused": None}}
+
+
+@pytest.mark.parametrize(
+    ("ours", "paused", "becomes"),
+    [
+        pytest.param({"f:spec": {"f:strategy": {}}}, False, None, id="nothing but the spec"),
+        pytest.param({"f:metadata": {}, "f:spec": {"f:strategy": {}}}, False, {"f:metadata": {}}, id="marks stay"),
+        pytest.param(
+            {"f:spec": {"f:paused": {}, "f:strategy": {}}}, True, {"f:spec": {"f:paused": {}}}, id="a pause stays"
+        ),
+    ],
+)
+def test_fields_that_were_given_back_are_owned_no_more(ours: Any, paused: bool, becomes: Any) -> None:
+    """The entries of others, also that of a scale of ours, stay; and another write in between makes the patch fail."""
+    owned = {"manager": "rollouts", "operation": "Update", "fieldsV1": ours}
+    others = [
+        {"manager": "kubectl", "operation": "Update", "fieldsV1": {"f:spec": {}}},
+        {**owned, "subresource": "scale"},
+    ]
+    seen = {"metadata": {"uid": "d-1", "managedFields": [*others, owned]}, "spec": {"paused": paused}}
+
+    patch = disowned(seen)
+    assert patch is not None
+    applied = json_patch(seen, patch)["metadata"]["managedFields"]
+    assert applied == [*others, *([{**owned, "fieldsV1": becomes}] if becomes else [])]
+    with pytest.raises(PatchDoesNotFit):
+        json_patch({**seen, "metadata": {"uid": "d-1", "managedFields": others}}, patch)
+    assert disowned({**seen, "metadata": {"managedFields": applied}}) is None
 
 
 def test_a_release_between_updates_changes_no_field() -> None:

@@ -105,7 +105,6 @@ def _check_in_place(spec: RolloutSpecWire, reference: WorkloadRef, problems: Pro
         (f"{path}.stableMetadata", canary.stable_metadata, changes),
         ("spec.drain.preStop", "Inject" if drain.pre_stop == "Inject" else None, f"{changes}; use Validate"),
         ("spec.configVersioning", versioning.mode == "On" or versioning.secrets or None, changes),
-        ("spec.autoscaling", spec.autoscaling, yet),
         ("spec.restartAt", spec.restart_at, f"{changes}; use kubectl rollout restart"),
     )
     for name, value, why in refused:

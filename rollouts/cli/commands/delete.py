@@ -16,6 +16,7 @@ from rollouts.cli.terminal.text import plain
 from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.objects import RolloutObjects, deployment_in_place, status_of
 from rollouts.cli.view.session import Options, open_session
+from rollouts.core.lifecycle.workload import left_paused
 from rollouts.core.model.rollout import named_services
 from rollouts.errors import SpecInvalid
 from rollouts.objects import ROLLOUT
@@ -77,6 +78,4 @@ def _stays(seen: RolloutObjects) -> str:
     status, namespace = status_of(seen.rollout), seen.rollout["metadata"]["namespace"]
     if status.current_revision in ("", status.stable_revision):
         return f"Deployment {deployment} keeps its pods, and rolls out new templates by itself from now on"
-    resume = f"kubectl rollout resume deployment/{deployment} -n {namespace}"
-    back = "to go back, apply the stable template first"
-    return f"Deployment {deployment} is left paused in its update: to go on with it: {resume}; {back}"
+    return left_paused(deployment, namespace=namespace)

@@ -91,6 +91,11 @@ class Live(Struct, frozen=True, kw_only=True):
     routes: Routes | None = None
     sources: tuple[PlannedSource, ...] = ()
 
+    @property
+    def in_place(self) -> str:
+        """The workload that keeps its pods; "" for pods of the Rollout's own."""
+        return "" if self.deployment is None else f"{DEPLOYMENT.kind} {self.deployment['metadata']['name']}"
+
     def running_config(self) -> tuple[ConfigUse, ...]:
         """What the current revision has of each source, as its ReplicaSet notes."""
         current = status_of(self.rollout).current_revision if self.rollout is not None else ""
@@ -212,17 +217,14 @@ def snapshot_of(rollout: Manifest, live: Live, *, clock: Clock, facts: ClusterFa
         routes = RouteReader(store=store, inbox=inbox, kinds=kinds, managed=untold, providers=live.routes.providers)
         for route, answer in live.routes.answers.items():
             inbox.put_route(key, route, answer)
-    workloads = None
-    if live.deployment is not None:
-        store.add(DEPLOYMENT, WorkloadObject).replace("", [_struct(DEPLOYMENT, live.deployment)], "1")
-        found = _struct(DEPLOYMENT, live.deployment)
-        sets = _structs(NAMED_REPLICA_SET, live.replica_sets)
-        owner = rollout["metadata"]["uid"]
-        inbox.put_sets(key, sets_answer(found, sets, rollout_uid=owner, asked_s=asked_s))
-        none_managed = {kind: ManagedNames() for kind in WORKLOAD_RESOURCES}
-        workloads = WorkloadReader(store, inbox, none_managed, lambda *_: "")
     observer = Observer(
-        store=store, inbox=inbox, managed=managed, clock=clock, routes=routes, facts=lambda: facts, workloads=workloads
+        store=store,
+        inbox=inbox,
+        managed=managed,
+        clock=clock,
+        routes=routes,
+        facts=lambda: facts,
+        workloads=_workload_reader(rollout, live, store, inbox, asked_s=asked_s),
     )
     first = observer.observe(key)
     if not isinstance(first, Seen):
@@ -243,6 +245,20 @@ def snapshot_of(rollout: Manifest, live: Live, *, clock: Clock, facts: ClusterFa
         spec = replace(snapshot.rollout.spec, workload_ref=None)
         snapshot = replace(as_own(snapshot), workload=None, rollout=replace(snapshot.rollout, spec=spec))
     return snapshot if live.routes is None else _with_gateways(snapshot, live.routes)
+
+
+def _workload_reader(
+    rollout: Manifest, live: Live, store: Store, inbox: Inbox, *, asked_s: float
+) -> WorkloadReader | None:
+    """Reads the Deployment that is updated in place, whose ReplicaSets are all known; None without one."""
+    if live.deployment is None:
+        return None
+    metadata, deployment = rollout["metadata"], _struct(DEPLOYMENT, live.deployment)
+    store.add(DEPLOYMENT, WorkloadObject).replace("", [deployment], "1")
+    sets = _structs(NAMED_REPLICA_SET, live.replica_sets)
+    answer = sets_answer(deployment, sets, rollout_uid=metadata["uid"], asked_s=asked_s)
+    inbox.put_sets(Key(metadata["namespace"], metadata["name"]), answer)
+    return WorkloadReader(store, inbox, {kind: ManagedNames() for kind in WORKLOAD_RESOURCES}, lambda *_: "")
 
 
 def _with_gateways(seen: Snapshot, routes: Routes) -> Snapshot:

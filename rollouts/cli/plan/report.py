@@ -30,7 +30,7 @@ from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary, RolloutSpec, named_services
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.steps import WeightPercent
-from rollouts.objects import DEPLOYMENT, Manifest
+from rollouts.objects import Manifest
 
 NEXT = "(next)"
 """Stands for the revision of an update whose template does not exist yet."""
@@ -169,7 +169,7 @@ def report_of(
         seen = with_service(seen, name, services.get(str(name)))
     numbers = drain_numbers(spec.drain, seen.proxy)
     startup = startup_of(live.pods)
-    fastest_s, usual_s = (startup.fastest_s, startup.usual_s) if startup else (None, 0.0)
+    usual_s = startup.usual_s if startup else 0.0
     rehearsal = rehearse(seen, startup_s=usual_s)
     target = rehearsal.revision
     updates = any(stage.kind not in (StageKind.FIRST, StageKind.AFTER) for stage in rehearsal.stages)
@@ -177,21 +177,10 @@ def report_of(
     if supposed:
         rehearsal = rehearse(with_revision(rehearsal.end, NEXT), startup_s=usual_s)
     template = json.loads(spec.template_json)
-    grows, routed = surges(spec), is_routed(spec)
-    in_place = "" if live.deployment is None else f"{DEPLOYMENT.kind} {live.deployment['metadata']['name']}"
-    pod = exit_findings(
-        template,
-        drain=spec.drain,
-        numbers=numbers,
-        surges=grows,
-        routed=routed,
-        startup_s=fastest_s,
-        may_inject=not in_place,
-    )
     about = f"Rollout {seen.rollout.name}"
     analysed = analysis_findings(rollout, spec, templates)
     findings += [Found(about, finding) for finding in (*analysed, *_cluster_findings(seen, rehearsal))]
-    findings += [Found(in_place or about, finding) for finding in pod]
+    findings += _pod_findings(seen, live, numbers, startup, template)
     related = {name: found for name in sorted(services) if (found := relation_of(services[name], spec)) is not None}
     findings += _service_findings_of(services, related, rollout=about)
     weighs = Severity.NOTE if Relation.SHARED in related.values() else Severity.UNSAFE
@@ -223,8 +212,26 @@ def report_of(
         findings=tuple(sorted(findings, key=lambda found: list(Severity).index(found.finding.severity))),
         config=planned_config(live.sources, seen.config.uses if seen.config else (), live.running_config()),
         limits=told,
-        in_place=in_place,
+        in_place=live.in_place,
     )
+
+
+def _pod_findings(
+    seen: Snapshot, live: Live, numbers: DrainNumbers, startup: Startup | None, template: Manifest
+) -> list[Found]:
+    """What the pods do at their end; they are told of the object that has the template."""
+    spec = seen.rollout.spec
+    found = exit_findings(
+        template,
+        drain=spec.drain,
+        numbers=numbers,
+        surges=surges(spec),
+        routed=is_routed(spec),
+        startup_s=startup.fastest_s if startup else None,
+        may_inject=live.deployment is None,
+    )
+    about = live.in_place or f"Rollout {seen.rollout.name}"
+    return [Found(about, finding) for finding in found]
 
 
 def _merged(live: tuple[Manifest, ...], from_file: tuple[Manifest, ...]) -> dict[str, Manifest]:

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rollouts.api.spec.analysis.arguments import Updated
+from rollouts.api.spec.analysis.arguments import Updated, with_its_template
 from rollouts.api.spec.analysis.in_rollouts import use_in
 from rollouts.api.spec.analysis.run import parse_run
 from rollouts.api.spec.analysis.templates import TemplateName, run_of
 from rollouts.cli.commands.lint_analysis import WITH_AN_END, endless_words
 from rollouts.cli.commands.templates import TemplatesByName, gathered, templates_in
 from rollouts.cli.view.session import Session
+from rollouts.cluster.decoding import json_object
 from rollouts.core.advice.findings import Finding, Rule, Severity
 from rollouts.core.model.rollout import RolloutSpec, analyses
 from rollouts.errors import ApiForbidden, ApiNotFound, SpecInvalid
@@ -55,7 +56,8 @@ def analysis_findings(rollout: Manifest, spec: RolloutSpec, templates: Templates
         template = templates.get(name)
         return template["spec"] if template is not None and isinstance(template.get("spec"), dict) else None
 
-    of = Updated(manifest=rollout, stable="stable", latest=spec.revision)
+    manifest = with_its_template(rollout, json_object(spec.template_json))
+    of = Updated(manifest=manifest, stable="stable", latest=spec.revision)
     for gate, analysis in analyses(spec.strategy).items():
         try:
             if (why := endless_words(parse_run(run_of(use_in(analysis), find, of)), gate)) is not None:

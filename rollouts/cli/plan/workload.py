@@ -14,7 +14,7 @@ from rollouts.cluster.decoding import LAST_APPLIED, manifest_from
 from rollouts.core.model.workload_ref import WorkloadKind, WorkloadMode
 from rollouts.errors import ApiForbidden, ApiNotFound, RolloutsError
 from rollouts.manifests.ownership import HELD, HOLD, MANAGED, MANAGED_BY, MANAGED_VALUE
-from rollouts.objects import Manifest, mapping
+from rollouts.objects import Manifest, mapping, mappings
 
 _MERGED_BY = {
     "containers": "name",
@@ -79,25 +79,33 @@ def applied_over(live: Any, file: Any, last: Any, name: str = "") -> Any:
     """
     match live, file:
         case Mapping(), Mapping():
-            before = mapping(last)
-            kept = {key: value for key, value in live.items() if key not in file and key not in before}
-            given = {key: value for key, value in file.items() if value is not None}
-            of = {key: _QUANTITY if name in ("requests", "limits") else key for key in given}
-            own = {key: applied_over(live.get(key), value, before.get(key), of[key]) for key, value in given.items()}
-            in_order = {key: own.get(key, value) for key, value in live.items() if key in own or key in kept}
-            return {**in_order, **own}
-        case [*_], [*_] if by := _MERGED_BY.get(name):
-            there, before = _by(live, by), _by(last if isinstance(last, Sequence) else (), by)
-            own = _by(file, by)
-            if len(there) == len(live) and len(own) == len(file):
-                kept = {key: value for key, value in there.items() if key not in own and key not in before}
-                given = {key: applied_over(there.get(key), value, before.get(key)) for key, value in own.items()}
-                return [*kept.values(), *given.values()]
-            return file
+            return _fields_over(live, file, mapping(last), name)
+        case [*_], [*_] if name in _MERGED_BY:
+            return _entries_over(live, file, last, _MERGED_BY[name])
         case _, _ if name == _QUANTITY and quantity(live) == quantity(file) is not None:
             return live  # `cpu: 1000m` is stored as `1`
         case _:
             return file
+
+
+def _fields_over(
+    live: Mapping[str, Any], file: Mapping[str, Any], last: Mapping[str, Any], name: str
+) -> dict[str, Any]:
+    applied = {key: value for key, value in live.items() if key not in file and key not in last}
+    for key, value in file.items():
+        if value is not None:
+            part = _QUANTITY if name in ("requests", "limits") else key
+            applied[key] = applied_over(live.get(key), value, last.get(key), part)
+    return applied
+
+
+def _entries_over(live: Sequence[Any], file: Sequence[Any], last: Any, field: str) -> Sequence[Any]:
+    """The entries of a list, which are told apart by that field; those of the file come last."""
+    there, own, before = (_by(each, field) for each in (live, file, last))
+    if (len(there), len(own)) != (len(live), len(file)):
+        return file
+    kept = [value for key, value in there.items() if key not in own and key not in before]
+    return [*kept, *(applied_over(there.get(key), value, before.get(key)) for key, value in own.items())]
 
 
 def template_in(deployment: Manifest) -> WorkloadTemplate:
@@ -146,9 +154,9 @@ def _over(live: Manifest, file: Manifest) -> Manifest:
     return applied
 
 
-def _by(entries: Sequence[Any], field: str) -> dict[Any, Any]:
+def _by(entries: Any, field: str) -> dict[Any, Any]:
     """The entries of a list by that field; those without it are left out."""
-    return {each[field]: each for each in entries if isinstance(each, Mapping) and field in each}
+    return {each[field]: each for each in mappings(entries) if field in each}
 
 
 def _is_the_workload(manifest: Manifest, kind: WorkloadKind, name: str, namespace: str, reader: SourceReader) -> bool:

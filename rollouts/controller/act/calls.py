@@ -61,6 +61,7 @@ class Patch(Struct, frozen=True, kw_only=True):
         namespace: "" for the Rollout's.
         route: the route that is patched; None for other objects.
         strict: the server refuses unknown fields instead of dropping them.
+        disowns: it gives fields back: then our field manager owns none of the spec.
     """
 
     kind: Kind
@@ -72,6 +73,7 @@ class Patch(Struct, frozen=True, kw_only=True):
     namespace: str = ""
     route: RouteName | None = None
     strict: bool = False
+    disowns: bool = False
 
 
 class Adopt(Struct, frozen=True):

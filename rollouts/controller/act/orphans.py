@@ -6,23 +6,27 @@ over a key without a Rollout ends here. An API error never counts as "the Rollou
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import structlog
 
 from rollouts.cluster.client import Client
 from rollouts.cluster.decoding import metadata_of
 from rollouts.cluster.store import Store
+from rollouts.cluster.structs import Metadata
 from rollouts.controller.act.calls import Delete, Patch, Write
+from rollouts.controller.act.disowning import disown
 from rollouts.controller.act.render_routes import release
 from rollouts.controller.observe.routes import RouteRead, RouteReader
 from rollouts.controller.observe.workloads import workload_seen
 from rollouts.controller.workqueue.barrier import Barrier
 from rollouts.controller.workqueue.managed import ManagedNames, managed_by
-from rollouts.core.lifecycle.workload import release_of
-from rollouts.core.model.intents import ReleaseService
+from rollouts.core.lifecycle.workload import release_notice, release_of
+from rollouts.core.model.frozen import replace
+from rollouts.core.model.intents import Notice, ReleaseService
 from rollouts.core.model.traffic import RouteSeen
 from rollouts.core.model.workload_ref import WorkloadKind
 from rollouts.errors import ApiNotFound
@@ -32,6 +36,8 @@ from rollouts.manifests.service import release_service
 from rollouts.objects import ROLLOUT, SERVICE, Key, Kind, Manifest
 from rollouts.ports import MERGE_PATCH
 from rollouts.traffic.codec import Context, Destination
+
+Tell: TypeAlias = Callable[[Metadata, Notice, Kind], None]
 
 log = structlog.get_logger()
 
@@ -47,8 +53,11 @@ class Orphans:
     routes: RouteReader | None = None
     workloads: Mapping[Kind, ManagedNames] = field(default_factory=dict)
 
-    async def release(self, key: Key) -> int:
+    async def release(self, key: Key, tell: Tell = lambda *_: None) -> int:
         """Releases every workload, route, and Service of Rollout `key`, which is not in our store; returns how many.
+
+        Args:
+            tell: sends an Event about a workload that is left in the middle of an update: its Rollout has none any more.
 
         Guarantees: nothing is written unless the store is complete and the API server answers 404 for the Rollout.
         Raises: what `Client` raises; some objects may be released by then, and the next try releases the rest.
@@ -68,7 +77,7 @@ class Orphans:
             return 0  # it exists again, and its own pass handles its Services
         released = 0
         for kind, name in workloads:  # first: its pods take the place of those that go with the Rollout
-            released += await self._carry_out(key, self._writes_to_workload(key, kind, name))
+            released += await self._release_workload(key, kind, name, tell)
         for read in routes:  # before Services: a released route sends nothing to the revision that a Service leaves
             released += await self._carry_out(key, self._writes_to_route(key, read))
         for name in names:
@@ -92,16 +101,17 @@ class Orphans:
         body = release_service(ReleaseService(name=name, uid=uid, resource_version=version))
         return (Patch(kind=SERVICE, name=name, namespace=key.namespace, uid=uid, body=body, content_type=MERGE_PATCH),)
 
-    def _writes_to_workload(self, key: Key, kind: Kind, name: str) -> tuple[Write, ...]:
+    async def _release_workload(self, key: Key, kind: Kind, name: str, tell: Tell) -> int:
         seen = self.store.table(kind).get(key.namespace, name)
         if seen is None or managed_by(seen) != key.name:
-            return ()
+            return 0
         intent = release_of(workload_seen(WorkloadKind(kind.kind), seen))
-        body = release_workload(intent)
-        patch = Patch(
-            kind=kind, name=name, namespace=key.namespace, uid=intent.uid, body=body, content_type=MERGE_PATCH
-        )
-        return (patch,)
+        body, space = release_workload(intent), key.namespace
+        patch = Patch(kind=kind, name=name, namespace=space, uid=intent.uid, body=body, content_type=MERGE_PATCH)
+        released = await self._carry_out(key, (replace(patch, disowns="spec" in body),))
+        if intent.paused and released:
+            tell(seen.metadata, release_notice(intent, namespace=space), kind)
+        return released
 
     def _read_routes(self, key: Key) -> tuple[RouteRead, ...]:
         """The routes that the garbage collector does not delete, as it does those that we created and the Rollout owns."""
@@ -123,6 +133,7 @@ class Orphans:
                 elif isinstance(call, Patch):
                     where = call.namespace
                     answer = await self.client.patch(call.kind, where, call.name, call.body, call.content_type)
+                    answer = await disown(self.client, call, answer, namespace=where)
                     version = metadata_of(answer).resource_version
                     self.barrier.wrote(
                         key, call.kind, call.name, resource_version=version, uid=call.uid, namespace=where

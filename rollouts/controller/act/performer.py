@@ -31,6 +31,7 @@ from rollouts.controller.act.calls import (
     Write,
     WriteStatus,
 )
+from rollouts.controller.act.disowning import disown
 from rollouts.controller.configs.sources import Sources
 from rollouts.controller.workqueue.barrier import Barrier
 from rollouts.controller.workqueue.inbox import Inbox, WorkloadAnswer
@@ -337,6 +338,7 @@ class Performer:
             raise
         finally:
             self._forget_answers(key, call)
+        answer = await disown(self.client, call, answer, namespace=where)
         if table is not None and (shown or not call.leaves_watch):
             # An object that leaves our filtered watch without having been in it would never be shown.
             written = metadata_of(answer)

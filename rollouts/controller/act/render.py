@@ -21,6 +21,7 @@ from rollouts.controller.act.calls import (
 from rollouts.controller.act.render_routes import render_routing, render_subset
 from rollouts.controller.observe.routes import RouteRead
 from rollouts.core.model.author import NOTE_SUFFIX
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
     Adoption,
     AnalysisRunIntent,
@@ -176,7 +177,9 @@ def _write(rollout: Rollout, intent: ReplicaSetIntent | AnalysisRunIntent | Conf
         case ScaleWorkload(kind=kind):
             return _patch(kind.resource, intent.name, intent.uid, scale_workload(intent))
         case ReleaseWorkload(kind=kind):
-            return _patch(kind.resource, intent.name, intent.uid, release_workload(intent), leaves_watch=True)
+            release = release_workload(intent)
+            patch = _patch(kind.resource, intent.name, intent.uid, release, leaves_watch=True)
+            return replace(patch, disowns="spec" in release)
         case PatchPod():
             return _patch(POD, intent.name, intent.uid, pod_patch(intent))
         case TerminateAnalysisRun():
@@ -204,7 +207,8 @@ def _in_place(snapshot: Snapshot, intent: InPlaceIntent) -> Write:
         case LabelReplicaSet():
             return _patch(REPLICA_SET, intent.name, intent.uid, label_patch(rollout, intent))
         case StepDeployment():
-            return _patch(DEPLOYMENT, intent.name, intent.uid, deployment_patch(intent))
+            step = _patch(DEPLOYMENT, intent.name, intent.uid, deployment_patch(intent))
+            return replace(step, disowns=intent.held is None)
         case StepStatefulSet():
             return _patch(STATEFUL_SET, intent.name, intent.uid, stateful_set_patch(intent))
         case StepDaemonSet():

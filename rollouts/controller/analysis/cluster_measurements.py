@@ -12,6 +12,7 @@ from typing import assert_never
 from rollouts.cluster.client import Client
 from rollouts.controller.analysis.sources import MeasuredRun, MeasurementSource, failed, stopped
 from rollouts.controller.facts.cluster_metrics import ClusterMetrics, Unread
+from rollouts.controller.facts.in_place import pods_of_revision
 from rollouts.core.analysis.cluster_source import (
     AutoscalerMetric,
     ClusterSource,
@@ -148,11 +149,12 @@ class ClusterMeasurements:
             if isinstance(body, NoEvidence):
                 return body
             return custom_figures(source, metric_values(body), None, now_s=self.clock.now_s())
-        labels = f"{NAME}={run.rollout},{REVISION}={run.revision}"
+        key = Key(run.namespace, run.rollout)
+        labels = pods_of_revision(key, run.revision, self.cluster.in_place(key))
         body = await self._custom_body(run.namespace, POD.plural, ALL_OBJECTS, source, labels=labels)
         if isinstance(body, NoEvidence):
             return body
-        pods = await self.cluster.pods(Key(run.namespace, run.rollout))
+        pods = await self.cluster.pods(key)
         if isinstance(pods, Unread):
             return NoEvidence(pods.why, Absence.ERROR)
         names = frozenset(pod.name for pod in pods.value if pod.counts and pod.revision == run.revision)

@@ -11,6 +11,7 @@ import msgspec
 from rollouts.cluster.client import Client
 from rollouts.cluster.structs import Partial
 from rollouts.controller.analysis.sources import MeasuredRun, failed, stopped
+from rollouts.controller.facts.in_place import InPlaceOf, pods_of_revision
 from rollouts.core.analysis.measurement import Measurement
 from rollouts.core.analysis.metric import Metric
 from rollouts.core.analysis.run import Due, Task
@@ -18,7 +19,7 @@ from rollouts.core.analysis.source import PodEvidence
 from rollouts.errors import ApiForbidden, ApiUnavailable
 from rollouts.manifests.ownership import NAME, REVISION
 from rollouts.metrics.pods import PodSeen, pod_seen, pods_measured
-from rollouts.objects import POD
+from rollouts.objects import POD, Key
 from rollouts.ports import Clock
 
 LISTS_AT_ONCE = 4  # the API server looks at every pod of a namespace to find those of one revision
@@ -48,10 +49,15 @@ _PAGE = msgspec.json.Decoder(_Page)
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class PodMeasurements:
-    """Lists pods."""
+    """Lists pods.
+
+    Args:
+        in_place: the Deployment that a Rollout updates in place, which has its pods.
+    """
 
     client: Client
     clock: Clock
+    in_place: InPlaceOf = lambda _: None
     _room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(LISTS_AT_ONCE), init=False)
 
     async def measure(self, run: MeasuredRun, metric: Metric, due: Due, *, now_s: float) -> Measurement:
@@ -74,7 +80,8 @@ class PodMeasurements:
         )
 
     async def _pods(self, run: MeasuredRun) -> list[PodSeen]:
-        selector = f"{NAME}={run.rollout},{REVISION}={run.revision}"
+        key = Key(run.namespace, run.rollout)
+        selector = pods_of_revision(key, run.revision, self.in_place(key))
         pods: list[PodSeen] = []
         token = ""
         while True:

@@ -16,6 +16,7 @@ import structlog
 from msgspec import Struct
 
 from rollouts.cluster.client import Client
+from rollouts.controller.facts.in_place import InPlaceOf
 from rollouts.core.model.autoscaling import (
     SAMPLE_MAX_AGE_S,
     AutoscalerSeen,
@@ -28,7 +29,7 @@ from rollouts.errors import ApiForbidden, ApiNotFound, ApiThrottled, ApiUnavaila
 from rollouts.manifests.ownership import NAME, name_label
 from rollouts.metrics.autoscalers import ListedAutoscaler, listed_autoscalers
 from rollouts.metrics.container_use import ListedPod, PodSample, listed_pods, pod_samples, use_by_revision
-from rollouts.objects import AUTOSCALER, POD, POD_METRICS, ROLLOUT, Key, Kind
+from rollouts.objects import AUTOSCALER, DEPLOYMENT, POD, POD_METRICS, ROLLOUT, Key, Kind
 from rollouts.ports import Clock
 
 INTERVAL_S = 15.0
@@ -59,14 +60,20 @@ UseByRevision: TypeAlias = Mapping[str, ContainerUse]
 
 
 class ClusterMetrics:
-    """Reads what metrics.k8s.io and autoscalers say; an answer is good for INTERVAL_S for everybody who asks."""
+    """Reads what metrics.k8s.io and autoscalers say; an answer is good for INTERVAL_S for everybody who asks.
 
-    def __init__(self, client: Client, clock: Clock) -> None:
+    Args:
+        in_place: the Deployment that a Rollout updates in place: it is the target of autoscalers, and has the pods.
+    """
+
+    def __init__(self, client: Client, clock: Clock, in_place: InPlaceOf = lambda _: None) -> None:
         self._client = client
         self._clock = clock
+        self.in_place = in_place
         self._autoscalers: Shared[str, Answered[tuple[ListedAutoscaler, ...]]] = Shared(INTERVAL_S)
-        self._samples: Shared[str, Answered[tuple[PodSample, ...]]] = Shared(INTERVAL_S)
-        self._pods: Shared[str, Answered[tuple[ListedPod, ...]]] = Shared(INTERVAL_S)
+        # By namespace, and the label or the selector by which they were listed.
+        self._samples: Shared[tuple[str, str], Answered[tuple[PodSample, ...]]] = Shared(INTERVAL_S)
+        self._pods: Shared[tuple[str, str], Answered[tuple[ListedPod, ...]]] = Shared(INTERVAL_S)
 
     async def seen(self, key: Key, gate: AutoscalingGate) -> AutoscalingSeen:
         """What the gate of a Rollout asks for, and no more.
@@ -88,7 +95,7 @@ class ClusterMetrics:
         )
 
     async def autoscalers(self, key: Key, *, name: str = "") -> Answered[tuple[AutoscalerSeen, ...]]:
-        """Autoscalers whose target is the Rollout; with a name the one of that name in its namespace.
+        """Autoscalers whose target has the Rollout's pods; with a name the one of that name in its namespace.
 
         The Rollout's name may be one that its pods' label has shortened.
         """
@@ -99,19 +106,25 @@ class ClusterMetrics:
         if name:
             wanted = [autoscaler.seen for autoscaler in listed.value if autoscaler.seen.name == name]
         else:
-            rollout = (ROLLOUT.group, ROLLOUT.kind, name_label(key.name))
+            target = (ROLLOUT.group, ROLLOUT.kind, name_label(key.name))
+            if (found := self.in_place(key)) is not None:
+                target = (DEPLOYMENT.group, DEPLOYMENT.kind, name_label(found.deployment))
             wanted = [
                 autoscaler.seen
                 for autoscaler in listed.value
-                if (autoscaler.target_group, autoscaler.target_kind, name_label(autoscaler.target_name)) == rollout
+                if (autoscaler.target_group, autoscaler.target_kind, name_label(autoscaler.target_name)) == target
             ]
         return Read(tuple(wanted), listed.at_s)
 
     async def pods(self, key: Key) -> Answered[tuple[ListedPod, ...]]:
         """Pods of the Rollout; a name that their label has shortened finds the same."""
+        labels, found = NAME, self.in_place(key)
+        if found is not None:
+            labels = found.selector
         page_of = partial(listed_pods, rollout_label=NAME)
-        listed = await self._pods.of(key.namespace, partial(self._pages, POD, key.namespace, page_of, labels=NAME))
-        if isinstance(listed, Unread):
+        read = partial(self._pages, POD, key.namespace, page_of, labels=labels)
+        listed = await self._pods.of((key.namespace, labels), read)
+        if isinstance(listed, Unread) or found is not None:
             return listed
         return Read(tuple(pod for pod in listed.value if pod.rollout == name_label(key.name)), listed.at_s)
 
@@ -119,8 +132,10 @@ class ClusterMetrics:
         self, key: Key, container: str, resource: ContainerMetric, *, max_age_s: float = SAMPLE_MAX_AGE_S
     ) -> Answered[UseByRevision]:
         """What one container of the Rollout's pods uses, by revision; a revision without a ready pod is not there."""
-        read = partial(self._pages, POD_METRICS, key.namespace, lambda body: (pod_samples(body), ""), labels=NAME)
-        samples = await self._samples.of(key.namespace, read)
+        found = self.in_place(key)
+        labels = NAME if found is None else found.selector
+        read = partial(self._pages, POD_METRICS, key.namespace, lambda body: (pod_samples(body), ""), labels=labels)
+        samples = await self._samples.of((key.namespace, labels), read)
         if isinstance(samples, Unread):
             return samples
         pods = await self.pods(key)  # afterwards: it knows later restarts

@@ -58,7 +58,7 @@ from rollouts.core.model.intents import (
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.status import Phase
 from rollouts.errors import Delays, NotLeader, ObjectUnreadable, TerminalError, WatchFailed, remedy
-from rollouts.objects import Key
+from rollouts.objects import Key, Kind
 from rollouts.ports import Clock, DrainQuestion
 from rollouts.telemetry import Telemetry, pass_span
 
@@ -183,7 +183,7 @@ class Worker:
         match observed:
             case Gone():
                 self.telemetry.show(this.key, None)
-                this.writes = await self.orphans.release(this.key)
+                this.writes = await self.orphans.release(this.key, self._tell)
                 return
             case Undecided():
                 return
@@ -342,6 +342,9 @@ class Worker:
 
     def _send_events(self, metadata: Metadata, notices: tuple[Notice, ...]) -> None:
         self.events.report(metadata, notices, at_s=self.clock.now_s(), instance=self.identity)
+
+    def _tell(self, metadata: Metadata, notice: Notice, kind: Kind) -> None:
+        self.events.report(metadata, (notice,), at_s=self.clock.now_s(), instance=self.identity, kind=kind)
 
     def _count_routes(self, calls: list[RolloutCall], notices: tuple[Notice, ...]) -> None:
         for call in calls:

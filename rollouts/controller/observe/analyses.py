@@ -12,9 +12,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from rollouts.api.spec.analysis.arguments import Updated
+from rollouts.api.spec.analysis.arguments import Updated, with_its_template
 from rollouts.api.spec.analysis.in_rollouts import use_in
 from rollouts.api.spec.analysis.templates import BYTES_MAX, Find, TemplateName, run_of
+from rollouts.cluster.decoding import json_object
 from rollouts.cluster.store import NamespacedName, Store
 from rollouts.cluster.structs import AnalysisTemplateObject, Metadata, RolloutObject
 from rollouts.controller.workqueue.askers import Askers
@@ -113,7 +114,7 @@ class Analyses:
         made_of = (
             *(metadata.generation, metadata.labels, metadata.annotations, tuple(wanted)),
             *(latest, snapshot.status.stable_revision, self._why_unseen(ANALYSIS_RUN, key.namespace)),
-            metadata.resource_version if reads_status else "",
+            *(metadata.resource_version if reads_status else "", snapshot.rollout.spec.template_hash),
         )
         known = self._drafted.get(metadata.uid)
         if (
@@ -123,7 +124,8 @@ class Analyses:
         ):
             known = _Drafted(made_of)
         if len(known.drafts) < len(wanted):
-            of = Updated(manifest=_manifest(rollout), stable=snapshot.status.stable_revision, latest=latest)
+            manifest = with_its_template(_manifest(rollout), json_object(snapshot.rollout.spec.template_json))
+            of = Updated(manifest=manifest, stable=snapshot.status.stable_revision, latest=latest)
             known = self._drafted[metadata.uid] = self._with_more(key.namespace, known, wanted, of)
         self.askers.asks(key, (*known.templates, *((key.namespace, name) for name in taken)))
         return known.drafts

@@ -42,7 +42,7 @@ from rollouts.core.model.snapshot import OrphanedReplicaSet, Service, Snapshot
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.traffic import RouteName
 from rollouts.core.model.workload import is_of
-from rollouts.core.model.workload_ref import NamedWorkload
+from rollouts.core.model.workload_ref import NamedWorkload, WorkloadMode
 from rollouts.core.routing.ping_pong import with_roles
 from rollouts.errors import ObjectUnreadable, SpecInvalid, SpecProblem, WatchFailed
 from rollouts.manifests.adoption import not_ours
@@ -287,7 +287,7 @@ class Observer:
             resource = workload.kind.resource
             if (unread := self.store.table(resource).unreadable.get((key.namespace, workload.name))) is not None:
                 return _unreadable_error(resource, unread)
-        for kind, unreadable_object in self._unreadable(key, uid, services, routes):
+        for kind, unreadable_object in self._unreadable(key, self._owners(key, uid, workload), services, routes):
             return _unreadable_error(kind, unreadable_object)
         return None
 
@@ -298,14 +298,25 @@ class Observer:
             f"check that the controller's ServiceAccount may list and watch {kind.plural}"
         )
 
+    def _owners(self, key: Key, uid: str, workload: NamedWorkload | None) -> Collection[str]:
+        """uids of the controllers of the Rollout's ReplicaSets: itself, and the Deployment that it updates in place."""
+        if workload is None or workload.mode is not WorkloadMode.IN_PLACE:
+            return (uid,)
+        seen: WorkloadObject | None = self.store.table(workload.kind.resource).get(key.namespace, workload.name)
+        return (uid,) if seen is None else (uid, seen.metadata.uid)
+
     def _unreadable(
-        self, key: Key, uid: str, services: Collection[ServiceRef], routes: Iterable[RouteRead]
+        self, key: Key, owners: Collection[str], services: Collection[ServiceRef], routes: Iterable[RouteRead]
     ) -> Iterator[tuple[Kind, UnreadableObject]]:
-        """Those that the Rollout depends on; usually there is none in the whole cluster."""
+        """Those that the Rollout depends on; usually there is none in the whole cluster.
+
+        Args:
+            owners: uids of the controllers of its ReplicaSets.
+        """
         depends: Mapping[Kind, Callable[[Metadata], bool]] = {
             REPLICA_SET: lambda seen: (
-                seen.controller_uid == uid
-                or (seen.controller_uid is None and (seen.labels or {}).get(NAME) == key.name)
+                seen.controller_uid in owners
+                or (seen.controller_uid is None and (seen.labels or {}).get(NAME) == name_label(key.name))
             ),
             SERVICE: lambda seen: seen.name in services,
             ENDPOINT_SLICE: lambda seen: (seen.labels or {}).get(SERVICE_NAME) in services,

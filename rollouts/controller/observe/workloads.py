@@ -15,12 +15,14 @@ from rollouts.controller.observe.pods import pods_of_workload
 from rollouts.controller.workqueue.inbox import Inbox
 from rollouts.controller.workqueue.managed import ManagedNames, managed_by
 from rollouts.controller.workqueue.pod_watches import PodWatches
+from rollouts.core.carrier.update_in_place import HELD_MIN_READY_S
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.nodes import DaemonSetSeen, NodeRevision, NodeUpdate
 from rollouts.core.model.rollout import RolloutSpec
 from rollouts.core.model.snapshot import PodsSeen, ReplicaSet, Snapshot
 from rollouts.core.model.workload import (
     DeploymentSeen,
+    Held,
     InPlaceSeen,
     PartitionFields,
     ReferencedWorkload,
@@ -34,10 +36,10 @@ from rollouts.core.model.workload import (
     is_of,
 )
 from rollouts.core.model.workload_ref import NamedWorkload, WorkloadKind, WorkloadMode
-from rollouts.manifests.in_place import held_of, limit_of
+from rollouts.manifests.in_place import held_of, held_text, limit_of
 from rollouts.manifests.named_workload import scaled_down_of
 from rollouts.manifests.nodes import nodes_held_of
-from rollouts.manifests.ownership import HOLD, MANAGED, MANAGED_VALUE
+from rollouts.manifests.ownership import HELD, HOLD, MANAGED, MANAGED_VALUE
 from rollouts.manifests.partition import partition_held_of, replaced_of
 from rollouts.objects import REPLICA_SET, Key, Kind
 
@@ -210,7 +212,8 @@ def workload_seen(kind: WorkloadKind, seen: WorkloadObject, *, read_at_s: float 
     try:
         match kind:
             case WorkloadKind.DEPLOYMENT:
-                in_place = _deployment(seen)
+                in_place, unreadable = _deployment(seen)
+                problem = problem or unreadable
             case WorkloadKind.STATEFUL_SET:
                 in_place = _stateful_set(seen)
             case WorkloadKind.DAEMON_SET:
@@ -260,23 +263,41 @@ def _problem(kind: WorkloadKind, seen: WorkloadObject) -> str:
     return "" if bytes(template) not in (b"", b"null", b"{}") else "it has no pod template"
 
 
-def _deployment(seen: WorkloadObject) -> DeploymentSeen:
-    """Raises: ValueError, when the note of an update, or a limit, cannot be read."""
-    metadata, spec = seen.metadata, seen.spec
+def _deployment(seen: WorkloadObject) -> tuple[DeploymentSeen, str]:
+    """What an update in place reads, and why it cannot be used.
+
+    With a note that cannot be read the user's own fields are not known: a release gives back the API server's defaults then, or
+    leaves fields that no update has taken.
+
+    Raises: ValueError, when a limit cannot be read.
+    """
+    metadata, spec, status = seen.metadata, seen.spec, seen.status
     limits = spec.strategy.rolling_update
-    return DeploymentSeen(
+    fields = UpdateFields(
+        max_surge=limit_of(limits.max_surge) if limits is not None else None,
+        max_unavailable=limit_of(limits.max_unavailable) if limits is not None else None,
+        min_ready_s=spec.min_ready_seconds,
+        progress_deadline_s=spec.progress_deadline_seconds,
+    )
+    problem = ""
+    try:
+        held = held_of(metadata.annotations or {})
+    except ValueError as exc:
+        taken = fields.min_ready_s == HELD_MIN_READY_S
+        held = Held(number=0, replicas=spec.replicas, own=UpdateFields() if taken else fields)
+        again = f"kubectl annotate deployment {metadata.name} -n {metadata.namespace} --overwrite {HELD}='{held_text(held)}'"
+        problem = f"{exc}; write it again, with the numbers of your manifest in `own` (nothing for defaults): {again}"
+    deployment = DeploymentSeen(
         paused=spec.paused,
         by_recreate=spec.strategy.type == "Recreate",
-        fields=UpdateFields(
-            max_surge=limit_of(limits.max_surge) if limits is not None else None,
-            max_unavailable=limit_of(limits.max_unavailable) if limits is not None else None,
-            min_ready_s=spec.min_ready_seconds,
-            progress_deadline_s=spec.progress_deadline_seconds,
-        ),
+        fields=fields,
         holds=HOLD in (metadata.labels or {}),
-        held=held_of(metadata.annotations or {}),
-        updated=seen.status.updated_replicas,
+        held=held,
+        updated=status.updated_replicas,
+        rolled_out=status.observed_generation >= metadata.generation
+        and spec.replicas == status.replicas == status.updated_replicas,
     )
+    return deployment, problem
 
 
 def _stateful_set(seen: WorkloadObject) -> StatefulSetSeen:

@@ -124,6 +124,7 @@ def carried(seen: Snapshot, decision: Decision) -> Decision:
         or workload.deleting
         or workload.strays != ()
         or workload.deployment is None
+        or workload.problem
     ):
         return replace(decision, intents=tuple(others))
     moves = _moves(update_of(seen, decision, workload, workload.deployment, ours))

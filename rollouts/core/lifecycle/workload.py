@@ -145,16 +145,39 @@ def _again(ctx: PassContext, ask: Contribution, reason: Reason, asked_at_s: floa
 def workload_releases(ctx: PassContext) -> Contribution:
     """Releases workloads that are managed although the spec no longer names them, with an Event for each."""
     left = ctx.seen.left_workloads
-    return Contribution(
-        intents=tuple([release_of(workload) for workload in left]),
-        notices=tuple([Notice(Reason.WORKLOAD_RELEASED, f"{each.kind} {each.name} is released") for each in left]),
-    )
+    releases = tuple([release_of(workload) for workload in left])
+    namespace = ctx.seen.rollout.namespace
+    notices = [release_notice(release, namespace=namespace) for release in releases]
+    return Contribution(intents=releases, notices=tuple(notices))
+
+
+def release_notice(release: ReleaseWorkload, *, namespace: str) -> Notice:
+    """What an Event says of a release: a Deployment that is left in the middle of an update needs a person."""
+    what = f"{release.kind} {release.name} is released"
+    if not release.paused:
+        return Notice(Reason.WORKLOAD_RELEASED, what)
+    return Notice(Reason.WORKLOAD_RELEASED, f"{what}; {left_paused(release.name, namespace=namespace)}", warning=True)
+
+
+def left_paused(deployment: str, *, namespace: str) -> str:
+    """What becomes of a Deployment that is released in the middle of its update, and what ends that."""
+    resume = f"kubectl rollout resume deployment/{deployment} -n {namespace}"
+    back = "to go back, apply the stable template first"
+    return f"Deployment {deployment} is left paused in its update: to go on with it: {resume}; {back}"
 
 
 def release_of(workload: WorkloadSeen) -> ReleaseWorkload:
-    """The release of one workload as it was seen. A Deployment that we scaled down, and nobody else since, gets its pods back."""
+    """The release of one workload as it was seen. A Deployment that we scaled down, and nobody else since, gets its pods back.
+
+    One in the middle of an update in place is left paused, because nobody asked for the rest of it. One that has rolled out its
+    template is not: it was paused for the next one.
+    """
     note, uid, version = workload.scaled_down, workload.uid, workload.resource_version
     replicas = note.own if note is not None and note.to == workload.replicas else None
+    found = workload.deployment
+    paused = None
+    if found is not None and (found.held is not None or (found.holds and found.paused)):
+        paused = not found.rolled_out
     return ReleaseWorkload(
         kind=workload.kind,
         name=workload.name,
@@ -162,6 +185,7 @@ def release_of(workload: WorkloadSeen) -> ReleaseWorkload:
         resource_version=version,
         replicas=replicas,
         own=_own_fields(workload),
+        paused=paused,
     )
 
 

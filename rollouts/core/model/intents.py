@@ -244,6 +244,7 @@ class ReleaseWorkload(Struct, frozen=True, kw_only=True):
     Args:
         replicas: what it gets back of its own pods; None to leave their number as it is.
         own: the user's fields that an update in place has taken, which stand again; None where they stay as they are.
+        paused: whether a Deployment in place is paused afterwards; None to leave that as it is.
     """
 
     kind: WorkloadKind
@@ -252,6 +253,7 @@ class ReleaseWorkload(Struct, frozen=True, kw_only=True):
     resource_version: str
     replicas: int | None = None
     own: UpdateFields | PartitionFields | OwnType | None = None
+    paused: bool | None = None
 
 
 class PatchPod(Struct, frozen=True, kw_only=True):

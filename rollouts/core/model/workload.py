@@ -42,6 +42,7 @@ class DeploymentSeen(Struct, frozen=True, kw_only=True):
         holds: it carries the label `rollouts.dev/hold`, by which the policy knows it.
         held: None while no update is under way.
         updated: pods of its template's ReplicaSet, as its controller has counted them (`status.updatedReplicas`).
+        rolled_out: its own controller counts all its pods as pods of its template.
     """
 
     paused: bool
@@ -50,6 +51,7 @@ class DeploymentSeen(Struct, frozen=True, kw_only=True):
     holds: bool = False
     held: Held | None = None
     updated: int = 0
+    rolled_out: bool = False
 
     @property
     def in_update(self) -> bool:

@@ -28,6 +28,7 @@ from rollouts.core.model.intents import AskAutoscaling
 from rollouts.core.model.limits import ceil_percent
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary
+from rollouts.core.model.snapshot import is_in_place
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.steps import SetWeight
 from rollouts.core.scale.settling import headroom_percent, lacking_word, unsettled
@@ -64,8 +65,8 @@ def gate_wait(ctx: PassContext, *, since_s: float) -> Wait | None:
         why = seen.message or "the API server gave no answer"
         return _unknown(ctx, f"it is not known whether the autoscaler has settled: {why}")
     if not seen.autoscalers:
-        name = ctx.seen.rollout.name
-        missing = f"no HorizontalPodAutoscaler has Rollout {name} as its scaleTargetRef, and spec.autoscaling needs one"
+        has_pods = ctx.spec.workload_ref if is_in_place(ctx.seen) else f"Rollout {ctx.seen.rollout.name}"
+        missing = f"no HorizontalPodAutoscaler has {has_pods} as its scaleTargetRef, and spec.autoscaling needs one"
         return Wait(Reason.AUTOSCALER_NOT_FOUND, f"{missing}: create it, or ask for less; {_ways_out(ctx)}")
     waits = (_autoscaler_wait(ctx, gate, seen, autoscaler, since_s=since_s) for autoscaler in seen.autoscalers)
     return next((wait for wait in waits if wait is not None), None)

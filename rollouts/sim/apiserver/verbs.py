@@ -176,6 +176,8 @@ class Verbs:
                 if not isinstance(patch, dict):
                     raise bad_request("error decoding patch: json: cannot unmarshal into an object")
                 new = merge_patch(old.manifest, patch)
+            case ports.JSON_PATCH if server_side.names_owners(patch):
+                return self._patch_owners(resource, old, patch, options), False
             case ports.JSON_PATCH:
                 new = json_patch(old.manifest, patch)
             case "application/strategic-merge-patch+json" if not resource.is_custom:
@@ -186,6 +188,13 @@ class Verbs:
         if uid and uid != old.metadata["uid"]:
             raise invalid(resource.kind, name, [value_invalid("metadata.uid", f'"{uid}"', "field is immutable")])
         return self.update(resource, old, new, options, part), False
+
+    def _patch_owners(self, resource: Resource, old: Stored, patch: Any, options: WriteOptions) -> Stored:
+        """A JSON Patch of the field owners, too: what it leaves of them stands, and the writer owns what it changes beside."""
+        new, owners = server_side.with_owners(old.manifest, old.owners, patch)
+        writer = self._writer(resource, options, server_side.UPDATE)
+        owners = server_side.owners_after_update(owners, writer, old.manifest, new, resource.shape)
+        return self.update(resource, old, new, options, owners=owners)
 
     def update(
         self,

@@ -20,11 +20,13 @@ from rollouts.sim.storage.fields import (
     FieldSet,
     as_fields_v1,
     compare,
+    fields_of_v1,
     item_step,
     owned_fields,
     path_text,
     reading_order,
 )
+from rollouts.sim.storage.patches import json_patch
 from rollouts.sim.storage.refusals import apply_conflict
 from rollouts.sim.storage.shapes import MergeShape
 
@@ -93,6 +95,34 @@ def owners_after_update(
     if changed and not any(owner.is_same(writer) for owner in owners):
         kept.append(replace(writer, fields=frozenset(changed), _fields_v1=[]))
     return tuple(kept)
+
+
+def names_owners(patch: Any) -> bool:
+    """Whether an operation of a JSON Patch is about `managedFields`."""
+    paths = [str(each.get("path")) for each in patch if isinstance(each, dict)] if isinstance(patch, list) else []
+    return any(path.startswith("/metadata/managedFields") for path in paths)
+
+
+def with_owners(manifest: Manifest, owners: tuple[Owner, ...], patch: Any) -> tuple[Manifest, tuple[Owner, ...]]:
+    """The object and its owners after a JSON Patch that sees both. Raises: Refused (422)."""
+    entries = [json.loads(msgspec.json.encode(owner.wire())) for owner in owners]
+    whole = {**manifest, "metadata": {**manifest["metadata"], "managedFields": entries}}
+    patched = json_patch(whole, patch)
+    metadata = dict(patched["metadata"])
+    left = tuple(
+        [
+            Owner(
+                manager=entry["manager"],
+                operation=entry["operation"],
+                subresource=entry.get("subresource", ""),
+                api_version=entry["apiVersion"],
+                fields=frozenset(fields_of_v1(entry["fieldsV1"])),
+                time=entry["time"],
+            )
+            for entry in metadata.pop("managedFields")
+        ]
+    )
+    return {**patched, "metadata": metadata}, left
 
 
 def _written(owner: Owner, writer: Owner, fields: FieldSet) -> Owner:

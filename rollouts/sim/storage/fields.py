@@ -7,7 +7,7 @@ sigs.k8s.io/structured-merge-diff (`ToFieldSet`, `Compare`) and `FieldsV1` in ap
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -123,6 +123,17 @@ def as_fields_v1(fields: Iterable[FieldPath]) -> Manifest:
             node = node.setdefault(step, {})
     _mark_members(tree, (), set(fields))
     return tree
+
+
+def fields_of_v1(tree: Manifest, path: FieldPath = ()) -> Iterator[FieldPath]:
+    """The paths of a tree of `as_fields_v1`."""
+    for step, child in tree.items():
+        if step == ".":
+            yield path
+        elif child:
+            yield from fields_of_v1(child, (*path, step))
+        else:
+            yield (*path, step)
 
 
 def _mark_members(node: Manifest, path: FieldPath, members: set[FieldPath]) -> None:

@@ -35,11 +35,23 @@ class ArgumentValues(Struct, frozen=True):
 
 
 class Updated(Struct, frozen=True, kw_only=True):
-    """The Rollout that an analysis is about: what the arguments of its run are taken from."""
+    """The Rollout that an analysis is about: what the arguments of its run are taken from.
+
+    Args:
+        manifest: with the pod template that is rolled out, also where that is another object's (`with_its_template`).
+    """
 
     manifest: Mapping[str, Any]
     stable: str
     latest: str
+
+
+def with_its_template(manifest: Mapping[str, Any], template: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The Rollout as if the template of the workload that it names stood in it; itself without `workloadRef`."""
+    spec = manifest.get("spec")
+    if not isinstance(spec, Mapping) or spec.get("workloadRef") is None or not template:
+        return manifest
+    return {**manifest, "spec": {**spec, "template": template}}
 
 
 def check_arguments(arguments: Sequence[TemplateArgument], root: str, problems: Problems) -> None:

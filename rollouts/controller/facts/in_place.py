@@ -1,0 +1,49 @@
+"""How the pods of a Rollout are found that updates a Deployment in place: they carry no label of the Rollout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from rollouts.cluster.decoding import json_object
+from rollouts.cluster.store import Store
+from rollouts.cluster.structs import RolloutObject
+from rollouts.core.model.workload_ref import WorkloadMode
+from rollouts.manifests.ownership import NAME, POD_TEMPLATE_HASH, REVISION
+from rollouts.objects import ROLLOUT, Key, mapping
+
+
+class InPlace(Struct, frozen=True):
+    """The Deployment that a Rollout updates in place, and its selector as text."""
+
+    deployment: str
+    selector: str
+
+
+InPlaceOf: TypeAlias = Callable[[Key], InPlace | None]
+"""The Deployment of the Rollout of that key; None for pods of its own."""
+
+
+def in_place_in(store: Store) -> InPlaceOf:
+    """Reads the Rollouts of the store; the selector is the one that status has."""
+
+    def of(key: Key) -> InPlace | None:
+        rollout: RolloutObject | None = store.table(ROLLOUT).get(key.namespace, key.name)
+        if rollout is None or b'"workloadRef"' not in bytes(rollout.spec):
+            return None
+        reference = mapping(json_object(bytes(rollout.spec)).get("workloadRef"))
+        selector = json_object(bytes(rollout.status)).get("selector")
+        if reference.get("mode") != WorkloadMode.IN_PLACE.value or not isinstance(selector, str) or not selector:
+            return None
+        return InPlace(str(reference.get("name")), selector)
+
+    return of
+
+
+def pods_of_revision(key: Key, revision: str, in_place: InPlace | None) -> str:
+    """Label selector of the pods of one revision; of a Rollout's name what the label has of it."""
+    if in_place is None:
+        return f"{NAME}={key.name},{REVISION}={revision}"
+    return f"{in_place.selector},{POD_TEMPLATE_HASH}={revision}"

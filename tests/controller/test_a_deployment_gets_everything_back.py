@@ -1,0 +1,208 @@
+"""Promise: a Deployment that was updated in place has its user's fields again, and none of them is ours any more.
+
+At the end of an update, after an abort that was taken back, and when its Rollout is deleted, at rest and in a step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from rollouts.manifests.ownership import FIELD_MANAGER, HELD, PREFIX
+from rollouts.objects import DEPLOYMENT, EVENT, ROLLOUT, Manifest
+from rollouts.ports import MERGE_PATCH, Request
+from rollouts.sim.cluster import SimulatedCluster
+from tests.controller.test_a_deployment_is_stepped_where_it_is import (
+    NAME,
+    SPACE,
+    at,
+    deployment,
+    found,
+    held,
+    rollout,
+    sizes,
+    told,
+)
+from tests.controller.test_the_process_outlives_what_objects_hold import until
+
+__all__ = ["held"]  # a fixture
+pytestmark = pytest.mark.virtual_time(limit_s=4_000)
+
+OWN: dict[str, Any] = {"minReadySeconds": 3, "progressDeadlineSeconds": 77}
+
+
+def fields(cluster: SimulatedCluster) -> dict[str, Any]:
+    """The spec of the Deployment without its template; a pause that is not is none."""
+    spec = {name: part for name, part in found(cluster, DEPLOYMENT)["spec"].items() if name != "template"}
+    return {name: part for name, part in spec.items() if (name, part) != ("paused", False)}
+
+
+async def owned_by_us(cluster: SimulatedCluster) -> set[str]:
+    """The fields of its spec that our field manager owns, and our marks."""
+    answer = await cluster.api.request(Request("GET", DEPLOYMENT.path(SPACE, NAME)), deadline_s=5)
+    metadata = json.loads(answer.body)["metadata"]
+    marks = {mark for part in ("labels", "annotations") for mark in metadata.get(part, {}) if mark.startswith(PREFIX)}
+    entries = [entry for entry in metadata["managedFields"] if entry["manager"] == FIELD_MANAGER]
+    owned = {name for entry in entries for name in entry["fieldsV1"].get("f:spec", {})}
+    return owned | marks
+
+
+async def deleted(cluster: SimulatedCluster) -> None:
+    """Deletes the Rollout, and gives the controller time."""
+    gone = await cluster.api.request(Request("DELETE", ROLLOUT.path(SPACE, NAME)), deadline_s=5)
+    assert gone.status == 200
+    await asyncio.sleep(60)
+
+
+def events(cluster: SimulatedCluster) -> list[tuple[str, str]]:
+    """Of the Deployment: type and note."""
+    seen = [each for each in cluster.list(EVENT, SPACE) if each["regarding"]["kind"] == DEPLOYMENT.kind]
+    return [(each["type"], each["note"]) for each in seen if each["reason"] == "WorkloadReleased"]
+
+
+@pytest.fixture
+async def own_fields(held: SimulatedCluster) -> SimulatedCluster:
+    """The Deployment has fields that its user gave, besides the limits."""
+    held.apply(deployment(**OWN))
+    await asyncio.sleep(30)
+    return held
+
+
+def unpaused(seen: dict[str, Any]) -> dict[str, Any]:
+    """Without the pause between updates, where no policy holds the Deployment."""
+    return {name: part for name, part in seen.items() if name != "paused"}
+
+
+async def test_after_a_promotion_the_spec_is_the_users(own_fields: SimulatedCluster) -> None:
+    """In value, and in the owners of its fields: else the user's own apply of other limits would be a conflict."""
+    before = fields(own_fields)
+    own_fields.apply(deployment("2", **OWN))
+    for _ in range(2):
+        await until(own_fields, NAME, lambda status: status.get("phase") == "Paused")
+        told(own_fields, "promote", "true")
+        await asyncio.sleep(60)
+    await at(own_fields, "Healthy", v2=4)
+    await asyncio.sleep(30)
+
+    assert fields(own_fields) == before
+    marks = {f"{PREFIX}managed", f"{PREFIX}hold", f"{PREFIX}managed-by"}
+    assert await owned_by_us(own_fields) == marks | ({"f:paused"} if "paused" in before else set())
+
+
+async def test_after_an_abort_that_was_taken_back_the_spec_is_the_users(own_fields: SimulatedCluster) -> None:
+    """With the stable template again."""
+    before = fields(own_fields)
+    own_fields.apply(deployment("2", **OWN))
+    await at(own_fields, "Paused", v1=3, v2=1)
+    told(own_fields, "abort", "true")
+    await at(own_fields, "Aborted", v1=4)
+    own_fields.apply(deployment("1", **OWN))
+    await at(own_fields, "Healthy", v1=4)
+    await asyncio.sleep(30)
+
+    assert fields(own_fields) == before
+    assert await owned_by_us(own_fields) <= {f"{PREFIX}managed", f"{PREFIX}hold", f"{PREFIX}managed-by", "f:paused"}
+
+
+async def test_a_rollout_that_is_deleted_at_rest_leaves_nothing(own_fields: SimulatedCluster) -> None:
+    """Nor the pause, where no policy held the Deployment; and there is nothing to tell."""
+    before = unpaused(fields(own_fields))
+    await deleted(own_fields)
+
+    assert fields(own_fields) == before
+    assert await owned_by_us(own_fields) == set()
+    assert events(own_fields) == []
+    own_fields.apply(deployment("2", **OWN))
+    await asyncio.sleep(60)
+    assert sizes(own_fields) == {"2": 4}, "its own controller rolls out what comes"
+
+
+async def test_a_rollout_that_is_deleted_in_a_step_leaves_a_pause_and_tells_how_it_ends(
+    own_fields: SimulatedCluster,
+) -> None:
+    """The Event is the Deployment's, as the Rollout is gone."""
+    before = unpaused(fields(own_fields))
+    own_fields.apply(deployment("2", **OWN))
+    await at(own_fields, "Paused", v1=3, v2=1)
+    await deleted(own_fields)
+
+    assert fields(own_fields) == {**before, "paused": True}
+    assert await owned_by_us(own_fields) == {"f:paused"}
+    ((kind, note),) = events(own_fields)
+    assert kind == "Warning" and f"kubectl rollout resume deployment/{NAME} -n {SPACE}" in note
+    own_fields.apply({**deployment("2", **OWN, paused=False)})
+    await asyncio.sleep(60)
+    assert sizes(own_fields) == {"2": 4}
+    assert await owned_by_us(own_fields) == set()
+
+
+async def test_a_new_template_that_no_update_has_begun_with_stays_held(own_fields: SimulatedCluster) -> None:
+    """The Rollout is paused by its user, and then deleted: nobody asked for these pods."""
+    told(own_fields, "pause", "true")
+    await asyncio.sleep(30)
+    own_fields.apply(deployment("2", **OWN))
+    await asyncio.sleep(30)
+    await deleted(own_fields)
+
+    assert found(own_fields, DEPLOYMENT)["spec"]["paused"]
+    assert sizes(own_fields) == {"1": 4}
+    assert [kind for kind, _ in events(own_fields)] == ["Warning"]
+
+
+async def test_a_rollout_that_names_another_workload_tells_what_it_leaves(own_fields: SimulatedCluster) -> None:
+    """In a step."""
+    own_fields.apply(deployment("2", **OWN))
+    await at(own_fields, "Paused", v1=3, v2=1)
+    own_fields.apply(rollout(name="other"))
+    await asyncio.sleep(60)
+
+    assert (fields(own_fields)["minReadySeconds"], fields(own_fields)["paused"]) == (3, True)
+    notes = [each["note"] for each in own_fields.list(EVENT, SPACE) if each["reason"] == "WorkloadReleased"]
+    assert [f"kubectl rollout resume deployment/{NAME}" in note for note in notes] == [True]
+
+
+@pytest.mark.parametrize("note", ["nonsense", '{"number": 1}'])
+async def test_a_note_that_cannot_be_read_is_told_with_the_command_that_repairs_it(
+    own_fields: SimulatedCluster, note: str
+) -> None:
+    """Nothing is stepped by numbers that nobody knows; with the note again the update goes on."""
+    own_fields.apply(deployment("2", **OWN))
+    await at(own_fields, "Paused", v1=3, v2=1)
+    await _noted(own_fields, note)
+    await until(own_fields, NAME, lambda status: f"--overwrite {HELD}='" in status.get("message", ""))
+    assert sizes(own_fields) == {"1": 3, "2": 1}
+    told(own_fields, "promote", "true")
+    await asyncio.sleep(60)
+    assert sizes(own_fields) == {"1": 3, "2": 1}
+
+    message = str(found(own_fields, ROLLOUT)["status"]["message"])
+    await _noted(own_fields, message.partition(f"{HELD}='")[2].partition("'")[0])
+    await until(own_fields, NAME, lambda _: sizes(own_fields) == {"1": 2, "2": 2})
+
+
+async def test_a_note_that_cannot_be_read_leaves_the_defaults_of_kubernetes_at_a_release(
+    own_fields: SimulatedCluster,
+) -> None:
+    """The inflated fields would keep every later update of the Deployment from its end."""
+    own_fields.apply(deployment("2", **OWN))
+    await at(own_fields, "Paused", v1=3, v2=1)
+    await _noted(own_fields, "nonsense")
+    await deleted(own_fields)
+
+    seen = fields(own_fields)
+    assert (seen.get("minReadySeconds", 0), seen["paused"]) == (0, True)
+    assert seen.get("progressDeadlineSeconds", 600) == 600
+    assert seen["strategy"]["rollingUpdate"] == {"maxSurge": "25%", "maxUnavailable": "25%"}
+    assert await owned_by_us(own_fields) == {"f:paused"}
+
+
+async def _noted(cluster: SimulatedCluster, note: str) -> None:
+    body: Manifest = {"metadata": {"annotations": {HELD: note}}}
+    path, query = DEPLOYMENT.path(SPACE, NAME), {"fieldManager": "a person"}
+    request = Request("PATCH", path, query, msgspec.json.encode(body), MERGE_PATCH)
+    answer = await cluster.api.request(request, deadline_s=5)
+    assert answer.status == 200

@@ -30,10 +30,12 @@ from rollouts.core.model.intents import (
     DeleteReplicaSet,
     Intent,
     MoveReplicaSet,
+    Notice,
     PatchReplicaSet,
     StepDeployment,
 )
 from rollouts.core.model.limits import resolved_surge, resolved_unavailable
+from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import IntOrPercent, Percent
 from rollouts.core.model.snapshot import ReplicaSet, Snapshot, is_in_place
 from rollouts.core.model.status import RolloutStatus
@@ -46,9 +48,7 @@ HELD_MIN_READY_S = 2_147_483_646
 HELD_DEADLINE_S = 2_147_483_647
 """`minReadySeconds` and `progressDeadlineSeconds` during an update; the API wants the second to be larger."""
 
-_AFTER_AN_ABORT = UpdateFields(
-    max_surge=1, max_unavailable=0, min_ready_s=HELD_MIN_READY_S, progress_deadline_s=HELD_DEADLINE_S
-)
+_AFTER_AN_ABORT = UpdateFields(max_surge=1, max_unavailable=0)
 """The fields while an update is aborted: whoever resumes the Deployment by hand gets one new pod, and loses no old one."""
 
 
@@ -133,7 +133,9 @@ def carried(seen: Snapshot, decision: Decision) -> Decision:
     ):
         return replace(decision, intents=tuple(others))
     update = _update(seen, decision, workload, workload.deployment, ours)
-    moved = _with_pods_listed(seen, replace(decision, intents=(*_moves(update), *others)))
+    moves = _moves(update)
+    told = (*decision.notices, *_told(update, moves))
+    moved = _with_pods_listed(seen, replace(decision, intents=(*moves, *others), notices=told))
     asks = AskPods(seen.rollout.spec.selector_text, workload.uid)
     return replace(moved, intents=tuple([asks if isinstance(each, AskPods) else each for each in moved.intents]))
 
@@ -169,6 +171,12 @@ class _Update(Struct, frozen=True, kw_only=True):
         return self.seen.rollout.spec.replicas
 
     @property
+    def overwritten(self) -> bool:
+        """Whether somebody else has written the fields of a step since our last write."""
+        held = self.deployment.held
+        return held is not None and held.written not in (None, self.deployment.fields)
+
+    @property
     def serving(self) -> ReplicaSet | None:
         """The ReplicaSet that the Deployment keeps, whatever becomes of the update."""
         return self.new if self.over else self.stable
@@ -200,7 +208,7 @@ class _Update(Struct, frozen=True, kw_only=True):
     def step(
         self, fields: UpdateFields | None = None, *, paused: bool, held: Held | None = None
     ) -> tuple[StepDeployment, ...]:
-        """One write to the Deployment; () if it says the same already.
+        """One write to the Deployment; () if it says the same already. Nothing lets its controller go on by itself after it.
 
         Args:
             fields: None for those that it has.
@@ -208,6 +216,7 @@ class _Update(Struct, frozen=True, kw_only=True):
         """
         found, workload = self.deployment, self.workload
         fields = found.fields if fields is None else fields
+        fields = replace(fields, min_ready_s=HELD_MIN_READY_S, progress_deadline_s=HELD_DEADLINE_S)
         if (found.paused, found.fields) == (paused, fields) and held is None:
             return ()
         note = held
@@ -261,11 +270,34 @@ def _moves(update: _Update) -> tuple[Intent, ...]:
     old = [each for each in update.older if each.inside and each.spec_replicas > 0]
     if update.deployment.held is None:
         return _held(update) if old or _begins(update) else ()
+    if update.overwritten and not update.deployment.paused:
+        return update.step(paused=True)  # at once: its controller may go on to the end
     if not update.workload.observed:
         return ()
     if out := [*old, *_going_back(update)]:
         return _taken_out(update, out)
     return _forward(update) if update.forward else _back(update)
+
+
+def _told(update: _Update, moves: tuple[Intent, ...]) -> tuple[Notice, ...]:
+    """That fields of a step were somebody else's, with the next write of fields."""
+    found, held = update.deployment.fields, update.deployment.held
+    written = None if held is None else held.written
+    writes = any(isinstance(move, StepDeployment) and move.held is not None for move in moves)
+    if written is None or not (update.overwritten and writes):
+        return ()
+    differs = {
+        "maxSurge": found.max_surge != written.max_surge,
+        "maxUnavailable": found.max_unavailable != written.max_unavailable,
+        "minReadySeconds": found.min_ready_s != written.min_ready_s,
+        "progressDeadlineSeconds": found.progress_deadline_s != written.progress_deadline_s,
+    }
+    names = ", ".join([name for name in differs if differs[name]])
+    message = (
+        f"somebody else has written {names} of {update.seen.rollout.spec.workload_ref} in a step; they are written again: let "
+        "the tool that applies its manifest ignore them, or install the policies that keep them (the chart's `admission.holds`)"
+    )
+    return (Notice(Reason.FIELDS_OVERWRITTEN, message, warning=True),)
 
 
 def _at_rest(update: _Update) -> tuple[Intent, ...]:
@@ -304,8 +336,7 @@ def _begins(update: _Update) -> bool:
 def _held(update: _Update) -> tuple[Intent, ...]:
     """Begins: one write pauses the Deployment, notes its user's fields and inflates what would let its controller go on."""
     own = update.deployment.fields
-    inflated = replace(own, min_ready_s=HELD_MIN_READY_S, progress_deadline_s=HELD_DEADLINE_S)
-    return update.step(inflated, paused=True, held=Held(number=1, replicas=update.replicas, own=own))
+    return update.step(paused=True, held=Held(number=1, replicas=update.replicas, own=own))
 
 
 def _taken_out(update: _Update, out: list[ReplicaSet]) -> tuple[Intent, ...]:
@@ -428,5 +459,7 @@ def _unavailable(pods: int, *, replicas: int) -> IntOrPercent:
 
 
 def _step(workload: WorkloadSeen, *, paused: bool, fields: UpdateFields, held: Held | None) -> StepDeployment:
+    """With a note of what it writes."""
+    held = None if held is None else replace(held, written=fields)
     name, uid, version = workload.name, workload.uid, workload.resource_version
     return StepDeployment(name=name, uid=uid, resource_version=version, paused=paused, fields=fields, held=held)

@@ -18,7 +18,7 @@ from tests import build
 from tests.e2e.controllers import confined_controller
 from tests.e2e.manifests import Manifest
 from tests.e2e.stage import Stage
-from tests.lab.chart import another_account, render
+from tests.lab.chart import another_account, hold_deployments
 from tests.lab.control_plane import ControlPlane
 
 pytestmark = pytest.mark.controlplane
@@ -41,9 +41,7 @@ def stage(
 ) -> Iterator[Stage]:
     """A Deployment and its Rollout, at rest, with a controller."""
     if request.param == "Policy":
-        values = f"workloads={{deployments}},watchNamespaces={{{namespace}}},fullnameOverride={namespace}"
-        rendered = render(Path(control_plane.programs, "helm"), "--set", values)
-        control_plane.apply(*(one for one in rendered if ".hold-" in one["metadata"]["name"]))
+        hold_deployments(control_plane, namespace)
     with confined_controller(control_plane, account, namespace, leader_elect=False):
         found = Stage(control_plane, namespace)
         found.apply(deployment(), rollout(request.param))

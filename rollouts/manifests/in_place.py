@@ -136,15 +136,10 @@ def controller_patch(workload: WorkloadSeen, rollout: Rollout, intent: MoveRepli
 
 def held_text(held: Held) -> str:
     """Value of `rollouts.dev/held`."""
-    own = held.own
-    noted = {
-        "maxSurge": _limit(own.max_surge),
-        "maxUnavailable": _limit(own.max_unavailable),
-        "minReadySeconds": own.min_ready_s,
-        "progressDeadlineSeconds": own.progress_deadline_s,
-    }
-    own_fields = {name: value for name, value in noted.items() if value is not None}
-    return json.dumps({"number": held.number, "own": own_fields, "replicas": held.replicas}, separators=(",", ":"))
+    noted: Manifest = {"number": held.number, "own": _noted(held.own), "replicas": held.replicas}
+    if held.written is not None:
+        noted["written"] = _noted(held.written)
+    return json.dumps(noted, separators=(",", ":"))
 
 
 def held_of(annotations: Mapping[str, str]) -> Held | None:
@@ -156,16 +151,35 @@ def held_of(annotations: Mapping[str, str]) -> Held | None:
         return None
     try:
         noted = json.loads(text)
-        own = noted["own"]
-        fields = UpdateFields(
-            max_surge=limit_of(own.get("maxSurge")),
-            max_unavailable=limit_of(own.get("maxUnavailable")),
-            min_ready_s=_count(own.get("minReadySeconds")),
-            progress_deadline_s=_count(own.get("progressDeadlineSeconds")),
+        return Held(
+            number=_count(noted["number"]) or 0,
+            replicas=_count(noted["replicas"]) or 0,
+            own=_fields_of(noted["own"]),
+            written=_fields_of(noted["written"]) if "written" in noted else None,
         )
-        return Held(number=_count(noted["number"]) or 0, replicas=_count(noted["replicas"]) or 0, own=fields)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as exc:
         raise ValueError(f"annotation {HELD} cannot be read: {exc}") from exc
+
+
+def _noted(fields: UpdateFields) -> Manifest:
+    """Those that are there, by their names in the API."""
+    noted = {
+        "maxSurge": _limit(fields.max_surge),
+        "maxUnavailable": _limit(fields.max_unavailable),
+        "minReadySeconds": fields.min_ready_s,
+        "progressDeadlineSeconds": fields.progress_deadline_s,
+    }
+    return {name: value for name, value in noted.items() if value is not None}
+
+
+def _fields_of(noted: Manifest) -> UpdateFields:
+    """Raises: ValueError, TypeError, AttributeError for what `_noted` does not write."""
+    return UpdateFields(
+        max_surge=limit_of(noted.get("maxSurge")),
+        max_unavailable=limit_of(noted.get("maxUnavailable")),
+        min_ready_s=_count(noted.get("minReadySeconds")),
+        progress_deadline_s=_count(noted.get("progressDeadlineSeconds")),
+    )
 
 
 def limit_of(value: object) -> IntOrPercent | None:

@@ -64,6 +64,18 @@ def scaled(there: World, replicas: int) -> World:
     return _written(there, replicas=replicas)
 
 
+def fields_applied(there: World) -> World:
+    """Somebody applies a manifest that names the fields of an update, and no policy keeps those of a step."""
+    workload = there.workload
+    if workload is None or workload.deployment is None:
+        return there
+    fields = users(there.rollout.spec.min_ready_s)
+    if workload.deployment.fields == fields:
+        return there
+    there = replace(there, version=there.version + 1)
+    return _written(there, deployment=replace(workload.deployment, fields=fields))
+
+
 def _written(there: World, *, paused: bool | None = None, **changes: Any) -> World:
     workload = there.workload
     assert workload is not None and workload.deployment is not None

@@ -7,14 +7,15 @@ import pytest
 from rollouts.core.decide import decide
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import MoveReplicaSet, StepDeployment
-from rollouts.core.model.rollout import Canary
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import Canary, Percent
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from rollouts.core.model.workload import UpdateFields
 from rollouts.core.model.workload_ref import Hold
 from tests.core.deployments import USERS, deployed, deployment_synced, scaled, template_changed
 from tests.core.model import World, annotated, snapshot
-from tests.core.worlds import settled, sizes
+from tests.core.worlds import quiet, settled, sizes
 
 STEPS = Canary(steps=(SetWeight(25), PauseUntilPromoted(), SetWeight(50), PauseUntilPromoted()))
 
@@ -205,3 +206,40 @@ def test_replica_sets_that_are_seen_later_than_their_deployment_take_nothing_out
 
     decision = decide(seen)
     assert [each for each in decision.intents if isinstance(each, MoveReplicaSet | StepDeployment)] == []
+
+
+def test_fields_that_somebody_else_writes_in_a_step_are_written_again_and_told() -> None:
+    """A manifest that names them, without the policy: the Deployment is paused at once, else its controller may go on."""
+    there = settled(template_changed(_taken(), "b"))
+    assert there.workload is not None and there.workload.deployment is not None
+    fields = there.workload.deployment.fields
+    changed = replace(there.workload.deployment, fields=replace(fields, max_surge=Percent(50), min_ready_s=None))
+    there = replace(there, workload=replace(there.workload, in_place=changed, observed=False))
+    decision = decide(snapshot(there))
+
+    (written,) = [each for each in decision.intents if isinstance(each, StepDeployment)]
+    assert (written.paused, written.fields) == (True, replace(fields, max_surge=Percent(50)))
+    (told,) = decision.notices
+    assert (told.reason, told.warning) == (Reason.FIELDS_OVERWRITTEN, True)
+    assert told.message == (
+        "somebody else has written maxSurge, minReadySeconds of Deployment cart in a step; they are written again: let the tool "
+        "that applies its manifest ignore them, or install the policies that keep them (the chart's `admission.holds`)"
+    )
+    there = settled(there)
+    assert (sizes(there), _deployment(there)) == ({"a": 3, "b": 1}, (False, True, fields))
+    assert decide(snapshot(there)).notices == ()
+
+
+def test_fields_that_its_controller_has_followed_already_end_in_the_same_place() -> None:
+    """The Rollout looks late: all pods are of the new template."""
+    there = settled(template_changed(_taken(), "b"))
+    assert there.workload is not None and there.workload.deployment is not None
+    fields = there.workload.deployment.fields
+    changed = replace(there.workload.deployment, fields=USERS)
+    there = replace(there, workload=replace(there.workload, in_place=changed, observed=False))
+    for _ in range(12):
+        there = quiet(there)
+    assert sizes(there) == {"b": 4}
+
+    there = settled(there)
+    assert (sizes(there), _deployment(there)) == ({"a": 3, "b": 1}, (False, True, fields))

@@ -18,7 +18,16 @@ from rollouts.core.model.rollout import Canary
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import Pause, PauseUntilPromoted, SetWeight
-from tests.core.deployments import USERS, deployed, deployment_synced, limits, scaled, template_changed, users
+from tests.core.deployments import (
+    USERS,
+    deployed,
+    deployment_synced,
+    fields_applied,
+    limits,
+    scaled,
+    template_changed,
+    users,
+)
 from tests.core.measured_runs import runs_measured
 from tests.core.model import World, annotated, snapshot
 from tests.core.test_any_world_is_safe_and_comes_to_rest import ENVIRONMENT, GOING_BACK, MORE, REVISIONS, STEPS, Move
@@ -50,6 +59,7 @@ OTHERS: dict[str, Move] = {
     "a revision goes bad": ENVIRONMENT["a revision goes bad"],
     "a run fails": lambda there, _i, _j: runs_measured(there, AnalysisPhase.FAILED, limit=1),
     "a new template": lambda there, i, _j: template_changed(there, REVISIONS[i % 4]),
+    "the manifest is applied again": lambda there, _i, _j: fields_applied(there),
     "scaled": lambda there, i, j: scaled(there, (i * 3 + j) % 13),
     "paused": lambda there, i, _j: edited(there, paused=i % 2 == 0),
     "promote": lambda there, i, _j: annotated(there, "promote", ("true", "b", "b@full", "c@full", None)[i % 5]),

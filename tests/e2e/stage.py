@@ -6,6 +6,7 @@ Tests of what people type act by kubectl (`KubectlStage`). Nothing sleeps.
 from __future__ import annotations
 
 import json
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from typing import Any
 
 from tests.e2e.manifests import Manifest
 from tests.lab.control_plane import AT_WORK, ControlPlane, is_true
+from tests.lab.loopback import meanwhile
 
 WITHIN_S = 50  # how long a wait lasts at most: many times what it takes on two busy cores
 REVISION = "rollouts.dev/revision"
@@ -190,6 +192,32 @@ class Stage:
         seen = {change["object"]["metadata"]["resourceVersion"] for change in changes}
         now = self.plane.api.get(path, params=query).raise_for_status().json()["items"]
         assert {item["metadata"]["resourceVersion"] for item in now} <= seen
+
+    @contextmanager
+    def following(self, what: str, selector: str, take: Callable[[dict[str, Any]], None]) -> Iterator[None]:
+        """Gives `take` every change of the selected objects while the block runs, in a thread; first those that are there.
+
+        For blocks of minutes: so long the API server does not keep the changes for `history`.
+        """
+        path, query = self._path(what), {"labelSelector": selector}
+        start = self.plane.api.get(path, params=query).raise_for_status().json()
+        for item in start["items"]:
+            take({"type": "ADDED", "object": item})
+
+        def follow(over: threading.Event) -> None:
+            version = start["metadata"]["resourceVersion"]
+            while not over.is_set():
+                with self.plane.watch(
+                    path, timeout_s=2, resourceVersion=version, allowWatchBookmarks="true", **query
+                ) as events:
+                    for event in events:
+                        assert event["type"] != "ERROR", event
+                        version = event["object"]["metadata"]["resourceVersion"]
+                        if event["type"] != "BOOKMARK":
+                            take(event)
+
+        with meanwhile(follow):
+            yield
 
     def _followed(self, what: str, selector: str, tracker: Followed, *, within_s: int = WITHIN_S) -> Iterator[None]:
         """Yields when the tracker has everything that is there, and after every change, for `within_s` seconds."""

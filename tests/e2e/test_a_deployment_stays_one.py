@@ -18,7 +18,7 @@ from tests import build
 from tests.e2e.controllers import confined_controller
 from tests.e2e.manifests import Manifest
 from tests.e2e.stage import Stage
-from tests.lab.chart import another_account, render
+from tests.lab.chart import another_account, hold_deployments
 from tests.lab.control_plane import ControlPlane
 
 pytestmark = pytest.mark.controlplane
@@ -41,20 +41,13 @@ def stage(
 ) -> Iterator[Stage]:
     """A Deployment and its Rollout, at rest, with a controller."""
     if request.param == "Policy":
-        hold(control_plane, namespace)
+        hold_deployments(control_plane, namespace)
     with confined_controller(control_plane, account, namespace, leader_elect=False):
         found = Stage(control_plane, namespace)
         found.apply(deployment(), rollout(request.param))
         found.until(ROLLOUT.plural, "web", lambda one: one.get("status", {}).get("phase") == "Healthy")
         yield found
         control_plane.end_in(namespace)
-
-
-def hold(control_plane: ControlPlane, namespace: str) -> None:
-    """The chart's policies hold the Deployments of a namespace."""
-    values = f"workloads={{deployments}},watchNamespaces={{{namespace}}},fullnameOverride={namespace}"
-    rendered = render(Path(control_plane.programs, "helm"), "--set", values)
-    control_plane.apply(*(one for one in rendered if ".hold-" in one["metadata"]["name"]))
 
 
 def deployment(image: str = "web:1") -> Manifest:

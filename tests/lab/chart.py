@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 
-from tests.build import ROLE, granted, role_binding
+from tests.build import ROLE, deployment, granted, role_binding
 from tests.documents import documents
 from tests.lab.control_plane import ControlPlane, is_true
 from tests.lab.loopback import wait_for
@@ -89,6 +89,19 @@ def another_account(plane: ControlPlane, name: str, *arguments: str) -> Path:
     rendered = render(Path(plane.programs, "helm"), *arguments, "--set", f"fullnameOverride={name}")
     plane.apply(*map(_for_tests, needed_by_the_controller(rendered)))
     return plane.service_account_kubeconfig(RELEASE_NAMESPACE, name)
+
+
+def hold_deployments(plane: ControlPlane, namespace: str) -> None:
+    """Applies the policies that hold Deployments, for one namespace; returns when they are effective, after a second or two."""
+    values = f"workloads={{deployments}},watchNamespaces={{{namespace}}},fullnameOverride={namespace}"
+    rendered = render(Path(plane.programs, "helm"), "--set", values)
+    plane.apply(*(one for one in rendered if ".hold-" in one["metadata"]["name"]))
+    labels = {"rollouts.dev/managed": "true", "rollouts.dev/hold": "true"}
+    plane.apply(deployment("probe", namespace, replicas=0, metadata={"labels": labels}))
+    probe = f"/apis/apps/v1/namespaces/{namespace}/deployments/probe"
+    change = {"spec": {"template": {"metadata": {"annotations": {"probe": "1"}}}}}
+    wait_for(lambda: plane.patch(f"{probe}?dryRun=All", change)["spec"].get("paused"), "the policies")
+    plane.api.delete(probe).raise_for_status()
 
 
 def needed_by_the_controller(rendered: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -211,7 +211,7 @@ def test_a_release_between_updates_changes_no_field() -> None:
 )
 def test_a_note_is_read_as_it_was_written(own: UpdateFields) -> None:
     """0 is a value; a field that is absent stays absent."""
-    held = replace(HELD, own=own)
+    held = replace(HELD, own=own, written=own)
 
     assert held_of({"rollouts.dev/held": held_text(held)}) == held
 
@@ -243,6 +243,7 @@ UNREADABLE = {
     "no infinity": '{"number":Infinity,"replicas":4,"own":{}}',
     "fields in a list": _noted(own=[1]),
     "fields in a text": _noted(own="x"),
+    "written fields in a text": _noted(written="x"),
     "a limit that is no percentage": _noted(own={"maxSurge": "25"}),
     "a limit below 0": _noted(own={"maxSurge": -1}),
     "a limit below 0%": _noted(own={"maxSurge": "-1%"}),

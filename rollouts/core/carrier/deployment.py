@@ -39,10 +39,12 @@ from rollouts.core.model.intents import (
     Decision,
     DeleteReplicaSet,
     Intent,
+    Notice,
     PatchReplicaSet,
     StepDeployment,
 )
 from rollouts.core.model.limits import resolved_surge, resolved_unavailable
+from rollouts.core.model.reasons import Reason
 from rollouts.core.model.snapshot import ReplicaSet, Snapshot
 from rollouts.core.model.workload import WorkloadSeen
 from rollouts.core.model.workload_ref import Hold
@@ -127,10 +129,12 @@ def carried(seen: Snapshot, decision: Decision) -> Decision:
         or workload.problem
     ):
         return replace(decision, intents=tuple(others))
-    moves = _moves(update_of(seen, decision, workload, workload.deployment, ours))
+    update = update_of(seen, decision, workload, workload.deployment, ours)
+    moves = _moves(update)
     shrinks = [each for each in moves if _may_shrink(seen, each)]
     first = [each for each in moves if each not in shrinks]
-    moved = _with_pods_listed(seen, replace(decision, intents=(*first, *others, *shrinks)))
+    told = (*decision.notices, *_told(update, moves))
+    moved = _with_pods_listed(seen, replace(decision, intents=(*first, *others, *shrinks), notices=told))
     asks = AskPods(seen.rollout.spec.selector_text, workload.uid)
     return replace(moved, intents=tuple([asks if isinstance(each, AskPods) else each for each in moved.intents]))
 
@@ -152,6 +156,8 @@ def _moves(update: Update) -> tuple[Intent, ...]:
         return ()
     if update.over and update.forward:
         return _at_rest(update)
+    if update.overwritten and not update.deployment.paused:
+        return update.step(paused=True)  # at once: its controller may go on to the end
     if not update.strategy.by_ratio:
         return moves_beside(update)
     old = [each for each in update.older if each.inside and each.spec_replicas > 0]
@@ -162,6 +168,27 @@ def _moves(update: Update) -> tuple[Intent, ...]:
     if out := [*old, *_going_back(update)]:
         return taken_out(update, out)
     return _forward(update) if update.forward else back(update)
+
+
+def _told(update: Update, moves: tuple[Intent, ...]) -> tuple[Notice, ...]:
+    """That fields of a step were somebody else's, with the next write of fields."""
+    found, held = update.deployment.fields, update.deployment.held
+    written = None if held is None else held.written
+    writes = any(isinstance(move, StepDeployment) and move.held is not None for move in moves)
+    if written is None or not (update.overwritten and writes):
+        return ()
+    differs = {
+        "maxSurge": found.max_surge != written.max_surge,
+        "maxUnavailable": found.max_unavailable != written.max_unavailable,
+        "minReadySeconds": found.min_ready_s != written.min_ready_s,
+        "progressDeadlineSeconds": found.progress_deadline_s != written.progress_deadline_s,
+    }
+    names = ", ".join([name for name in differs if differs[name]])
+    message = (
+        f"somebody else has written {names} of {update.seen.rollout.spec.workload_ref} in a step; they are written again: let "
+        "the tool that applies its manifest ignore them, or install the policies that keep them (the chart's `admission.holds`)"
+    )
+    return (Notice(Reason.FIELDS_OVERWRITTEN, message, warning=True),)
 
 
 def _at_rest(update: Update) -> tuple[Intent, ...]:

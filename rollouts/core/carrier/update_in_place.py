@@ -71,6 +71,12 @@ class Update(Struct, frozen=True, kw_only=True):
         return bool(named_services(self.strategy)) or not self.strategy.by_ratio
 
     @property
+    def overwritten(self) -> bool:
+        """Whether somebody else has written the fields of a step since our last write."""
+        held = self.deployment.held
+        return held is not None and held.written not in (None, self.deployment.fields)
+
+    @property
     def serving(self) -> ReplicaSet | None:
         """The ReplicaSet that the Deployment keeps, whatever becomes of the update."""
         return self.new if self.over else self.stable
@@ -104,7 +110,7 @@ class Update(Struct, frozen=True, kw_only=True):
     def step(
         self, fields: UpdateFields | None = None, *, paused: bool, held: Held | None = None
     ) -> tuple[StepDeployment, ...]:
-        """One write to the Deployment; () if it says the same already.
+        """One write to the Deployment; () if it says the same already. Nothing lets its controller go on by itself after it.
 
         Args:
             fields: None for those that it has.
@@ -112,6 +118,7 @@ class Update(Struct, frozen=True, kw_only=True):
         """
         found, workload = self.deployment, self.workload
         fields = found.fields if fields is None else fields
+        fields = replace(fields, min_ready_s=HELD_MIN_READY_S, progress_deadline_s=HELD_DEADLINE_S)
         if (found.paused, found.fields) == (paused, fields) and held is None:
             return ()
         note = held
@@ -166,10 +173,8 @@ def begins(update: Update) -> bool:
 
 def held(update: Update, fields: UpdateFields | None = None) -> tuple[Intent, ...]:
     """Begins: one write pauses the Deployment, notes its user's fields and inflates what would let its controller go on."""
-    own = update.deployment.fields
-    inflated = replace(own, min_ready_s=HELD_MIN_READY_S, progress_deadline_s=HELD_DEADLINE_S)
-    note = Held(number=1, replicas=update.replicas, own=own)
-    return update.step(inflated if fields is None else fields, paused=True, held=note)
+    note = Held(number=1, replicas=update.replicas, own=update.deployment.fields)
+    return update.step(fields, paused=True, held=note)
 
 
 def taken_out(update: Update, out: Iterable[ReplicaSet]) -> tuple[Intent, ...]:
@@ -221,6 +226,7 @@ def resized(replica_set: ReplicaSet, replicas: int) -> PatchReplicaSet:
 
 
 def stepped(workload: WorkloadSeen, *, paused: bool, fields: UpdateFields, held: Held | None) -> StepDeployment:
-    """The write of a Deployment's fields."""
+    """The write of a Deployment's fields, with a note of them."""
+    held = None if held is None else replace(held, written=fields)
     name, uid, version = workload.name, workload.uid, workload.resource_version
     return StepDeployment(name=name, uid=uid, resource_version=version, paused=paused, fields=fields, held=held)

@@ -51,6 +51,10 @@ class Reason(StrEnum):
         "ReferencedWorkloadScaled",
         "Somebody scaled a Deployment up that workloadRef.scaleDown keeps small; it is scaled down again.",
     )
+    FIELDS_OVERWRITTEN = (
+        "FieldsOverwritten",
+        "Somebody else has written the fields by which a Deployment is updated in place; the controller writes them again.",
+    )
     HOLD_NOT_EFFECTIVE = (
         "HoldNotEffective",
         "No policy of the API server holds the workload, though workloadRef.hold is Policy: it is paused between updates.",
@@ -319,6 +323,7 @@ _REMEDIES = {
     Reason.WORKLOAD_NOT_FOUND: "Create the workload, or correct workloadRef.",
     Reason.WORKLOAD_NOT_USABLE: "Change what the message names, or name another workload.",
     Reason.WORKLOAD_OWNED_TWICE: "Name another workload, or delete the other Rollout.",
+    Reason.FIELDS_OVERWRITTEN: "Let the tool that applies the manifest ignore these fields, or install the policies.",
     Reason.HOLD_NOT_EFFECTIVE: "Install the policies (the chart's `admission.holds`), or set `hold: Auto`.",
     Reason.WORKLOAD_FORBIDDEN: "Name its kind in the chart's `workloads`.",
     Reason.SCALE_DOWN_DELAY: _BY_ITSELF,

@@ -27,11 +27,13 @@ class Held(Struct, frozen=True, kw_only=True):
         number: of our last write; each one raises it.
         replicas: of the Deployment at that write: its controller spreads pods anew when they change.
         own: the user's fields, which stand again when the update is over.
+        written: the fields of that write; others that are there now are somebody else's. None where the note does not say.
     """
 
     number: int
     replicas: int
     own: UpdateFields
+    written: UpdateFields | None = None
 
 
 class DeploymentSeen(Struct, frozen=True, kw_only=True):

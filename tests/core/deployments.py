@@ -73,7 +73,7 @@ def fields_applied(there: World) -> World:
     if workload.deployment.fields == fields:
         return there
     there = replace(there, version=there.version + 1)
-    return _written(there, deployment=replace(workload.deployment, fields=fields))
+    return _written(there, in_place=replace(workload.deployment, fields=fields))
 
 
 def _written(there: World, *, paused: bool | None = None, **changes: Any) -> World:

@@ -149,7 +149,12 @@ MARKS = {
     "uid": "d-1",
     "resourceVersion": "7",
     "labels": {"rollouts.dev/managed": None, "rollouts.dev/hold": None},
-    "annotations": {"rollouts.dev/managed-by": None, "rollouts.dev/scaled-down": None, "rollouts.dev/held": None},
+    "annotations": {
+        "rollouts.dev/managed-by": None,
+        "rollouts.dev/scaled-down": None,
+        "rollouts.dev/held": None,
+        "rollouts.dev/partition": None,
+    },
 }
 
 

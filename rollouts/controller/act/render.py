@@ -21,16 +21,27 @@ from rollouts.controller.act.calls import (
 from rollouts.controller.act.render_routes import render_routing, render_subset
 from rollouts.controller.observe.routes import RouteRead
 from rollouts.core.model.author import NOTE_SUFFIX
+from rollouts.core.model.in_place_intents import (
+    CreateInDeployment,
+    DeletePod,
+    InPlaceIntent,
+    LabelReplicaSet,
+    MoveReplicaSet,
+    RevertTemplate,
+    StepDaemonSet,
+    StepDeployment,
+    StepStatefulSet,
+)
 from rollouts.core.model.intents import (
     Adoption,
     AnalysisRunIntent,
     AskAutoscaling,
+    AskChosenNodes,
     AskConfig,
     AskDrained,
     AskFeatures,
     AskHold,
     AskLive,
-    AskNodes,
     AskPods,
     AskReplicaSets,
     AskRevisions,
@@ -41,17 +52,12 @@ from rollouts.core.model.intents import (
     ConfigCopyIntent,
     CreateAnalysisRun,
     CreateConfigCopy,
-    CreateInDeployment,
     CreateReplicaSet,
-    DeletePod,
     Deletion,
     EvictPod,
-    InPlaceIntent,
     Intent,
-    LabelReplicaSet,
     MakeRoute,
     MarkWorkload,
-    MoveReplicaSet,
     ObjectIntent,
     PatchPod,
     PatchReplicaSet,
@@ -61,12 +67,8 @@ from rollouts.core.model.intents import (
     ReleaseWorkload,
     RemoveAnnotation,
     ReplicaSetIntent,
-    RevertTemplate,
     ScaleWorkload,
     SetTraffic,
-    StepDaemonSet,
-    StepDeployment,
-    StepStatefulSet,
     SwitchService,
     TerminateAnalysisRun,
 )
@@ -129,7 +131,7 @@ def render(
             | AskHold()
             | AskReplicaSets()
             | AskRevisions()
-            | AskNodes()
+            | AskChosenNodes()
             | AskPods()
             | AskAutoscaling()
             | AskConfig()

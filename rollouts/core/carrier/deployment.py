@@ -21,17 +21,15 @@ from msgspec import Struct
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import earliest
 from rollouts.core.model.frozen import replace
+from rollouts.core.model.in_place_intents import CreateInDeployment, MoveReplicaSet, StepDeployment
 from rollouts.core.model.intents import (
     AdoptReplicaSet,
     AskPods,
-    CreateInDeployment,
     CreateReplicaSet,
     Decision,
     DeleteReplicaSet,
     Intent,
-    MoveReplicaSet,
     PatchReplicaSet,
-    StepDeployment,
 )
 from rollouts.core.model.limits import resolved_surge, resolved_unavailable
 from rollouts.core.model.rollout import IntOrPercent, Percent

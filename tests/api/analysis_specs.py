@@ -160,6 +160,18 @@ _OF_SERVERS = tuple(
         ("query with more parameters", "graphite", {"query": "target=a&jsonp=b"}, ".query", "has 'jsonp'"),
         ("two servers of Graphite", "graphite", {"query": "target=a", "address": "http://a", "metricProvider": "b"},
             ".address", "one of them"),
+        ("query of Wavefront left out", "wavefront", {}, ".query", "is required"),
+        ("two servers of Wavefront", "wavefront", {"query": "a", "address": "a", "metricProvider": "b"},
+            ".address", "one of them"),
+        ("query of InfluxDB left out", "influxdb", {}, ".query", "is required"),
+        ("query of SkyWalking without a time", "skywalking", {"query": "{a}"}, ".query", "$duration"),
+        ("two servers of SkyWalking", "skywalking", {"query": "$duration", "address": "http://a", "metricProvider": "b"},
+            ".address", "one of them"),
+        ("selector of Dynatrace left out", "dynatrace", {}, ".query", "is required"),
+        ("program of Splunk left out", "splunk", {}, ".query", "is required"),
+        ("index left out", "elasticsearch", {"aggregations": {}}, ".index", "is required"),
+        ("index that is an API", "elasticsearch", {"index": "_all", "aggregations": {}}, ".index", "the name of an index"),
+        ("aggregations left out", "elasticsearch", {"index": "a"}, ".aggregations", "is required"),
         ("address of Graphite without a scheme", "graphite", {"query": "target=a", "address": "a"}, ".address", "http"),
     )
 )  # fmt: skip

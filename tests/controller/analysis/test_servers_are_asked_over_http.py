@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -25,7 +24,7 @@ from rollouts.probes.metric_asker import MetricAsker
 from rollouts.secret import Secret
 from tests.controller.analysis.test_servers_set_the_pace import RUN, no_secrets
 from tests.metrics.answers import NOW_S
-from tests.metrics.servers.fake import TOKEN, Asked, Fake, all_fakes, one, written
+from tests.metrics.servers.fake import TOKEN, Asked, Fake, all_fakes, body_of, one, written
 from tests.metrics.test_no_server_promotes_without_evidence import source_of
 from tests.probes.servers import Sent, raw, serving
 
@@ -63,7 +62,7 @@ def asked_by(sent: Sent) -> Asked:
         path=parts.path.removeprefix("/base"),
         parameters=parse_qs(parts.query, keep_blank_values=True),
         headers=sent.headers,
-        body=json.loads(sent.body) if sent.body else None,
+        body=body_of(sent.body, sent.headers),
     )
 
 

@@ -46,6 +46,8 @@ class Fake:
 
     Args:
         metric: the block in `provider` of a metric.
+        document: its answer is what a condition sees, so what a condition says of a missing member holds.
+        merges: it works one number out of all that is there.
         headers, bearer, settings: what a MetricProvider of the type says.
         objection: why the server refuses a request; "" for one that it answers.
         body: what it answers when these series are there.
@@ -66,6 +68,8 @@ class Fake:
     whole: bool = False
     times: bool = True
     rows: bool = False
+    document: bool = False
+    merges: bool = False
     headers: Mapping[str, str] = field(default_factory=dict)
     bearer: bool = False
     scheme: str = "Bearer"
@@ -115,8 +119,15 @@ def asked_by(request: HttpRequest, endpoint: MetricEndpoint) -> Asked:
         path=parts.path.removeprefix(urlsplit(endpoint.url).path),
         parameters=parse_qs(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)),
         headers=headers,
-        body=json.loads(request.body) if request.body else None,
+        body=body_of(request.body, headers),
     )
+
+
+def body_of(body: bytes, headers: Mapping[str, str]) -> Any:
+    """The body as its type says; None for none."""
+    if not body:
+        return None
+    return body.decode() if headers.get("content-type") == "text/plain" else json.loads(body)
 
 
 def written(body: Any) -> bytes:

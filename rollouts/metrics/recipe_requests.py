@@ -49,19 +49,21 @@ def request_from(
     ask: AskTemplate, values: Mapping[str, Any], endpoint: MetricEndpoint, limits: Limits
 ) -> HttpRequest | NoEvidence:
     """The request with the values in its places."""
-    body = filled_template(ask.body, values)
-    kind = "text/plain" if isinstance(body, str) else "application/json"
     try:
-        path = _PLACE.sub(lambda place: quote(str(values[place[1]]), safe=""), ask.path)
-        parameters = urlencode(list(parameters_of(ask, values)))
-        url = endpoint.url.rstrip("/") + path + (f"?{parameters}" if parameters else "")
+        body = filled_template(ask.body, values)
         sent_body = body.encode() if isinstance(body, str) else b"" if body is None else msgspec.json.encode(body)
+        parameters = urlencode(list(parameters_of(ask, values)))
+        path = _PLACE.sub(lambda place: quote(str(values[place[1]]), safe=""), ask.path)
+        headers = sent(tuple((name, value_text(filled_template(value, values))) for name, value in ask.headers))
+    except KeyError as error:
+        return NoEvidence(f"the recipe has a place {error.args[0][:40]!r} that the metric does not fill", Absence.ERROR)
     except UnicodeEncodeError:
         return NoEvidence("the query has half of a surrogate pair in it, which is no text", Absence.ERROR)
+    kind = "text/plain" if isinstance(body, str) else "application/json"
+    url = endpoint.url.rstrip("/") + path + (f"?{parameters}" if parameters else "")
     if len(sent_body) > BODY_MAX_BYTES or len(url) > URL_MAX:
         longest = f"{URL_MAX} characters in a URL, or {BODY_MAX_BYTES} bytes in a body"
         return NoEvidence(f"the query is too long: it may have {longest}", Absence.ERROR)
-    headers = sent(tuple((name, value_text(filled_template(template, values))) for name, template in ask.headers))
     typed = (("Content-Type", Secret(kind)),) if sent_body else ()
     return HttpRequest(
         url=url, method=ask.method, headers=(*headers, *typed), body=sent_body, timeout_s=limits.timeout_s

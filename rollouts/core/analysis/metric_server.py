@@ -7,6 +7,8 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from rollouts.core.analysis.recipe import Recipe
+
 
 class InFile(Struct, frozen=True):
     """A file that is mounted into the controller's pod.
@@ -74,6 +76,7 @@ class MetricServer(Struct, frozen=True, kw_only=True):
         methods: that metrics of the source web may use.
         kind: name of its recipe; "" for none.
         settings: what the recipe needs, by name.
+        recipe: its own; None for that of its kind, or for none.
     """
 
     url: str
@@ -85,6 +88,7 @@ class MetricServer(Struct, frozen=True, kw_only=True):
     methods: tuple[str, ...] = READS_ONLY
     kind: str = ""
     settings: tuple[tuple[str, str], ...] = ()
+    recipe: Recipe | None = None
 
     @property
     def credentials(self) -> Iterator[CredentialPlace]:

@@ -43,7 +43,7 @@ def provider_spec(fake: Fake, url: str) -> Manifest:
     """The MetricProvider of a fake: each of its credentials is a key of a Secret."""
     reference = {"secretKeyRef": {"name": "it", "key": "token"}}
     headers = [{"name": name, "valueFrom": {"secretKeyRef": {"name": "it", "key": name}}} for name in fake.headers]
-    spec: Manifest = {"url": url, "type": fake.kind}
+    spec: Manifest = {"url": url, **({"type": fake.kind} if fake.recipe is None else {"recipe": fake.recipe})}
     spec |= {"headers": headers} if headers else {}
     spec |= {"bearer": reference} if fake.bearer else {}
     return spec | ({"settings": dict(fake.settings)} if fake.settings else {})

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
+from rollouts.controller.providers.declarations import server_of
+from rollouts.core.analysis.recipe import Recipe
 from rollouts.metrics.requests import Bearer, HttpAnswer, HttpRequest, MetricEndpoint
 from rollouts.secret import Secret
 from tests.metrics.answers import NOW_S
@@ -48,7 +50,7 @@ class Fake:
         metric: the block in `provider` of a metric.
         document: its answer is what a condition sees, so what a condition says of a missing member holds.
         merges: it works one number out of all that is there.
-        headers, bearer, settings: what a MetricProvider of the type says.
+        headers, bearer, settings, recipe: what a MetricProvider of the type says.
         objection: why the server refuses a request; "" for one that it answers.
         body: what it answers when these series are there.
         refused: how it says no, with a status.
@@ -74,6 +76,7 @@ class Fake:
     bearer: bool = False
     scheme: str = "Bearer"
     settings: Mapping[str, str] = field(default_factory=dict)
+    recipe: Mapping[str, Any] | None = None
     refused: tuple[int, Any] = (400, {"errors": ["no"]})
     bad: Mapping[str, HttpAnswer] = field(default_factory=dict)
 
@@ -87,7 +90,14 @@ class Fake:
             headers=tuple((name, Secret(value)) for name, value in self.headers.items()),
             credentials=Bearer(Secret(TOKEN), self.scheme) if self.bearer else None,
             settings=tuple(self.settings.items()),
+            recipe=self._recipe(),
         )
+
+    def _recipe(self) -> Recipe | None:
+        if self.recipe is None:
+            return None
+        spec = {"url": "https://it.example", "recipe": self.recipe}
+        return server_of("it", spec, folder=Path("/nowhere"), taken=False).recipe
 
     def answer(self, request: HttpRequest, endpoint: MetricEndpoint, series: Sequence[Series]) -> HttpAnswer:
         """What the server says when these series are there."""

@@ -12,6 +12,7 @@ from rollouts.core.analysis.metric_server import (
     InFile,
     MetricServer,
     OAuth2Place,
+    SignaturePlace,
 )
 from rollouts.core.analysis.recipe import AnswerPlan, ResultKind
 from rollouts.core.analysis.recipes import RECIPES
@@ -25,10 +26,14 @@ from rollouts.metrics.requests import (
     ClientCredentials,
     MetricCredentials,
     MetricEndpoint,
+    Signature,
     header_problem,
     leads_up,
 )
 from rollouts.secret import Secret
+
+PROMETHEUS_OF_AWS = "aps"
+"""Service of AWS that a server without a type is: Amazon Managed Service for Prometheus."""
 
 CREDENTIAL_MAX_CHARACTERS = 8_192
 
@@ -109,11 +114,10 @@ def kind_problems(server: MetricServer) -> Iterator[SpecProblem]:
     if recipe is None:
         return
     for name, setting in known.items():
-        value = settings.get(name, setting.default)
-        if not value:
-            yield SpecProblem(f"spec.settings.{name}", f"is required: the {setting.text}")
-        elif setting.number and not (value.isascii() and value.isdigit() and len(value) <= 18):
-            yield SpecProblem(f"spec.settings.{name}", f"must be the {setting.text}")
+        if problem := setting.problem(settings.get(name, "")):
+            yield SpecProblem(f"spec.settings.{name}", problem)
+    if recipe.service and not isinstance(server.identity, SignaturePlace):
+        yield SpecProblem("spec.sigv4", f"is required: {recipe.title} takes signed requests alone")
     given = {name.lower() for name, _ in server.headers}
     if missing := [name for name in recipe.headers if name.lower() not in given]:
         yield SpecProblem(
@@ -152,6 +156,10 @@ def endpoint_of_server(
             credentials = Bearer(values[token], scheme)
         case OAuth2Place(token_url=token_url, client_id=client_id, client_secret=secret, scopes=scopes):
             credentials = ClientCredentials(token_url, client_id, values[secret], scopes, declared=True)
+        case SignaturePlace(region=region, service=service, access_key=access_key, secret_key=secret_key):
+            service = service or (RECIPES[server.kind].service if server.kind else "") or PROMETHEUS_OF_AWS
+            secret_of_key = None if secret_key is None else values[secret_key]
+            credentials = Signature(region, service, access_key, secret_of_key)
         case None:
             pass
     headers = ((name, Secret(value) if isinstance(value, str) else values[value]) for name, value in server.headers)

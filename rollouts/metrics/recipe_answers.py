@@ -103,7 +103,13 @@ class AnswerReader(Struct, frozen=True):
         """Raises: NotThereError for an answer of another form."""
         plan = self.plan
         (found,) = values_at(value, plan.result)
-        if plan.times:
+        counted: tuple[float, ...] | None = None
+        if plan.series:
+            numbers = self._numbers_within(values_at(value, plan.series))
+            if isinstance(numbers, NoEvidence):
+                return numbers
+            counted = numbers
+        elif plan.times:
             try:
                 times = values_at(value, plan.times)
             except NotThereError:  # it tells none of this value
@@ -113,10 +119,25 @@ class AnswerReader(Struct, frozen=True):
         if any(_has(found, name) for name in plan.missing):
             return NoEvidence("a value is one that the server has made up, as it has none")
         if plan.kind is ResultKind.DOCUMENT:
-            return Document(found)
+            return Document(found, counted=counted)
         if not isinstance(found, list):
             raise NotThereError
         return Document(found[0] if len(found) == 1 else found, rows=len(found))
+
+    def _numbers_within(self, series: list[Any]) -> tuple[float, ...] | NoEvidence:
+        """The numbers of the series in a JSON value, or why they are no evidence. Raises: NotThereError."""
+        numbers: list[float] = []
+        for place, each in enumerate(series):
+            samples = self._samples(each, place)
+            if isinstance(samples, NoEvidence):
+                return samples
+            if not samples:
+                return NoEvidence("one of the results has no value")
+            times = [sample.at_s for sample in samples]
+            if times != sorted(times, reverse=True):
+                return NoEvidence("the values of a result are not in the order that was asked for")
+            numbers += [sample.value for sample in samples]
+        return tuple(numbers)
 
     @property
     def _earliest_s(self) -> float:

@@ -64,7 +64,8 @@ def request_from(
     if len(sent_body) > BODY_MAX_BYTES or len(url) > URL_MAX:
         longest = f"{URL_MAX} characters in a URL, or {BODY_MAX_BYTES} bytes in a body"
         return NoEvidence(f"the query is too long: it may have {longest}", Absence.ERROR)
-    typed = (("Content-Type", Secret(kind)),) if sent_body else ()
+    has_type = any(name.lower() == "content-type" for name, _ in ask.headers)
+    typed = (("Content-Type", Secret(kind)),) if sent_body and not has_type else ()
     return HttpRequest(
         url=url, method=ask.method, headers=(*headers, *typed), body=sent_body, timeout_s=limits.timeout_s
     )

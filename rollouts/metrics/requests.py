@@ -61,7 +61,21 @@ class ClientCredentials(Struct, frozen=True):
     declared: bool = False
 
 
-MetricCredentials: TypeAlias = Basic | Bearer | ClientCredentials
+class Signature(Struct, frozen=True):
+    """Each request is signed, as AWS wants it (Signature Version 4).
+
+    Args:
+        access_key: "" where AWS's own library finds credentials.
+        secret_key: of `access_key`.
+    """
+
+    region: str
+    service: str
+    access_key: str = ""
+    secret_key: Secret | None = None
+
+
+MetricCredentials: TypeAlias = Basic | Bearer | ClientCredentials | Signature
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

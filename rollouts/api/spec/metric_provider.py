@@ -23,12 +23,13 @@ from rollouts.core.analysis.metric_server import (
     InSecret,
     MetricServer,
     OAuth2Place,
+    SignaturePlace,
 )
 from rollouts.core.analysis.recipe import AnswerPlan, AskTemplate, Exchange, Recipe
 from rollouts.core.analysis.servers.declared import RECIPE as DECLARED
 from rollouts.core.model.frozen import replace
 
-_IDENTITIES = ("basic", "bearer", "oauth2")
+_IDENTITIES = ("basic", "bearer", "oauth2", "sigv4")
 
 
 def read_metric_provider(spec: Mapping[str, Any], problems: Problems) -> MetricServer:
@@ -41,7 +42,7 @@ def read_metric_provider(spec: Mapping[str, Any], problems: Problems) -> MetricS
     check_needed(wire, "spec", problems)
     given = [name for name in _IDENTITIES if getattr(wire, name) is not None]
     if len(given) > 1:
-        problems.add("spec", f"at most one of basic, bearer and oauth2; it has {' and '.join(given)}")
+        problems.add("spec", f"at most one of basic, bearer, oauth2 and sigv4; it has {' and '.join(given)}")
     if wire.type is not None and wire.recipe is not None:
         problems.add("spec.recipe", "and type are both given; give one of them")
     tls = wire.tls
@@ -113,6 +114,17 @@ def _identity(wire: MetricProviderSpec, problems: Problems) -> Identity | None:
             client_id=oauth2.client_id or "",
             client_secret=_place(oauth2.client_secret, "spec.oauth2.clientSecret", problems),
             scopes=tuple(oauth2.scopes or ()),
+        )
+    if (sigv4 := wire.sigv4) is not None:
+        check_needed(sigv4, "spec.sigv4", problems)
+        if (sigv4.access_key_id is None) != (sigv4.secret_access_key is None):
+            problems.add("spec.sigv4", "needs accessKeyId and secretAccessKey together, or neither")
+        place = sigv4.secret_access_key
+        return SignaturePlace(
+            region=sigv4.region or "",
+            service=sigv4.service or "",
+            access_key=sigv4.access_key_id or "",
+            secret_key=None if place is None else _place(place, "spec.sigv4.secretAccessKey", problems),
         )
     return None
 

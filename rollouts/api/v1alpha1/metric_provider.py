@@ -65,6 +65,15 @@ class ProviderOAuth2(Wire):
     scopes: list[Line] | None = optional("Scopes of the token.", max_length=32)
 
 
+class ProviderSignature(Wire):
+    """AWS's signatures (Signature Version 4)."""
+
+    region: Name | None = needed("Region of AWS.")
+    service: Name | None = optional("Service that is signed for; default monitoring for cloudWatch, otherwise aps.")
+    access_key_id: Line | None = optional("Key; without it AWS's own library finds credentials, such as a role.")
+    secret_access_key: ProviderCredential | None = optional("Where the key's secret is.")
+
+
 class ProviderRequestHeader(Wire):
     """A header of every request."""
 
@@ -131,8 +140,9 @@ class MetricProviderSpec(Wire):
 
     RULES = (
         CelRule(
-            "(has(self.basic) ? 1 : 0) + (has(self.bearer) ? 1 : 0) + (has(self.oauth2) ? 1 : 0) <= 1",
-            "at most one of basic, bearer and oauth2",
+            "(has(self.basic) ? 1 : 0) + (has(self.bearer) ? 1 : 0) + (has(self.oauth2) ? 1 : 0)"
+            " + (has(self.sigv4) ? 1 : 0) <= 1",
+            "at most one of basic, bearer, oauth2 and sigv4",
         ),
         CelRule("!has(self.type) || !has(self.recipe)", "type or recipe, not both"),
     )
@@ -150,6 +160,7 @@ class MetricProviderSpec(Wire):
     basic: ProviderBasic | None = optional("User and password.")
     bearer: ProviderCredential | None = optional("Where the token is.")
     oauth2: ProviderOAuth2 | None = optional("Client credentials.")
+    sigv4: ProviderSignature | None = optional("AWS's signatures; the image must have botocore.")
     headers: list[ProviderRequestHeader] | None = optional("Headers of every request.", max_length=32)
     methods: list[Literal["GET", "POST", "PUT"]] | None = optional(
         "HTTP methods that metrics of the source web may use, default GET: whoever writes templates sends them"

@@ -138,6 +138,7 @@ class AnswerPlan(Struct, frozen=True, kw_only=True):
         result: of numbers the series; otherwise the value.
         values, times: of each series: numbers and their times, as many of each. Of a JSON value `times` is a path from the whole
             answer. "" for a series that is a number, and for a server that tells no times.
+        series: of a JSON value the series in it, each of which must have a number of the time, the newest first.
         timeless: a series may have no times, where its author has left them out.
         unit: of times.
         listed: leads to something where the result is a list although there is one series.
@@ -150,6 +151,7 @@ class AnswerPlan(Struct, frozen=True, kw_only=True):
 
     kind: ResultKind
     result: str = ""
+    series: str = ""
     values: str = ""
     times: str = ""
     timeless: bool = False
@@ -188,6 +190,14 @@ class Setting(Struct, frozen=True, kw_only=True):
     number: bool = False
     default: str = ""
 
+    def problem(self, value: str) -> str:
+        """What is wrong with a value, which is "" where there is none; "" for nothing."""
+        if not (value or self.default):
+            return f"is required: the {self.text}"
+        if self.number and not (value.isascii() and value.isdigit() and len(value) <= 18):
+            return f"must be the {self.text}"
+        return ""
+
 
 @lru_cache(maxsize=64)  # classes
 def fields_with(mark: FieldText, fields: type[ServerFields]) -> frozenset[str]:
@@ -207,6 +217,7 @@ class Recipe(Struct, frozen=True, kw_only=True):
         settings: of its MetricProviders.
         headers: that a MetricProvider must have, as they are the server's credentials.
         scheme: of `Authorization` where a MetricProvider has `bearer`.
+        service: of AWS, for the signature; "" for a server that is none of AWS's.
     """
 
     name: str
@@ -218,6 +229,7 @@ class Recipe(Struct, frozen=True, kw_only=True):
     settings: tuple[Setting, ...] = ()
     headers: tuple[str, ...] = ()
     scheme: str = "Bearer"
+    service: str = ""
 
     def exchange_of(self, fields: ServerFields) -> Exchange:
         """The exchange of a metric with these fields."""

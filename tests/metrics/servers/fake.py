@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from rollouts.controller.providers.declarations import server_of
 from rollouts.core.analysis.recipe import Recipe
-from rollouts.metrics.requests import Bearer, HttpAnswer, HttpRequest, MetricEndpoint
+from rollouts.metrics.requests import Bearer, HttpAnswer, HttpRequest, MetricEndpoint, Signature
 from rollouts.secret import Secret
 from tests.metrics.answers import NOW_S
 
@@ -23,6 +23,7 @@ Series: TypeAlias = Sequence[tuple[Any, Any]]
 """(Seconds since 1970, value), in any order; either may be something else."""
 
 TOKEN = "pl4nted-t0ken"
+REGION, ACCESS_KEY = "eu-west-1", "AKIDEXAMPLE"
 ADDRESS = "https://address.example"
 
 
@@ -53,6 +54,7 @@ class Fake:
         headers, bearer, settings, recipe: what a MetricProvider of the type says.
         objection: why the server refuses a request; "" for one that it answers.
         body: what it answers when these series are there.
+        signed: the service of AWS that requests are signed for; "" for none.
         refused: how it says no, with a status.
         result: what a condition writes for the one number.
         whole: every number is judged; otherwise the newest of each series.
@@ -75,6 +77,7 @@ class Fake:
     headers: Mapping[str, str] = field(default_factory=dict)
     bearer: bool = False
     scheme: str = "Bearer"
+    signed: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
     recipe: Mapping[str, Any] | None = None
     refused: tuple[int, Any] = (400, {"errors": ["no"]})
@@ -88,10 +91,15 @@ class Fake:
             declared=True,
             kind=self.kind,
             headers=tuple((name, Secret(value)) for name, value in self.headers.items()),
-            credentials=Bearer(Secret(TOKEN), self.scheme) if self.bearer else None,
+            credentials=self._credentials(),
             settings=tuple(self.settings.items()),
             recipe=self._recipe(),
         )
+
+    def _credentials(self) -> Bearer | Signature | None:
+        if self.signed:
+            return Signature(REGION, self.signed, ACCESS_KEY, Secret(TOKEN))
+        return Bearer(Secret(TOKEN), self.scheme) if self.bearer else None
 
     def _recipe(self) -> Recipe | None:
         if self.recipe is None:

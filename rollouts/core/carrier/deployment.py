@@ -53,13 +53,19 @@ _AFTER_AN_ABORT = UpdateFields(max_surge=1, max_unavailable=0)
 
 
 def as_own(seen: Snapshot) -> Snapshot:
-    """The snapshot as the policy sees it: pods count as available as the user's own `minReadySeconds` says."""
+    """The snapshot as the policy sees it: pods count as available as the user's own `minReadySeconds` says.
+
+    While that is not known, ready pods of a ReplicaSet that has left the Deployment count, or they would go first. In the
+    Deployment they do not: a step ends by them.
+    """
     if not is_in_place(seen):
         return seen
     sets = []
     for each in seen.replica_sets:
         if each.min_ready_s == HELD_MIN_READY_S:
-            available = min(each.ready, _available(seen, each))
+            known = _available(seen, each)
+            unknown = 0 if each.inside else each.ready - len(_ready_since_s(seen, each))
+            available = min(each.ready, known + max(0, unknown))
             sets.append(replace(each, available=available, min_ready_s=seen.rollout.spec.min_ready_s))
         else:
             sets.append(each)
@@ -189,7 +195,12 @@ class _Update(Struct, frozen=True, kw_only=True):
         return replica_set.spec_replicas if patch is None or patch.replicas is None else patch.replicas
 
     def outside(self) -> tuple[PatchReplicaSet, ...]:
-        """The sizes of ReplicaSets that are not the Deployment's: what shrinks, and what its controller cannot reach."""
+        """The sizes of ReplicaSets that are not the Deployment's: what shrinks, and what its controller cannot reach.
+
+        None while its controller has not carried out the fields in force: they may still take pods that the policy counts on.
+        """
+        if not _is_settled(self):
+            return ()
         sets = {each.uid: each for each in self.seen.replica_sets if not each.inside}
         return tuple(
             [
@@ -380,7 +391,7 @@ def _forward(update: _Update) -> tuple[Intent, ...]:
     if not new.inside:
         return (*update.outside(), *_comes_in(update, new))
     if not _is_settled(update):
-        return update.outside()
+        return ()
     kept = update.wanted(update.stable)
     wanted = max(update.wanted(new), replicas - kept)
     if wanted == 0 or replicas == 0:

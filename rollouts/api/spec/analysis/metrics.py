@@ -189,7 +189,9 @@ def _check_authentication(wire: AuthenticationWire | None, path: str, problems: 
     if wire is None:
         return
     if _given(wire.sigv4):
-        problems.add(f"{path}.authentication.sigv4", "is not supported here: the sigv4 of a MetricProvider signs requests")
+        problems.add(
+            f"{path}.authentication.sigv4", "is not supported here: the sigv4 of a MetricProvider signs requests"
+        )
     if _given(wire.oauth2) and _given(wire.basic_auth):
         problems.add(f"{path}.authentication", "has oauth2 and basicAuth; give one of them")
     if wire.oauth2 is not None and _given(wire.oauth2):

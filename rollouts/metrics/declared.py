@@ -12,20 +12,28 @@ from rollouts.core.analysis.metric_server import (
     InFile,
     MetricServer,
     OAuth2Place,
+    SignaturePlace,
 )
+from rollouts.core.analysis.recipe import AnswerPlan, ResultKind
 from rollouts.core.analysis.recipes import RECIPES
 from rollouts.core.analysis.source import DEFAULT_ENDPOINT
-from rollouts.errors import SpecProblem
+from rollouts.errors import ExpressionInvalid, SpecProblem
 from rollouts.metrics.addresses import ADMINISTRATORS, url_problem
+from rollouts.metrics.member_paths import member_path
 from rollouts.metrics.requests import (
     Basic,
     Bearer,
     ClientCredentials,
     MetricCredentials,
     MetricEndpoint,
+    Signature,
     header_problem,
+    leads_up,
 )
 from rollouts.secret import Secret
+
+PROMETHEUS_OF_AWS = "aps"
+"""Service of AWS that a server without a type is: Amazon Managed Service for Prometheus."""
 
 CREDENTIAL_MAX_CHARACTERS = 8_192
 
@@ -48,14 +56,9 @@ def declaration_problems(name: str, server: MetricServer, *, folder: str, taken:
             yield SpecProblem(path, problem)
     if "?" in server.url:
         yield SpecProblem("spec.url", "must have no query: each request adds its own")
-    for index, (header, value) in enumerate(server.headers):
-        path = f"spec.headers[{index}]"
-        known = value if isinstance(value, str) else ""
-        if header and (problem := header_problem(((header, known),))):
-            yield SpecProblem(path, problem.partition(": ")[2])
-        if header.lower() == "authorization" and server.identity is not None:
-            yield SpecProblem(path, "Authorization is what basic, bearer or oauth2 says; give one of them")
-    yield from _kind_problems(server)
+    yield from header_problems(server)
+    yield from kind_problems(server)
+    yield from recipe_problems(server)
     for place in server.places:
         if not isinstance(place, InFile) or not place.path:
             continue
@@ -64,9 +67,45 @@ def declaration_problems(name: str, server: MetricServer, *, folder: str, taken:
             yield SpecProblem("spec", f"{place} must be below {folder}, the folder of credentials, without '..'")
 
 
-def _kind_problems(server: MetricServer) -> Iterator[SpecProblem]:
+def header_problems(server: MetricServer) -> Iterator[SpecProblem]:
+    """What is wrong with the headers of a declaration."""
+    for index, (header, value) in enumerate(server.headers):
+        path = f"spec.headers[{index}]"
+        known = value if isinstance(value, str) else ""
+        if header and (problem := header_problem(((header, known),))):
+            yield SpecProblem(path, problem.partition(": ")[2])
+        if header.lower() == "authorization" and server.identity is not None:
+            yield SpecProblem(path, "Authorization is what basic, bearer or oauth2 says; give one of them")
+
+
+def recipe_problems(server: MetricServer) -> Iterator[SpecProblem]:
+    """What is wrong with the paths of the server's own recipe."""
+    for exchange in server.recipe.exchanges if server.recipe is not None else ():
+        ask, read = exchange.ask, exchange.read
+        if not ask.path.startswith("/") or "?" in ask.path or "#" in ask.path or leads_up(ask.path):
+            yield SpecProblem("spec.recipe.request.path", "must begin with / and have no query, no # and no '..'")
+        if problem := header_problem(ask.headers):
+            yield SpecProblem("spec.recipe.request", problem)
+        for name, path in paths_of(read):
+            try:
+                member_path(path)
+            except ExpressionInvalid as error:
+                yield SpecProblem(f"spec.recipe.answer.{name}", str(error))
+        if read.kind in (ResultKind.NEWEST, ResultKind.ALL) and not read.times and read.values:
+            yield SpecProblem("spec.recipe.answer.times", "is required with values: what is old must not be evidence")
+
+
+def paths_of(read: AnswerPlan) -> Iterator[tuple[str, str]]:
+    """All paths through an answer, each with the field that has it."""
+    yield from (("result", read.result), ("values", read.values), ("times", read.times), ("listed", read.listed))
+    for name, paths in (("refused", read.refused), ("more", read.more), ("counts", read.counts)):
+        yield from ((f"{name}[{index}]", path) for index, path in enumerate(paths))
+    yield from ((f"whole[{index}].path", path) for index, (path, _) in enumerate(read.whole))
+
+
+def kind_problems(server: MetricServer) -> Iterator[SpecProblem]:
     """What is wrong with what the server's recipe needs."""
-    recipe = RECIPES.get(server.kind)
+    recipe = server.recipe or RECIPES.get(server.kind)
     settings = dict(server.settings)
     known = {setting.name: setting for setting in recipe.settings} if recipe is not None else {}
     for name in sorted(settings.keys() - known.keys()):
@@ -75,11 +114,10 @@ def _kind_problems(server: MetricServer) -> Iterator[SpecProblem]:
     if recipe is None:
         return
     for name, setting in known.items():
-        value = settings.get(name, setting.default)
-        if not value:
-            yield SpecProblem(f"spec.settings.{name}", f"is required: the {setting.text}")
-        elif setting.number and not (value.isascii() and value.isdigit() and len(value) <= 18):
-            yield SpecProblem(f"spec.settings.{name}", f"must be the {setting.text}")
+        if problem := setting.problem(settings.get(name, "")):
+            yield SpecProblem(f"spec.settings.{name}", problem)
+    if recipe.service and not isinstance(server.identity, SignaturePlace):
+        yield SpecProblem("spec.sigv4", f"is required: {recipe.title} takes signed requests alone")
     given = {name.lower() for name, _ in server.headers}
     if missing := [name for name in recipe.headers if name.lower() not in given]:
         yield SpecProblem(
@@ -118,6 +156,10 @@ def endpoint_of_server(
             credentials = Bearer(values[token], scheme)
         case OAuth2Place(token_url=token_url, client_id=client_id, client_secret=secret, scopes=scopes):
             credentials = ClientCredentials(token_url, client_id, values[secret], scopes, declared=True)
+        case SignaturePlace(region=region, service=service, access_key=access_key, secret_key=secret_key):
+            service = service or (RECIPES[server.kind].service if server.kind else "") or PROMETHEUS_OF_AWS
+            secret_of_key = None if secret_key is None else values[secret_key]
+            credentials = Signature(region, service, access_key, secret_of_key)
         case None:
             pass
     headers = ((name, Secret(value) if isinstance(value, str) else values[value]) for name, value in server.headers)
@@ -132,4 +174,5 @@ def endpoint_of_server(
         methods=server.methods,
         kind=server.kind,
         settings=server.settings,
+        recipe=server.recipe,
     )

@@ -177,6 +177,8 @@ def _count(found: MetricData) -> int:
     match found:
         case Numbers():
             return len(found.samples)
+        case Document(counted=tuple() as counted):
+            return len(counted)
         case Document(value):
             return sum(1 for _ in leaves(value))
         case NoEvidence():

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
 from rollouts.core.analysis.recipe import AnswerPlan, ResultKind, TimeForm
 from rollouts.errors import ExpressionInvalid
+from rollouts.metrics.answer_forms import decoded_answer
 from rollouts.metrics.kubernetes_values import FUTURE_S, time_s
 from rollouts.metrics.member_paths import NotThereError, found_at, values_at
 from rollouts.metrics.requests import Window
@@ -34,7 +34,7 @@ class AnswerReader(Struct, frozen=True):
         """What the answer shows. Raises: nothing."""
         unreadable = NoEvidence(f"the answer is not one of {self.title}'s API", Absence.ERROR)
         try:
-            found = document(msgspec.json.decode(body))
+            found = document(decoded_answer(body, self.plan.form))
         except (ValueError, RecursionError):
             return unreadable
         if isinstance(found, NoEvidence):
@@ -49,7 +49,7 @@ class AnswerReader(Struct, frozen=True):
             return unreadable
 
     def _objection(self, value: Any) -> NoEvidence | None:
-        """Why the answer is a refusal, or a part."""
+        """Why the answer is a refusal, or a part, or of nothing. Raises: NotThereError for an answer of another form."""
         plan = self.plan
         if any(found_at(value, path) for path in plan.refused):
             return NoEvidence(f"{self.title} refuses the query", Absence.ERROR)
@@ -62,6 +62,8 @@ class AnswerReader(Struct, frozen=True):
                 continue
             if any(found not in allowed for found in stands):
                 return NoEvidence(f"{self.title} says that the answer is not whole")
+        if any(not found for path in plan.counts for found in values_at(value, path)):
+            return NoEvidence("nothing was found that could be measured")
         return None
 
     def _numbers(self, value: Any) -> Numbers | NoEvidence:
@@ -85,7 +87,7 @@ class AnswerReader(Struct, frozen=True):
         """What counts of a series; nulls do not. Raises: NotThereError."""
         plan, values = self.plan, values_at(series, self.plan.values)
         times = [self.window.end_s] * len(values)
-        if plan.times:
+        if plan.times and not (plan.timeless and not found_at(series, plan.times)):
             times = [time_of(at, plan.unit) for at in values_at(series, plan.times)]
         if len(times) != len(values):
             raise NotThereError
@@ -101,7 +103,13 @@ class AnswerReader(Struct, frozen=True):
         """Raises: NotThereError for an answer of another form."""
         plan = self.plan
         (found,) = values_at(value, plan.result)
-        if plan.times:
+        counted: tuple[float, ...] | None = None
+        if plan.series:
+            numbers = self._numbers_within(values_at(value, plan.series))
+            if isinstance(numbers, NoEvidence):
+                return numbers
+            counted = numbers
+        elif plan.times:
             try:
                 times = values_at(value, plan.times)
             except NotThereError:  # it tells none of this value
@@ -111,10 +119,25 @@ class AnswerReader(Struct, frozen=True):
         if any(_has(found, name) for name in plan.missing):
             return NoEvidence("a value is one that the server has made up, as it has none")
         if plan.kind is ResultKind.DOCUMENT:
-            return Document(found)
+            return Document(found, counted=counted)
         if not isinstance(found, list):
             raise NotThereError
         return Document(found[0] if len(found) == 1 else found, rows=len(found))
+
+    def _numbers_within(self, series: list[Any]) -> tuple[float, ...] | NoEvidence:
+        """The numbers of the series in a JSON value, or why they are no evidence. Raises: NotThereError."""
+        numbers: list[float] = []
+        for place, each in enumerate(series):
+            samples = self._samples(each, place)
+            if isinstance(samples, NoEvidence):
+                return samples
+            if not samples:
+                return NoEvidence("one of the results has no value")
+            times = [sample.at_s for sample in samples]
+            if times != sorted(times, reverse=True):
+                return NoEvidence("the values of a result are not in the order that was asked for")
+            numbers += [sample.value for sample in samples]
+        return tuple(numbers)
 
     @property
     def _earliest_s(self) -> float:

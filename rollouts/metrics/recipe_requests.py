@@ -6,7 +6,7 @@ A value stays the value of its place: it is percent-encoded in a path and in par
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -50,24 +50,34 @@ def request_from(
 ) -> HttpRequest | NoEvidence:
     """The request with the values in its places."""
     try:
+        body = filled_template(ask.body, values)
+        sent_body = body.encode() if isinstance(body, str) else b"" if body is None else msgspec.json.encode(body)
+        parameters = urlencode(list(parameters_of(ask, values)))
         path = _PLACE.sub(lambda place: quote(str(values[place[1]]), safe=""), ask.path)
-        parameters = []
-        for name, template in ask.query:
-            value = filled_template(template, values)
-            several = value if isinstance(value, list) else [value] if value != "" else []
-            parameters += [(name, value_text(each)) for each in several]
-        url = endpoint.url.rstrip("/") + path + (f"?{urlencode(parameters)}" if parameters else "")
-        body = b"" if ask.body is None else msgspec.json.encode(filled_template(ask.body, values))
+        headers = sent(tuple((name, value_text(filled_template(value, values))) for name, value in ask.headers))
+    except KeyError as error:
+        return NoEvidence(f"the recipe has a place {error.args[0][:40]!r} that the metric does not fill", Absence.ERROR)
     except UnicodeEncodeError:
         return NoEvidence("the query has half of a surrogate pair in it, which is no text", Absence.ERROR)
-    if len(body) > BODY_MAX_BYTES or len(url) > URL_MAX:
-        return NoEvidence(
-            f"the query is too long: {URL_MAX} characters in a URL, or {BODY_MAX_BYTES} in a body", Absence.ERROR
-        )
-    headers = sent(tuple((name, value_text(filled_template(template, values))) for name, template in ask.headers))
-    if body:
-        headers = (*headers, ("Content-Type", Secret("application/json")))
-    return HttpRequest(url=url, method=ask.method, headers=headers, body=body, timeout_s=limits.timeout_s)
+    kind = "text/plain" if isinstance(body, str) else "application/json"
+    url = endpoint.url.rstrip("/") + path + (f"?{parameters}" if parameters else "")
+    if len(sent_body) > BODY_MAX_BYTES or len(url) > URL_MAX:
+        longest = f"{URL_MAX} characters in a URL, or {BODY_MAX_BYTES} bytes in a body"
+        return NoEvidence(f"the query is too long: it may have {longest}", Absence.ERROR)
+    has_type = any(name.lower() == "content-type" for name, _ in ask.headers)
+    typed = (("Content-Type", Secret(kind)),) if sent_body and not has_type else ()
+    return HttpRequest(
+        url=url, method=ask.method, headers=(*headers, *typed), body=sent_body, timeout_s=limits.timeout_s
+    )
+
+
+def parameters_of(ask: AskTemplate, values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The parameters of the URL; a list is one for each of its entries, and what is empty is none."""
+    for name, template in ask.query:
+        value = filled_template(template, values)
+        for each in value if isinstance(value, list) else [value]:
+            if each != "":
+                yield name, value_text(each)
 
 
 def filled_template(template: Any, values: Mapping[str, Any]) -> Any:
@@ -78,7 +88,10 @@ def filled_template(template: Any, values: Mapping[str, Any]) -> Any:
                 return values[whole[1]]
             return _PLACE.sub(lambda place: value_text(values[place[1]]), template)
         case dict():
-            return {name: filled_template(part, values) for name, part in template.items()}
+            return {
+                value_text(filled_template(name, values)): filled_template(part, values)
+                for name, part in template.items()
+            }
         case list():
             return [filled_template(part, values) for part in template]
         case _:

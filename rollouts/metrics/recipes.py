@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from rollouts.core.analysis.recipe import Limits
 from rollouts.core.analysis.recipes import RECIPES
 from rollouts.core.analysis.source import ServerQuery
+from rollouts.core.model.frozen import replace
 from rollouts.metrics.recipe_answers import AnswerReader
 from rollouts.metrics.recipe_requests import places_of, request_from
 from rollouts.metrics.requests import HttpAnswer, HttpRequest, MetricEndpoint, Window, origin_of
@@ -36,6 +37,11 @@ def endpoint_of(source: ServerQuery, declared: Mapping[str, MetricEndpoint]) -> 
     return NoEvidence(f"there is no MetricProvider {name}: declare it, with type {recipe.name}", Absence.ERROR)
 
 
+def with_recipe(source: ServerQuery, endpoint: MetricEndpoint) -> ServerQuery:
+    """The metric with the recipe of its server, if that has one of its own."""
+    return source if endpoint.recipe is None else replace(source, recipe=endpoint.recipe)
+
+
 def window_of(source: ServerQuery, *, now_s: float) -> Window:
     """From then until now."""
     return Window(now_s, now_s - _limits_of(source).window_s)
@@ -43,7 +49,9 @@ def window_of(source: ServerQuery, *, now_s: float) -> Window:
 
 def request_of(source: ServerQuery, endpoint: MetricEndpoint, window: Window) -> HttpRequest | NoEvidence:
     """What is sent."""
-    recipe = RECIPES[source.kind]
+    recipe = source.recipe or RECIPES[source.kind]
+    if not recipe.exchanges:
+        return NoEvidence("its MetricProvider has no recipe", Absence.ERROR)
     ask, limits = recipe.exchange_of(source.fields).ask, _limits_of(source)
     values = places_of(recipe, source.fields, endpoint, window, ask.times, limits)
     return values if isinstance(values, NoEvidence) else request_from(ask, values, endpoint, limits)
@@ -51,7 +59,7 @@ def request_of(source: ServerQuery, endpoint: MetricEndpoint, window: Window) ->
 
 def data_of(answer: HttpAnswer, source: ServerQuery, window: Window) -> MetricData:
     """What a condition sees of the answer. Raises: nothing."""
-    recipe = RECIPES[source.kind]
+    recipe = source.recipe or RECIPES[source.kind]
     if answer.status in (401, 403):
         return NoEvidence(f"{recipe.title} does not take the credentials ({answer.status})", Absence.ERROR)
     if answer.status != 200:

@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 from msgspec import Struct
 
 from rollouts.core.analysis.metric_server import READS_ONLY
+from rollouts.core.analysis.recipe import Recipe
 from rollouts.secret import Secret
 
 HEADERS_MAX = 32
@@ -60,7 +61,21 @@ class ClientCredentials(Struct, frozen=True):
     declared: bool = False
 
 
-MetricCredentials: TypeAlias = Basic | Bearer | ClientCredentials
+class Signature(Struct, frozen=True):
+    """Each request is signed, as AWS wants it (Signature Version 4).
+
+    Args:
+        access_key: "" where AWS's own library finds credentials.
+        secret_key: of `access_key`.
+    """
+
+    region: str
+    service: str
+    access_key: str = ""
+    secret_key: Secret | None = None
+
+
+MetricCredentials: TypeAlias = Basic | Bearer | ClientCredentials | Signature
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +92,7 @@ class MetricEndpoint:
         methods: that metrics of the source web may use on one that is declared.
         kind: name of the recipe of its server; "" for Prometheus and others.
         settings: that the recipe needs, by name.
+        recipe: its own; None for that of its kind.
     """
 
     url: str = field(repr=False)
@@ -89,6 +105,7 @@ class MetricEndpoint:
     methods: tuple[str, ...] = READS_ONLY
     kind: str = ""
     settings: tuple[tuple[str, str], ...] = ()
+    recipe: Recipe | None = field(default=None, repr=False)
 
     @property
     def display_name(self) -> str:

@@ -85,11 +85,13 @@ class Document:
 
     Args:
         value: never printed, as it is what a server sent.
+        counted: the numbers in it that were measured, where it has others beside them.
         rows: so many answers are in it, whose order means nothing; 0 for a value whose order its server gives.
     """
 
     value: Any = field(repr=False)
     rows: int = 0
+    counted: tuple[float, ...] | None = None
 
     @property
     def result(self) -> Any:
@@ -98,7 +100,9 @@ class Document:
 
     @property
     def numbers(self) -> tuple[float, ...]:
-        """All in it."""
+        """All in it that were measured."""
+        if self.counted is not None:
+            return self.counted
         return tuple(leaf for leaf in leaves(self.value) if type(leaf) is float)
 
 

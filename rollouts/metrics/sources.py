@@ -14,7 +14,7 @@ from msgspec import Struct
 from rollouts.core.analysis.measurement import Measurement
 from rollouts.core.analysis.metric import MetricCondition
 from rollouts.core.analysis.recipes import RECIPES
-from rollouts.core.analysis.source import BasicAuth, HttpSource, OAuth2, PrometheusQuery, WebQuery
+from rollouts.core.analysis.source import BasicAuth, HttpSource, OAuth2, PrometheusQuery, ServerQuery, WebQuery
 from rollouts.core.model.frozen import replace
 from rollouts.metrics import prometheus, recipes, web
 from rollouts.metrics.evidence import measured
@@ -60,7 +60,11 @@ HTTP_CODECS: Mapping[str, HttpCodec] = MappingProxyType(
 
 
 class Question(Struct, frozen=True):
-    """One measurement's question; what the answer means depends on it."""
+    """One measurement's question; what the answer means depends on it.
+
+    Args:
+        source: with the recipe of its server, if that has one of its own.
+    """
 
     source: HttpSource
     endpoint: MetricEndpoint
@@ -102,6 +106,8 @@ def question_of(source: HttpSource, endpoint: MetricEndpoint, window: Window | N
     """What is asked of that endpoint, for the times of `window_of`."""
     if isinstance(window, NoEvidence):
         return window
+    if isinstance(source, ServerQuery):
+        source = recipes.with_recipe(source, endpoint)
     request = HTTP_CODECS[source.provider].request_of(source, endpoint, window)
     return request if isinstance(request, NoEvidence) else Question(source, endpoint, request, window)
 

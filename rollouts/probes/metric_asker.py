@@ -29,9 +29,9 @@ from rollouts.metrics.requests import (
     HttpAnswer,
     HttpRequest,
     MetricAnswer,
-    MetricCredentials,
     MetricEndpoint,
     NoAnswer,
+    Signature,
     is_below,
     origin_of,
 )
@@ -47,6 +47,7 @@ from rollouts.probes.exchange import (
     transport,
     trust,
 )
+from rollouts.probes.sigv4 import Signer
 from rollouts.secret import Secret
 
 ADDRESSES_TRIED = 3  # of one name, when nobody listens
@@ -62,6 +63,7 @@ TOKEN_LIFE_S = 300.0
 
 RETRY_AFTER_MAX_S = 3_600.0
 """What is asked for beyond is no more believed than that."""
+_AWS_ERROR_BYTES = 4_096  # AWS says with 400 that it has had too many requests
 _SECONDS = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,6})?", re.ASCII)
 
 log = structlog.get_logger()
@@ -87,6 +89,7 @@ class MetricAsker:
         self._trust = trust(ca_file, flag="--metrics-ca") if ca_file is not None else None
         self._resolve = resolve
         self._transports: dict[_Tls, httpx.AsyncHTTPTransport] = {}
+        self._signer = Signer()
         self._tokens: dict[ClientCredentials, _Token] = {}
 
     async def ask(self, request: HttpRequest, endpoint: MetricEndpoint, *, deadline_s: float) -> MetricAnswer:
@@ -114,15 +117,20 @@ class MetricAsker:
 
     async def aclose(self) -> None:
         """Closes connections; safe to call twice."""
+        self._signer.close()
         for used in self._transports.values():
             await used.aclose()
 
     async def _answer(self, request: HttpRequest, endpoint: MetricEndpoint, limit_s: float) -> MetricAnswer:
         headers = {name.lower(): (name, value) for name, value in (*request.headers, *endpoint.headers)}
-        if endpoint.credentials is not None:
+        signature = endpoint.credentials if isinstance(endpoint.credentials, Signature) else None
+        if endpoint.credentials is not None and not isinstance(endpoint.credentials, Signature):
             authorization = await self._authorization(endpoint.credentials, endpoint, limit_s)
             headers["authorization"] = "Authorization", authorization
         revealed = tuple((name, value.reveal()) for name, value in headers.values())
+        if signature is not None:
+            asked = replace(request, headers=tuple(headers.values()))
+            revealed += await self._signer.signed(asked, signature)
         outgoing = Outgoing(
             url=request.url,
             method=request.method,
@@ -135,9 +143,13 @@ class MetricAsker:
             self._tokens.pop(endpoint.credentials, None)
         content_type = received.headers.get("content-type", "")
         wait_s = _retry_after_s(received.headers, now_s=self._clock.now_s())
-        return HttpAnswer(status=received.status, body=received.body, content_type=content_type, retry_after_s=wait_s)
+        throttled = signature is not None and received.status == 400 and b"Throttl" in received.body[:_AWS_ERROR_BYTES]
+        status = 429 if throttled else received.status
+        return HttpAnswer(status=status, body=received.body, content_type=content_type, retry_after_s=wait_s)
 
-    async def _authorization(self, credentials: MetricCredentials, endpoint: MetricEndpoint, limit_s: float) -> Secret:
+    async def _authorization(
+        self, credentials: Basic | Bearer | ClientCredentials, endpoint: MetricEndpoint, limit_s: float
+    ) -> Secret:
         match credentials:
             case Basic(user, password):
                 return _basic(user, password)

@@ -113,18 +113,18 @@ PROVIDERS: tuple[Example, ...] = (
                 {"spec.metrics[0].provider.datadog.secretRef.namespaced": "not supported"}),
             ("graphite", "result[0] >= 90.000000", {"address": "http://graphite.example:9090", "query": "target=x"}, {}),
             ("newRelic", "result.successRate >= 0.95", {"profile": "mine", "query": "FROM Transaction", "timeout": 10}, {}),
+            ("cloudWatch", "len(result[0].Values) >= 5 and all(result[0].Values, {# <= 0.01})",
+                {"interval": "30m", "metricDataQueries": [{"id": "rate", "expression": "errors / requests"}]}, {}),
+            ("influxdb", "result[0] <= 0.01", {"profile": "mine", "query": 'from(bucket: "b")'}, {}),
+            ("skywalking", "all(result.service_apdex.values.values, {asFloat(.value) >= 9900})",
+                {"interval": "3m", "address": "http://skywalking.example:12800", "query": "query q($duration: D!) {a}"}, {}),
+            ("wavefront", "result >= 0.95", {"address": "example.wavefront.com", "query": "ts(x)"}, {}),
         )
     ),
     *(
         of_template(f"analysis/{name.lower()}.md: {condition}", other(name, condition, **settings), OTHERS,
             refused={f"spec.metrics[0].provider.{name}": "not supported"})
         for name, condition, settings in (
-            ("cloudWatch", "len(result[0].Values) >= 5 and all(result[0].Values, {# <= 0.01})",
-                {"interval": "30m", "metricDataQueries": [{"id": "rate", "expression": "errors / requests"}]}),
-            ("influxdb", "result[0] <= 0.01", {"profile": "mine", "query": 'from(bucket: "b")'}),
-            ("skywalking", "all(result.service_apdex.values.values, {asFloat(.value) >= 9900})",
-                {"interval": "3m", "address": "http://skywalking.example:12800", "query": "query queryData"}),
-            ("wavefront", "result >= 0.95", {"address": "example.wavefront.com", "query": "ts(x)"}),
             ("kayenta", "", {**_KAYENTA, "interval": "3600", "count": 3, "thresholds": {"pass": 90, "marginal": 75}}),
         )
     ),

@@ -13,6 +13,7 @@ from rollouts.core.analysis.metric_server import BasicPlace, BearerPlace, InFile
 KEY = {"secretKeyRef": {"name": "prom", "key": "token"}}
 SECRET = InSecret("prom", "token")
 URL = "https://prom.example"
+RECIPE = {"request": {"path": "/q"}, "answer": {"kind": "rows"}}
 
 
 def read(spec: Any) -> tuple[MetricServer, list[str]]:
@@ -58,6 +59,14 @@ def test_all_that_is_read_before_it_is_asked_is_named_once() -> None:
         ({"url": ""}, ["spec.url"]),
         ({"url": 1}, ["spec.url"]),
         ({"url": URL, "methods": []}, ["spec.methods"]),
+        ({"url": URL, "type": "nagios"}, ["spec.type"]),
+        ({"url": URL, "type": "declared"}, ["spec.type"]),
+        ({"url": URL, "type": "graphite", "recipe": RECIPE}, ["spec.recipe"]),
+        ({"url": URL, "recipe": {}}, ["spec.recipe.request", "spec.recipe.answer"]),
+        ({"url": URL, "recipe": {"request": {}, "answer": {}}}, ["spec.recipe.request.path", "spec.recipe.answer.kind"]),
+        ({"url": URL, "recipe": {**RECIPE, "request": {"path": "/", "body": {}}}}, ["spec.recipe.request.body"]),
+        ({"url": URL, "recipe": {**RECIPE, "answer": {"kind": "rows", "whole": [{}]}}},
+            [f"spec.recipe.answer.whole[0].{each}" for each in ("path", "values")]),
         ({"url": URL, "methods": ["DELETE"]}, ["spec.methods[0]"]),
         ({"url": URL, "more": 1}, ["spec.more"]),
         ({"url": URL, "basic": {}}, ["spec.basic.username", "spec.basic.password"]),
@@ -76,7 +85,7 @@ def test_all_that_is_read_before_it_is_asked_is_named_once() -> None:
         ({"url": "http://prom", "tls": {"caFile": "/a"}}, ["spec.tls"]),
         ({"tls": {"insecureSkipVerify": 1}, "headers": 1}, ["spec.headers", "spec.tls.insecureSkipVerify", "spec.url"]),
     ],
-)
+)  # fmt: skip
 def test_every_problem_has_its_path(spec: dict[str, Any], paths: list[str]) -> None:
     """All of them at once, so that nobody mends one after the other; and no value of a field that may be a secret."""
     _, found = read(spec)

@@ -15,6 +15,7 @@ from rollouts.api.schema import crd_files, crd_manifests, main, structural, yaml
 from rollouts.api.status.analysis_run import run_status_schema
 from rollouts.api.v1alpha1.analysis_template import AnalysisRunSpecWire, AnalysisTemplateSpec
 from rollouts.api.v1alpha1.metric_provider import MetricProviderSpec
+from rollouts.core.analysis.recipes import RECIPES
 
 CRDS = Path(__file__).parent.parent.parent / "crds"
 
@@ -171,7 +172,7 @@ def test_every_field_of_argos_is_there() -> None:
     }
     assert set(run) == {"metrics", "args", "dryRun", "measurementRetention", "terminate", "ttlStrategy"}
     assert set(metric) == ARGOS_METRIC | {"noData", "minSamples"}
-    assert set(providers) == ARGOS_PROVIDERS | {
+    assert set(providers) == ARGOS_PROVIDERS | set(RECIPES) | {
         *("kubernetes", "compare", "containerResource", "hpa", "customMetric", "externalMetric")
     }
     assert set(providers["prometheus"]["properties"]) == {

@@ -249,6 +249,21 @@ async def test_every_attempt_is_counted() -> None:
     assert api.requests[-1].query == {"limit": "500", "labelSelector": "a=b", "continue": "c"}
 
 
+async def test_each_call_is_counted_by_its_verb_and_kind() -> None:
+    """The verbs are those of RBAC, where an eviction is created, so that the figures can be read beside the rules."""
+    seen: list[tuple[str, str]] = []
+    ours = client(Script(), on_request=lambda *attempt: seen.append(attempt[:2]))
+    await ours.get(POD, "shop", "cart")
+    await ours.list_page(POD, "shop")
+    await ours.create(ROLLOUT, "shop", {})
+    await ours.patch(REPLICA_SET, "shop", "cart-v1", {}, MERGE_PATCH)
+    await ours.delete(CONFIG_MAP, "shop", "settings")
+    await ours.evict("shop", "cart-v1-abcde", uid="u1")
+
+    plurals = ["pods", "pods", "rollouts", "replicasets", "configmaps", "pods"]
+    assert seen == list(zip(["get", "list", "create", "patch", "delete", "create"], plurals, strict=True))
+
+
 @pytest.mark.parametrize("asked_s", [61.0, 86_400.0, float("9" * 400)])
 def test_a_server_is_given_a_minute_of_patience_and_no_more(asked_s: float) -> None:
     """A proxy that says 86400 would hold a Rollout's key for a day; 400 nines for ever."""

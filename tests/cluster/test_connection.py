@@ -99,6 +99,18 @@ async def test_a_request_carries_what_the_api_server_needs_and_no_more(tmp_path:
     assert connection.namespace == "shop"
 
 
+async def test_the_slash_at_the_end_of_a_servers_url_is_not_part_of_a_path(tmp_path: Path) -> None:
+    """Some kubeconfigs have one; kube-apiserver answers `//version` with a redirect, which is not followed."""
+
+    async def path_of(request: web.Request) -> web.Response:
+        return web.json_response(request.raw_path)
+
+    async with serving(path_of) as url, connected(kubeconfig(tmp_path, f"{url}/", {"token": "abc"})) as connection:
+        answer = await connection.request(VERSION, deadline_s=5)
+
+    assert json.loads(answer.body) == "/version"
+
+
 async def test_a_request_says_what_it_accepts(tmp_path: Path) -> None:
     """JSON, or only the metadata of what it asks for."""
     async with serving(echo) as url, connected(kubeconfig(tmp_path, url, {})) as connection:

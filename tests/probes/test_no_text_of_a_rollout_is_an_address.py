@@ -36,7 +36,7 @@ from tests.traffic.cases.declared import APISIX
 DEADLINE_S = 2.0
 
 ASKED_BY_ADMINISTRATORS: dict[type[Wire], set[str]] = {
-    MetricProviderSpec: {"url", "oauth2.tokenUrl"},
+    MetricProviderSpec: {"url", "oauth2.tokenUrl", "recipe.request.path"},
     TrafficProviderSpec: {"live.http.url", "live.http.path.cel"},
 }
 """Fields that name whom the controller asks, or a path there. Only administrators write these kinds."""
@@ -44,9 +44,20 @@ SAID: dict[type[Wire], set[str]] = {
     MetricProviderSpec: {
         *("tls.caFile", "tls.serverName", "basic.username", "oauth2.clientId", "oauth2.scopes[]"),
         *("headers[].name", "headers[].value", "settings{}"),
+        *("sigv4.region", "sigv4.service", "sigv4.accessKeyId"),
+        *("recipe.request.query[].name", "recipe.request.query[].value", "recipe.request.headers[].name"),
+        *("recipe.request.headers[].value", "recipe.request.body", "recipe.answer.result", "recipe.answer.values"),
+        *("recipe.answer.times", "recipe.answer.listed", "recipe.answer.refused[]", "recipe.answer.more[]"),
+        *("recipe.answer.counts[]", "recipe.answer.whole[].path", "recipe.answer.whole[].values[]"),
         *(
             f"{place}.{part}"
-            for place in ("basic.password", "bearer", "oauth2.clientSecret", "headers[].valueFrom")
+            for place in (
+                "basic.password",
+                "bearer",
+                "oauth2.clientSecret",
+                "sigv4.secretAccessKey",
+                "headers[].valueFrom",
+            )
             for part in ("file", "secretKeyRef.name", "secretKeyRef.key")
         ),
     },

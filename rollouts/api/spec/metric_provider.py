@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from rollouts.api.problems import Problems
-from rollouts.api.spec.reading import check_exactly_one, check_needed, read_model
+from rollouts.api.spec.reading import check_exactly_one, check_needed, core_value, read_model
 from rollouts.api.v1alpha1.metric_provider import (
     MetricProviderSpec,
     ProviderCredential,
     ProviderRequestHeader,
+    RecipeWire,
 )
 from rollouts.core.analysis.metric_server import (
     READS_ONLY,
@@ -22,9 +23,13 @@ from rollouts.core.analysis.metric_server import (
     InSecret,
     MetricServer,
     OAuth2Place,
+    SignaturePlace,
 )
+from rollouts.core.analysis.recipe import AnswerPlan, AskTemplate, Exchange, Recipe
+from rollouts.core.analysis.servers.declared import RECIPE as DECLARED
+from rollouts.core.model.frozen import replace
 
-_IDENTITIES = ("basic", "bearer", "oauth2")
+_IDENTITIES = ("basic", "bearer", "oauth2", "sigv4")
 
 
 def read_metric_provider(spec: Mapping[str, Any], problems: Problems) -> MetricServer:
@@ -37,7 +42,9 @@ def read_metric_provider(spec: Mapping[str, Any], problems: Problems) -> MetricS
     check_needed(wire, "spec", problems)
     given = [name for name in _IDENTITIES if getattr(wire, name) is not None]
     if len(given) > 1:
-        problems.add("spec", f"at most one of basic, bearer and oauth2; it has {' and '.join(given)}")
+        problems.add("spec", f"at most one of basic, bearer, oauth2 and sigv4; it has {' and '.join(given)}")
+    if wire.type is not None and wire.recipe is not None:
+        problems.add("spec.recipe", "and type are both given; give one of them")
     tls = wire.tls
     if tls is not None and tls.insecure_skip_verify and (tls.ca_file or tls.server_name):
         problems.add(
@@ -56,9 +63,40 @@ def read_metric_provider(spec: Mapping[str, Any], problems: Problems) -> MetricS
         server_name=(tls.server_name or "") if tls is not None else "",
         insecure=bool(tls is not None and tls.insecure_skip_verify),
         methods=tuple(wire.methods or READS_ONLY),
-        kind=wire.type or "",
+        kind=DECLARED.name if wire.recipe is not None else wire.type or "",
+        recipe=_recipe(wire.recipe, problems) if wire.recipe is not None else None,
         settings=tuple((wire.settings or {}).items()),
     )
+
+
+def _recipe(wire: RecipeWire, problems: Problems) -> Recipe:
+    root = "spec.recipe"
+    check_needed(wire, root, problems)
+    request, answer = wire.request, wire.answer
+    if request is not None:
+        check_needed(request, f"{root}.request", problems)
+        if request.body is not None and request.method != "POST":
+            problems.add(f"{root}.request.body", "needs method POST")
+    if answer is not None:
+        check_needed(answer, f"{root}.answer", problems)
+        for index, each in enumerate(answer.whole or ()):
+            check_needed(each, f"{root}.answer.whole[{index}]", problems)
+    if problems.found() or request is None or answer is None:
+        return DECLARED
+    ask = core_value(
+        AskTemplate,
+        request,
+        query=tuple((each.name, each.value) for each in request.query or ()),
+        headers=tuple((each.name, each.value) for each in request.headers or ()),
+    )
+    whole = tuple((each.path, tuple(map(_double, each.values or ()))) for each in answer.whole or ())
+    exchange = Exchange(ask=ask, read=core_value(AnswerPlan, answer, whole=whole))
+    return replace(DECLARED, title="the server", exchanges=(exchange,))
+
+
+def _double(value: Any) -> Any:
+    """Numbers of an answer are doubles."""
+    return float(value) if type(value) is int else value
 
 
 def _identity(wire: MetricProviderSpec, problems: Problems) -> Identity | None:
@@ -76,6 +114,17 @@ def _identity(wire: MetricProviderSpec, problems: Problems) -> Identity | None:
             client_id=oauth2.client_id or "",
             client_secret=_place(oauth2.client_secret, "spec.oauth2.clientSecret", problems),
             scopes=tuple(oauth2.scopes or ()),
+        )
+    if (sigv4 := wire.sigv4) is not None:
+        check_needed(sigv4, "spec.sigv4", problems)
+        if (sigv4.access_key_id is None) != (sigv4.secret_access_key is None):
+            problems.add("spec.sigv4", "needs accessKeyId and secretAccessKey together, or neither")
+        place = sigv4.secret_access_key
+        return SignaturePlace(
+            region=sigv4.region or "",
+            service=sigv4.service or "",
+            access_key=sigv4.access_key_id or "",
+            secret_key=None if place is None else _place(place, "spec.sigv4.secretAccessKey", problems),
         )
     return None
 

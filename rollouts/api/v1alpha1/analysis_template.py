@@ -262,7 +262,7 @@ class CompareWire(Wire):
     baseline: bool | None = optional("Not carried out.")
 
 
-PLANNED = ("kayenta", "wavefront", "cloudWatch", "influxdb", "skywalking", "plugin")
+PLANNED = ("kayenta", "plugin")
 """Argo Rollouts' sources that are refused by name."""
 
 
@@ -289,10 +289,6 @@ class MetricSourceWire(ServersWire):
     external_metric: ExternalMetricWire | None = optional("A metric of external.metrics.k8s.io.")
     compare: CompareWire | None = optional("Canary against stable.")
     kayenta: FreeObject | None = optional("Not carried out.")
-    wavefront: FreeObject | None = optional("Not carried out.")
-    cloud_watch: FreeObject | None = optional("Not carried out.")
-    influxdb: FreeObject | None = optional("Not carried out.")
-    skywalking: FreeObject | None = optional("Not carried out.")
     plugin: FreeObject | None = optional("Not carried out.")
 
 

@@ -8,8 +8,22 @@ from pydantic import Field
 
 from rollouts.api.v1alpha1.analysis_template import SecretKeyRef
 from rollouts.api.v1alpha1.traffic_provider import ProviderCondition
-from rollouts.api.v1alpha1.wire import Bool, CelRule, Name, StringMap, Wire, exactly_one, needed, optional
+from rollouts.api.v1alpha1.wire import (
+    AnyJson,
+    Bool,
+    CelRule,
+    Name,
+    StringMap,
+    Text,
+    Wire,
+    exactly_one,
+    needed,
+    optional,
+)
 from rollouts.core.analysis.recipes import RECIPES
+
+KINDS = tuple(name for name, recipe in RECIPES.items() if recipe.exchanges)
+"""Types of MetricProviders: kinds of servers whose recipes come with the controller."""
 
 Line: TypeAlias = Annotated[str, Field(min_length=1, max_length=2048)]
 
@@ -51,6 +65,15 @@ class ProviderOAuth2(Wire):
     scopes: list[Line] | None = optional("Scopes of the token.", max_length=32)
 
 
+class ProviderSignature(Wire):
+    """AWS's signatures (Signature Version 4)."""
+
+    region: Name | None = needed("Region of AWS.")
+    service: Name | None = optional("Service that is signed for; default monitoring for cloudWatch, otherwise aps.")
+    access_key_id: Line | None = optional("Key; without it AWS's own library finds credentials, such as a role.")
+    secret_access_key: ProviderCredential | None = optional("Where the key's secret is.")
+
+
 class ProviderRequestHeader(Wire):
     """A header of every request."""
 
@@ -61,19 +84,73 @@ class ProviderRequestHeader(Wire):
     value_from: ProviderCredential | None = optional("Where its value is.")
 
 
+class RecipeParameterWire(Wire):
+    """A parameter, or a header, of the request."""
+
+    name: Name | None = needed("Its name.")
+    value: Text | None = needed("Its value, with places.")
+
+
+class RecipeRequestWire(Wire):
+    """What is sent; {{query}}, {{start}}, {{end}}, {{window}} and the names of a metric's fields stand for their values."""
+
+    method: Literal["GET", "POST"] | None = optional("Default GET.")
+    path: Line | None = needed("Path below the URL.")
+    query: list[RecipeParameterWire] | None = optional("Parameters.", max_length=32)
+    headers: list[RecipeParameterWire] | None = optional("Headers, besides the credentials.", max_length=32)
+    body: AnyJson = optional("What is sent with POST: JSON, or a text.")
+    times: Literal["seconds", "milliseconds", "rfc3339", "minute"] | None = optional(
+        "How start and end are written; default seconds."
+    )
+
+
+class RecipeWholeWire(Wire):
+    """Says that an answer is whole."""
+
+    path: Text | None = needed("Where it stands.")
+    values: list[AnyJson] | None = needed("What stands there when it is whole.", max_length=16)
+
+
+class RecipeAnswerWire(Wire):
+    """How an answer is read: paths such as series[*].points[*][1]."""
+
+    kind: Literal["newest", "all", "rows", "document"] | None = needed(
+        "newest number of each series, all numbers, rows, or a JSON document."
+    )
+    result: Text | None = optional("Where the series, the rows or the document are; default the answer itself.")
+    values: Text | None = optional("Where the numbers of a series are; without it the series is a number.")
+    times: Text | None = optional("Where their times are.")
+    unit: Literal["seconds", "milliseconds", "rfc3339"] | None = optional("How times are written; default seconds.")
+    listed: Text | None = optional("What stands there makes a list of a single series.")
+    refused: list[Text] | None = optional("What stands there says that the server refused.", max_length=16)
+    whole: list[RecipeWholeWire] | None = optional("What an answer must have to be whole.", max_length=16)
+    more: list[Text] | None = optional("What stands there says that there are further pages.", max_length=16)
+    counts: list[Text] | None = optional("Counts of what was measured, of which none may be 0.", max_length=16)
+
+
+class RecipeWire(Wire):
+    """How the server is asked and how its answer is read; metrics of the source declared use it."""
+
+    request: RecipeRequestWire | None = needed("What is sent.")
+    answer: RecipeAnswerWire | None = needed("How the answer is read.")
+
+
 class MetricProviderSpec(Wire):
     """A server with metrics, and how the controller says who it is."""
 
     RULES = (
         CelRule(
-            "(has(self.basic) ? 1 : 0) + (has(self.bearer) ? 1 : 0) + (has(self.oauth2) ? 1 : 0) <= 1",
-            "at most one of basic, bearer and oauth2",
+            "(has(self.basic) ? 1 : 0) + (has(self.bearer) ? 1 : 0) + (has(self.oauth2) ? 1 : 0)"
+            " + (has(self.sigv4) ? 1 : 0) <= 1",
+            "at most one of basic, bearer, oauth2 and sigv4",
         ),
+        CelRule("!has(self.type) || !has(self.recipe)", "type or recipe, not both"),
     )
 
-    type: Literal[*RECIPES] | None = optional(  # type: ignore[valid-type]
+    type: Literal[*KINDS] | None = optional(  # type: ignore[valid-type]
         "What kind of server it is; without it one that speaks Prometheus' language, or that metrics of the source web ask."
     )
+    recipe: RecipeWire | None = optional("Of a server that is none of these types.")
     settings: StringMap | None = optional("What its type needs besides, such as an account.")
     url: Line | None = needed(
         "http:// or https://, host, port, and maybe a path.",
@@ -83,6 +160,7 @@ class MetricProviderSpec(Wire):
     basic: ProviderBasic | None = optional("User and password.")
     bearer: ProviderCredential | None = optional("Where the token is.")
     oauth2: ProviderOAuth2 | None = optional("Client credentials.")
+    sigv4: ProviderSignature | None = optional("AWS's signatures; the image must have botocore.")
     headers: list[ProviderRequestHeader] | None = optional("Headers of every request.", max_length=32)
     methods: list[Literal["GET", "POST", "PUT"]] | None = optional(
         "HTTP methods that metrics of the source web may use, default GET: whoever writes templates sends them"

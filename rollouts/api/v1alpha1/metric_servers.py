@@ -10,7 +10,7 @@ from msgspec import Struct
 from pydantic import Field, create_model
 
 from rollouts.api.v1alpha1.template_scalars import Integer, Query, Seconds
-from rollouts.api.v1alpha1.wire import Bool, ObjectName, Text, Wire, needed, optional
+from rollouts.api.v1alpha1.wire import Bool, FreeObject, ObjectName, Text, Wire, needed, optional
 from rollouts.core.analysis import recipe
 from rollouts.core.analysis.recipe import Recipe
 from rollouts.core.analysis.recipes import RECIPES
@@ -42,6 +42,8 @@ def _type(declared: Any, name: str, text: str, marks: list[Any]) -> Any:
             return scalar or wire_of(declared, name, declared.__doc__ or text)
         case _ if origin is Literal:
             return declared
+        case _ if Any in get_args(declared):
+            return FreeObject
         case _ if origin in (Union, UnionType):
             return _type(next(choice for choice in get_args(declared) if choice is not NoneType), name, text, marks)
     entry = _type(next(part for part in reversed(get_args(declared)) if part is not ...), name, text, marks)

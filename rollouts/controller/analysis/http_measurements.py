@@ -20,16 +20,16 @@ from rollouts.controller.facts.cluster_metrics import Shared
 from rollouts.core.analysis.measurement import Measurement
 from rollouts.core.analysis.metric import Metric, SecretReference, with_secret_values
 from rollouts.core.analysis.run import Due, Task
-from rollouts.core.analysis.source import ComparedBy, Comparison, HttpSource, PrometheusQuery
+from rollouts.core.analysis.source import ComparedBy, Comparison, HttpSource, PrometheusQuery, ServerQuery
 from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.core.model.frozen import replace
 from rollouts.errors import ApiForbidden, ApiNotFound
 from rollouts.metrics.comparison import failure_of, measurement_of
 from rollouts.metrics.comparison_arms import ArmSeen, look_of, seen_in
 from rollouts.metrics.evidence import measured
-from rollouts.metrics.requests import HttpAnswer, MetricAnswer, MetricEndpoint, Window, origin_of
+from rollouts.metrics.requests import HttpAnswer, MetricAnswer, MetricEndpoint, origin_of
 from rollouts.metrics.samples import Absence, NoEvidence
-from rollouts.metrics.sources import judged, question_to, window_of
+from rollouts.metrics.sources import Question, judged, question_to, window_of
 from rollouts.ports import BoundedCalls, Clock, MetricEndpoints
 from rollouts.secret import Secret
 
@@ -139,11 +139,12 @@ class HttpMeasurements:
         answered = await self._answer(tenant, metric, values, now_s)
         if isinstance(answered, NoEvidence):
             return measured(answered, metric.condition, started_at_s=now_s, finished_at_s=self.clock.now_s())
-        answer, window = answered
+        answer, question = answered
         if isinstance(answer, HttpAnswer) and answer.asks_to_wait:
             return _waiting(answer, due, now_s=now_s, finished_at_s=self.clock.now_s())
         # What reads the answer needs no secret, so it gets the source without them.
-        judging = (answer, metric.source, window, metric.condition, now_s, self.clock.now_s())
+        source = question.source if isinstance(metric.source, ServerQuery) else metric.source
+        judging = (answer, source, question.window, metric.condition, now_s, self.clock.now_s())
         return await self.bounded.call(judged, *judging, tenant=tenant)
 
     async def _compared(
@@ -170,7 +171,7 @@ class HttpMeasurements:
 
     async def _answer(
         self, tenant: str, metric: Metric, values: Mapping[str, str], now_s: float
-    ) -> tuple[MetricAnswer, Window] | NoEvidence:
+    ) -> tuple[MetricAnswer, Question] | NoEvidence:
         """The answer to a metric's question for these times; or why nobody can be asked. Raises: CallEnded."""
         source = with_secret_values(metric, values).source
         assert isinstance(source, HttpSource)  # noqa: S101 - the registry knows no other for us
@@ -183,7 +184,7 @@ class HttpMeasurements:
             why_not = self.why_not(source.endpoint)
             return NoEvidence(why_not, Absence.ERROR) if why_not else question
         answer = await self.endpoints.ask(question.request, question.endpoint, deadline_s=self.deadline_s)
-        return answer, question.window
+        return answer, question
 
 
 def _waiting(answer: HttpAnswer, due: Due, *, now_s: float, finished_at_s: float) -> Measurement:

@@ -7,6 +7,8 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from rollouts.core.analysis.recipe import Recipe
+
 
 class InFile(Struct, frozen=True):
     """A file that is mounted into the controller's pod.
@@ -59,7 +61,21 @@ class OAuth2Place(Struct, frozen=True, kw_only=True):
     scopes: tuple[str, ...] = ()
 
 
-Identity: TypeAlias = BasicPlace | BearerPlace | OAuth2Place
+class SignaturePlace(Struct, frozen=True, kw_only=True):
+    """AWS's signatures (Signature Version 4).
+
+    Args:
+        service: "" for that of the server's kind.
+        secret_key: of `access_key`; None where AWS's own library finds credentials.
+    """
+
+    region: str
+    service: str = ""
+    access_key: str = ""
+    secret_key: CredentialPlace | None = None
+
+
+Identity: TypeAlias = BasicPlace | BearerPlace | OAuth2Place | SignaturePlace
 
 
 class MetricServer(Struct, frozen=True, kw_only=True):
@@ -74,6 +90,7 @@ class MetricServer(Struct, frozen=True, kw_only=True):
         methods: that metrics of the source web may use.
         kind: name of its recipe; "" for none.
         settings: what the recipe needs, by name.
+        recipe: its own; None for that of its kind, or for none.
     """
 
     url: str
@@ -85,6 +102,7 @@ class MetricServer(Struct, frozen=True, kw_only=True):
     methods: tuple[str, ...] = READS_ONLY
     kind: str = ""
     settings: tuple[tuple[str, str], ...] = ()
+    recipe: Recipe | None = None
 
     @property
     def credentials(self) -> Iterator[CredentialPlace]:
@@ -92,6 +110,8 @@ class MetricServer(Struct, frozen=True, kw_only=True):
         match self.identity:
             case BasicPlace(password=place) | BearerPlace(token=place) | OAuth2Place(client_secret=place):
                 yield place
+            case SignaturePlace(secret_key=secret_key) if secret_key is not None:
+                yield secret_key
         for _, value in self.headers:
             if not isinstance(value, str):
                 yield value

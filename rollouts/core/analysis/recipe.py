@@ -26,9 +26,11 @@ class FieldText(Enum):
     """The name of an object."""
     ADDRESS = auto()
     """The URL of a server."""
+    HOST = auto()
+    """The same, which may also be a host alone."""
 
 
-QUERY, NAME, ADDRESS = FieldText.QUERY, FieldText.NAME, FieldText.ADDRESS
+QUERY, NAME, ADDRESS, HOST = FieldText.QUERY, FieldText.NAME, FieldText.ADDRESS, FieldText.HOST
 
 
 class ServerFields(Struct, frozen=True, kw_only=True):
@@ -104,8 +106,10 @@ class AnswerForm(StrEnum):
     """What an answer is written in."""
 
     JSON = "json"
-    CSV = "csv"
-    """Flux's annotated CSV, read as a list of records with `table`."""
+    FLUX = "annotated CSV of Flux"
+    """Read as `tables` with `values` and `times`, and `errors`."""
+    SIGNAL_FLOW = "events of SignalFlow"
+    """Read as `series` with `values` and `times`, `ended`, and `errors`."""
 
 
 class AskTemplate(Struct, frozen=True, kw_only=True):
@@ -115,7 +119,7 @@ class AskTemplate(Struct, frozen=True, kw_only=True):
     Args:
         path: below the MetricProvider's URL; each place is one segment.
         query: a parameter whose value is a list stands there once for each entry, and one that is empty does not stand there.
-        body: JSON; None for none.
+        body: JSON, or a text that is sent as it is; None for none.
         times: how `start` and `end` are written.
     """
 
@@ -134,18 +138,23 @@ class AnswerPlan(Struct, frozen=True, kw_only=True):
         result: of numbers the series; otherwise the value.
         values, times: of each series: numbers and their times, as many of each. Of a JSON value `times` is a path from the whole
             answer. "" for a series that is a number, and for a server that tells no times.
+        series: of a JSON value the series in it, each of which must have a number of the time, the newest first.
+        timeless: a series may have no times, where its author has left them out.
         unit: of times.
         listed: leads to something where the result is a list although there is one series.
         refused: whatever stands there says that the server refused.
         whole: an answer is whole if nothing else than these stands there.
         more: whatever stands there says that there are further pages.
         missing: members that are true of a value that is none.
+        counts: of what was measured, of which none may be 0.
     """
 
     kind: ResultKind
     result: str = ""
+    series: str = ""
     values: str = ""
     times: str = ""
+    timeless: bool = False
     unit: TimeForm = TimeForm.SECONDS
     form: AnswerForm = AnswerForm.JSON
     listed: str = ""
@@ -153,6 +162,7 @@ class AnswerPlan(Struct, frozen=True, kw_only=True):
     whole: tuple[tuple[str, tuple[Any, ...]], ...] = ()
     more: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+    counts: tuple[str, ...] = ()
 
 
 class Exchange(Struct, frozen=True, kw_only=True):
@@ -180,12 +190,20 @@ class Setting(Struct, frozen=True, kw_only=True):
     number: bool = False
     default: str = ""
 
+    def problem(self, value: str) -> str:
+        """What is wrong with a value, which is "" where there is none; "" for nothing."""
+        if not (value or self.default):
+            return f"is required: the {self.text}"
+        if self.number and not (value.isascii() and value.isdigit() and len(value) <= 18):
+            return f"must be the {self.text}"
+        return ""
+
 
 @lru_cache(maxsize=64)  # classes
-def addresses_of(fields: type[ServerFields]) -> frozenset[str]:
-    """The fields that name a server by its URL."""
+def fields_with(mark: FieldText, fields: type[ServerFields]) -> frozenset[str]:
+    """The fields whose text is of that kind."""
     hints = get_type_hints(fields, include_extras=True)
-    return frozenset(name for name, hint in hints.items() if ADDRESS in get_args(hint))
+    return frozenset(name for name, hint in hints.items() if mark in get_args(hint))
 
 
 class Recipe(Struct, frozen=True, kw_only=True):
@@ -199,6 +217,7 @@ class Recipe(Struct, frozen=True, kw_only=True):
         settings: of its MetricProviders.
         headers: that a MetricProvider must have, as they are the server's credentials.
         scheme: of `Authorization` where a MetricProvider has `bearer`.
+        service: of AWS, for the signature; "" for a server that is none of AWS's.
     """
 
     name: str
@@ -210,6 +229,7 @@ class Recipe(Struct, frozen=True, kw_only=True):
     settings: tuple[Setting, ...] = ()
     headers: tuple[str, ...] = ()
     scheme: str = "Bearer"
+    service: str = ""
 
     def exchange_of(self, fields: ServerFields) -> Exchange:
         """The exchange of a metric with these fields."""

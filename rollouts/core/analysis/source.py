@@ -13,7 +13,7 @@ from typing import ClassVar, NamedTuple, Self, TypeAlias
 
 from msgspec import Struct
 
-from rollouts.core.analysis.recipe import ServerFields
+from rollouts.core.analysis.recipe import Recipe, ServerFields
 from rollouts.core.model.frozen import replace
 from rollouts.objects import Manifest
 
@@ -198,10 +198,12 @@ class ServerQuery(HttpSource):
         kind: name of the recipe.
         fields: of the metric.
         endpoint: name of a MetricProvider or the URL of one; "" for the only one of the kind.
+        recipe: that of the MetricProvider, once that is known; None for the kind's.
     """
 
     kind: str
     fields: ServerFields = field(repr=False)  # arguments that were filled in may be secrets
+    recipe: Recipe | None = None
 
     @property
     def provider(self) -> str:

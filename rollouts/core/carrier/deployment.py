@@ -22,6 +22,7 @@ from rollouts.core.carrier.update_in_place import (
     back,
     begins,
     held,
+    ready_since_s,
     stepped,
     surge,
     taken_out,
@@ -31,19 +32,17 @@ from rollouts.core.carrier.update_in_place import (
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import earliest
 from rollouts.core.model.frozen import replace
+from rollouts.core.model.in_place_intents import CreateInDeployment, StepDeployment
 from rollouts.core.model.intents import (
     AdoptReplicaSet,
     AskPods,
-    CreateInDeployment,
     CreateReplicaSet,
     Decision,
     DeleteReplicaSet,
     Intent,
     Notice,
     PatchReplicaSet,
-    StepDeployment,
 )
-from rollouts.core.model.limits import resolved_surge, resolved_unavailable
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.snapshot import ReplicaSet, Snapshot
 from rollouts.core.model.workload import WorkloadSeen
@@ -69,17 +68,8 @@ def _available(seen: Snapshot, replica_set: ReplicaSet) -> int:
     wanted_s = seen.rollout.spec.min_ready_s
     if wanted_s == 0:
         return replica_set.ready
-    since_s = _ready_since_s(seen, replica_set)
+    since_s = ready_since_s(seen, replica_set)
     return sum(seen.now_s - at_s >= wanted_s for at_s in since_s)
-
-
-def _ready_since_s(seen: Snapshot, replica_set: ReplicaSet) -> list[float]:
-    pods = () if seen.pods is None else seen.pods.pods
-    return [
-        pod.ready_since_s
-        for pod in pods
-        if pod.ready_since_s is not None and pod.ready and not pod.deleting and pod.revision == replica_set.revision
-    ]
 
 
 def _with_pods_listed(seen: Snapshot, decision: Decision) -> Decision:
@@ -87,10 +77,10 @@ def _with_pods_listed(seen: Snapshot, decision: Decision) -> Decision:
     wanted_s, now_s = seen.rollout.spec.min_ready_s, seen.now_s
     held = [each for each in seen.replica_sets if each.min_ready_s == HELD_MIN_READY_S] if wanted_s else []
     list_at_s = None
-    if any(len(_ready_since_s(seen, each)) < each.ready for each in held):
+    if any(len(ready_since_s(seen, each)) < each.ready for each in held):
         list_at_s = now_s if seen.pods is None else seen.pods.at_s + PODS_AGAIN_S
     asks = list_at_s is not None and list_at_s <= now_s and AskPods() not in decision.intents
-    due_s = [at_s + wanted_s for each in held for at_s in _ready_since_s(seen, each)]
+    due_s = [at_s + wanted_s for each in held for at_s in ready_since_s(seen, each)]
     return replace(
         decision,
         intents=(*decision.intents, *((AskPods(),) if asks else ())),
@@ -233,8 +223,8 @@ def _forward(update: Update) -> tuple[Intent, ...]:
         return (*update.outside(), *(made if found.paused else update.step(paused=True)))
     if not new.inside:
         return (*update.outside(), *_comes_in(update, new))
-    if not _is_settled(update):
-        return update.outside()
+    if not update.settled:
+        return ()
     kept = update.wanted(update.stable)
     wanted = max(update.wanted(new), replicas - kept)
     if wanted == 0 or replicas == 0:
@@ -281,20 +271,4 @@ def _going_back(update: Update) -> tuple[ReplicaSet, ...]:
     if not update.forward:
         return (new,)
     grows = stable is not None and update.wanted(stable) > stable.spec_replicas
-    return (new,) if _is_settled(update) and (grows or update.wanted(new) < new.spec_replicas) else ()
-
-
-def _is_settled(update: Update) -> bool:
-    """Whether the Deployment's controller has carried out what its fields say.
-
-    Its ReplicaSets may be seen a moment after its status, so their sizes are compared as well. After a change of `replicas` it
-    has spread them in proportion, and only their sum is known; so has it when a ReplicaSet returns that such a change has missed.
-    Fewer old pods than its fields say stay as they are: it never makes more.
-    """
-    found, new, stable, replicas = update.deployment, update.new, update.stable, update.replicas
-    if found.paused or new is None or stable is None or found.held is None:
-        return True
-    added = resolved_surge(found.fields.max_surge or 0, replicas=replicas)
-    kept = replicas - resolved_unavailable(found.fields.max_unavailable or 0, replicas=replicas)
-    both = new.spec_replicas + stable.spec_replicas
-    return both == replicas + added and (stable.spec_replicas <= kept or found.held.replicas != replicas)
+    return (new,) if update.settled and (grows or update.wanted(new) < new.spec_replicas) else ()

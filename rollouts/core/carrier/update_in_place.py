@@ -7,14 +7,8 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import (
-    CreateReplicaSet,
-    Decision,
-    Intent,
-    MoveReplicaSet,
-    PatchReplicaSet,
-    StepDeployment,
-)
+from rollouts.core.model.in_place_intents import MoveReplicaSet, StepDeployment
+from rollouts.core.model.intents import CreateReplicaSet, Decision, Intent, PatchReplicaSet
 from rollouts.core.model.limits import resolved_surge, resolved_unavailable
 from rollouts.core.model.rollout import IntOrPercent, Percent, Strategy, named_services
 from rollouts.core.model.snapshot import ReplicaSet, Snapshot
@@ -87,6 +81,30 @@ class Update(Struct, frozen=True, kw_only=True):
         found = [each for each in (self.new, self.stable, *self.older) if each is not None and each is not self.serving]
         return tuple([each for each in found if each.inside and each.spec_replicas > 0])
 
+    @property
+    def settled(self) -> bool:
+        """Whether the Deployment's controller has carried out what its fields say.
+
+        Its ReplicaSets may be seen a moment after its status, so their sizes are compared, too. After a change of `replicas` it
+        has spread them in proportion, and only their sum is known; so has it when a ReplicaSet returns that such a change has
+        missed. Fewer old pods than its fields say stay as they are: it never makes more.
+        """
+        found, new, stable, replicas = self.deployment, self.new, self.stable, self.replicas
+        if found.paused or new is None or stable is None or found.held is None:
+            return True
+        added = resolved_surge(found.fields.max_surge or 0, replicas=replicas)
+        kept = replicas - resolved_unavailable(found.fields.max_unavailable or 0, replicas=replicas)
+        both = new.spec_replicas + stable.spec_replicas
+        return both == replicas + added and (stable.spec_replicas <= kept or found.held.replicas != replicas)
+
+    @property
+    def availability_known(self) -> bool:
+        """Whether the list of pods shows each ready pod that the API does not count as available during an update."""
+        held = [each for each in self.seen.replica_sets if each.min_ready_s == HELD_MIN_READY_S]
+        return not self.seen.rollout.spec.min_ready_s or all(
+            len(ready_since_s(self.seen, each)) >= each.ready for each in held
+        )
+
     def wanted(self, replica_set: ReplicaSet | None) -> int:
         """The size that the policy wants."""
         if replica_set is None:
@@ -97,9 +115,14 @@ class Update(Struct, frozen=True, kw_only=True):
     def outside(self, *, grows: bool = False) -> tuple[PatchReplicaSet, ...]:
         """The sizes of ReplicaSets that are not the Deployment's, of those that shrink.
 
+        None while its controller has not carried out the fields in force: they may still take pods that the policy counts on.
+        Nor while it is not known since when a pod is ready: the policy counts it as unavailable, and would end it first.
+
         Args:
             grows: of all of them, because the Deployment's controller does not make their pods.
         """
+        if not self.settled or not self.availability_known:
+            return ()
         sets = [each for each in self.seen.replica_sets if not each.inside]
         changed = [resized(each, self.wanted(each)) for each in sets if self.wanted(each) < each.spec_replicas]
         if grows:
@@ -230,3 +253,13 @@ def stepped(workload: WorkloadSeen, *, paused: bool, fields: UpdateFields, held:
     held = None if held is None else replace(held, written=fields)
     name, uid, version = workload.name, workload.uid, workload.resource_version
     return StepDeployment(name=name, uid=uid, resource_version=version, paused=paused, fields=fields, held=held)
+
+
+def ready_since_s(seen: Snapshot, replica_set: ReplicaSet) -> list[float]:
+    """Since when its ready pods are, of those that the latest list of pods shows; it may show fewer."""
+    pods = () if seen.pods is None else seen.pods.pods
+    return [
+        pod.ready_since_s
+        for pod in pods
+        if pod.ready_since_s is not None and pod.ready and not pod.deleting and pod.revision == replica_set.revision
+    ]

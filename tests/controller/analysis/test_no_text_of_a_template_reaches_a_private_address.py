@@ -29,7 +29,7 @@ from rollouts.controller.analysis.http_measurements import HttpMeasurements
 from rollouts.controller.analysis.sources import MeasuredRun
 from rollouts.controller.facts.cluster_metrics import ClusterMetrics
 from rollouts.core.analysis.metric import SecretReference
-from rollouts.core.analysis.recipe import addresses_of
+from rollouts.core.analysis.recipe import ADDRESS, HOST, fields_with
 from rollouts.core.analysis.recipes import RECIPES
 from rollouts.core.analysis.run import Due, Task
 from rollouts.core.analysis.source import Comparison, HttpSource, MetricSource
@@ -71,7 +71,8 @@ URLS = {
 } | {
     f"metrics[].provider.{name}.{address}"
     for name, recipe in RECIPES.items()
-    for address in addresses_of(recipe.fields)
+    for mark in (ADDRESS, HOST)
+    for address in fields_with(mark, recipe.fields)
 }
 """Fields that name whom a request goes to: the only ones."""
 
@@ -105,7 +106,7 @@ class Cluster:
 
         base = MetricEndpoint(url=self.declared.url() + BASE, declared=True, methods=("GET", "POST", "PUT"))
         servers = {
-            name: replace(base, kind=name, settings=tuple((each.name, "1") for each in recipe.settings))
+            name.lower(): replace(base, kind=name, settings=tuple((each.name, "1") for each in recipe.settings))
             for name, recipe in RECIPES.items()
         }
         source = HttpMeasurements(

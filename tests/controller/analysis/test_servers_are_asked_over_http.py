@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import json
+import hashlib
+import hmac
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -25,7 +26,7 @@ from rollouts.probes.metric_asker import MetricAsker
 from rollouts.secret import Secret
 from tests.controller.analysis.test_servers_set_the_pace import RUN, no_secrets
 from tests.metrics.answers import NOW_S
-from tests.metrics.servers.fake import TOKEN, Asked, Fake, all_fakes, one, written
+from tests.metrics.servers.fake import ACCESS_KEY, REGION, TOKEN, Asked, Fake, all_fakes, body_of, one, written
 from tests.metrics.test_no_server_promotes_without_evidence import source_of
 from tests.probes.servers import Sent, raw, serving
 
@@ -44,15 +45,34 @@ def provider_spec(fake: Fake, url: str) -> Manifest:
     """The MetricProvider of a fake: each of its credentials is a key of a Secret."""
     reference = {"secretKeyRef": {"name": "it", "key": "token"}}
     headers = [{"name": name, "valueFrom": {"secretKeyRef": {"name": "it", "key": name}}} for name in fake.headers]
-    spec: Manifest = {"url": url, "type": fake.kind}
+    spec: Manifest = {"url": url, **({"type": fake.kind} if fake.recipe is None else {"recipe": fake.recipe})}
     spec |= {"headers": headers} if headers else {}
     spec |= {"bearer": reference} if fake.bearer else {}
+    key = {"region": REGION, "accessKeyId": ACCESS_KEY, "secretAccessKey": reference}
+    spec |= {"sigv4": key} if fake.signed else {}
     return spec | ({"settings": dict(fake.settings)} if fake.settings else {})
 
 
 def value_of(fake: Fake, place: CredentialPlace) -> Secret:
     assert isinstance(place, InSecret)
     return Secret({**fake.headers, "token": TOKEN}[place.key])
+
+
+def signature_of(sent: Sent, service: str) -> str:
+    """What AWS works out for itself, from what came and the key."""
+    fields = ("host", "content-type", "x-amz-target", "x-amz-date")
+    names = sorted(fields)
+    method, target, _ = sent.line.split(" ")
+    headers = "".join(f"{name}:{sent.headers[name]}\n" for name in names)
+    path, _, query = target.partition("?")
+    asked = f"{method}\n{path}\n{query}\n{headers}\n{';'.join(names)}\n{hashlib.sha256(sent.body).hexdigest()}"
+    scope = f"{sent.headers['x-amz-date'][:8]}/{REGION}/{service}/aws4_request"
+    text = f"AWS4-HMAC-SHA256\n{sent.headers['x-amz-date']}\n{scope}\n{hashlib.sha256(asked.encode()).hexdigest()}"
+    key = f"AWS4{TOKEN}".encode()
+    for part in scope.split("/"):
+        key = hmac.new(key, part.encode(), hashlib.sha256).digest()
+    signature = hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
+    return f"AWS4-HMAC-SHA256 Credential={ACCESS_KEY}/{scope}, SignedHeaders={';'.join(names)}, Signature={signature}"
 
 
 def asked_by(sent: Sent) -> Asked:
@@ -63,7 +83,7 @@ def asked_by(sent: Sent) -> Asked:
         path=parts.path.removeprefix("/base"),
         parameters=parse_qs(parts.query, keep_blank_values=True),
         headers=sent.headers,
-        body=json.loads(sent.body) if sent.body else None,
+        body=body_of(sent.body, sent.headers),
     )
 
 
@@ -92,6 +112,8 @@ async def test_a_server_is_asked_as_it_wants_to_be(fake: Fake, value: float, pha
     assert found.phase is phase, found
     (sent,) = server.sent
     assert fake.why_refused(asked_by(sent)) == ""
+    if fake.signed:
+        assert sent.headers["authorization"] == signature_of(sent, fake.signed)
 
 
 @pytest.mark.parametrize(

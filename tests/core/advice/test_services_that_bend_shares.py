@@ -40,8 +40,10 @@ def service(name: str = "cart", **fields: Any) -> dict[str, Any]:
 
 
 def severities(relation: Relation, **fields: Any) -> dict[Rule, Severity]:
-    """What is found in a Service with these fields."""
-    return {each.rule: each.severity for each in service_findings(service(**fields), relation=relation)}
+    """What is found in a Service with these fields; each finding says where, what, and what helps."""
+    findings = service_findings(service(**fields), relation=relation)
+    assert all(each.path and each.what and each.fix for each in findings)
+    return {each.rule: each.severity for each in findings}
 
 
 MANAGED, SHARED, BESIDE = Relation.MANAGED, Relation.SHARED, Relation.BESIDE

@@ -23,12 +23,13 @@ def found(
     startup_s: float | None = None,
     **pod: Any,
 ) -> dict[Rule, Finding]:
-    """The findings of a pod of these containers by rule, without the note that every pod gets."""
+    """The findings of a pod of these containers by rule, without the note that every pod gets; each says what helps."""
     template = {"spec": {"containers": list(containers), **pod}}
     numbers = drain_numbers(drain, IPTABLES)
     findings = exit_findings(template, drain=drain, numbers=numbers, surges=surges, startup_s=startup_s)
     assert findings[-1].rule is Rule.KEPT_CONNECTIONS
     assert findings[-1].severity is Severity.NOTE
+    assert all(each.path and each.what and each.fix for each in findings)
     return {each.rule: each for each in findings[:-1]}
 
 

@@ -14,7 +14,18 @@ from rollouts.core.model.rollout import BlueGreen
 from rollouts.core.model.status import Condition, Phase
 from tests.core.model import World, annotated
 from tests.core.updates import condition, pods_fail, updating, waiting
-from tests.core.worlds import edited, later, one, reconciled, running, settled, sizes, slices_caught_up, steps_of
+from tests.core.worlds import (
+    edited,
+    later,
+    one,
+    reconciled,
+    running,
+    settled,
+    sizes,
+    slices_caught_up,
+    status_wiped,
+    steps_of,
+)
 
 MANUAL = BlueGreen(active_service="cart", preview_service="cart-preview", auto_promotion_enabled=False)
 TIMED = BlueGreen(active_service="cart", preview_service="cart-preview", auto_promotion_s=30)
@@ -176,3 +187,80 @@ def test_after_an_abort_the_preview_is_not_that_of_the_revision() -> None:
 
     assert there.status.phase is Phase.ABORTED
     assert (_ready(there).status, _ready(there).reason) == (False, Reason.ROLLOUT_ABORTED)
+
+
+def _shows(there: World, *, selects: str = "b", **ready: int) -> World:
+    """The preview Service selects that revision, its slices show so many ready pods of each, and another pass has seen that."""
+    preview = replace(there.services["cart-preview"], revision=selects, ready_by_revision=ready)
+    return reconciled(replace(there, services={**there.services, "cart-preview": preview}))
+
+
+@pytest.mark.parametrize(
+    ("there", "reason", "says"),
+    [
+        (running(MANUAL), Reason.PREVIEW_READY, "leads to revision a alone"),
+        (_starting(), Reason.PREVIEW_STARTING, "leads to no other revision than b, whose pods are not all ready"),
+        (updating(MANUAL), Reason.PREVIEW_READY, "leads to revision b alone"),
+        (_shows(_starting(), b=1), Reason.PREVIEW_STARTING, "whose pods are not all ready"),
+        (_shows(updating(MANUAL), b=4, selects=""), Reason.PREVIEW_STARTING, "leads to no other revision than b"),
+        (
+            settled(annotated(status_wiped(running(MANUAL)), "pause", "true")),
+            Reason.PREVIEW_READY,
+            "leads to revision a alone",
+        ),
+        (_shows(updating(MANUAL), b=4, a=0), Reason.PREVIEW_READY, "leads to revision b alone"),
+        (
+            _shows(updating(MANUAL), b=4, a=1),
+            Reason.PREVIEW_STARTING,
+            "still leads to other pods than those of revision b",
+        ),
+        (settled(annotated(updating(MANUAL), "abort", "b")), Reason.ROLLOUT_ABORTED, "returns to the stable revision"),
+    ],
+    ids=[
+        "no update",
+        "no pod yet",
+        "previewed",
+        "one pod",
+        "it selects any",
+        "its status was lost while it is paused",
+        "an empty slice is left",
+        "a pod of before is left",
+        "aborted",
+    ],
+)
+def test_the_condition_says_what_the_preview_leads_to(there: World, reason: Reason, says: str) -> None:
+    """Whoever waits for it reads why it does not hold, by the name of the Service."""
+    assert (_ready(there).status, _ready(there).reason) == (reason is Reason.PREVIEW_READY, reason)
+    assert "Service cart-preview " in _ready(there).message
+    assert says in _ready(there).message
+
+
+def test_the_preview_stays_ready_while_its_revision_is_promoted() -> None:
+    """Tests may go on until they have their answer; no moment of the promotion takes it from them, nor tells them to wait."""
+    there = annotated(updating(MANUAL), "promote", "b")
+    for each in steps_of(there):
+        assert _ready(each).status
+        assert "PreviewReady" not in each.status.message
+
+
+def test_only_a_preview_without_a_pod_is_called_empty() -> None:
+    """Neither one whose first pod is ready, nor that of a revision whose tests are over, though its pods fail again."""
+    started = _shows(_starting(), b=1)
+    promoted = annotated(updating(MANUAL), "promote", "b")
+    while not promoted.status.gate_passed:
+        promoted = reconciled(promoted)
+    failing = reconciled(slices_caught_up(pods_fail(replace(promoted, bad=frozenset("b")), "b")))
+
+    for there in (started, failing):
+        assert waiting(there).reason is Reason.PODS_NOT_AVAILABLE
+        assert "has no ready pod" not in there.status.message
+
+
+def test_a_revision_that_skips_its_steps_is_ready_as_soon_as_the_preview_leads_to_it() -> None:
+    """A rollback within the window waits for nobody, and the preview leads to it before it serves."""
+    there = edited(later(running(MANUAL, rollback_window_revisions=1), 10), revision="b")
+    there = settled(annotated(settled(there), "promote", "b"))
+    back = [each for each in steps_of(edited(later(there, 10), revision="a")) if each.status.stable_revision == "b"]
+
+    assert back[-1].status.gate_passed
+    assert any(_ready(each).status and each.status.current_revision == "a" for each in back)

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
-from rollouts.metrics.requests import Bearer, HttpAnswer, HttpRequest, MetricEndpoint
+from rollouts.controller.providers.declarations import server_of
+from rollouts.core.analysis.recipe import Recipe
+from rollouts.metrics.requests import Bearer, HttpAnswer, HttpRequest, MetricEndpoint, Signature
 from rollouts.secret import Secret
 from tests.metrics.answers import NOW_S
 
@@ -21,6 +23,7 @@ Series: TypeAlias = Sequence[tuple[Any, Any]]
 """(Seconds since 1970, value), in any order; either may be something else."""
 
 TOKEN = "pl4nted-t0ken"
+REGION, ACCESS_KEY = "eu-west-1", "AKIDEXAMPLE"
 ADDRESS = "https://address.example"
 
 
@@ -46,9 +49,12 @@ class Fake:
 
     Args:
         metric: the block in `provider` of a metric.
-        headers, bearer, settings: what a MetricProvider of the type says.
+        document: its answer is what a condition sees, so what a condition says of a missing member holds.
+        merges: it works one number out of all that is there.
+        headers, bearer, settings, recipe: what a MetricProvider of the type says.
         objection: why the server refuses a request; "" for one that it answers.
         body: what it answers when these series are there.
+        signed: the service of AWS that requests are signed for; "" for none.
         refused: how it says no, with a status.
         result: what a condition writes for the one number.
         whole: every number is judged; otherwise the newest of each series.
@@ -66,10 +72,14 @@ class Fake:
     whole: bool = False
     times: bool = True
     rows: bool = False
+    document: bool = False
+    merges: bool = False
     headers: Mapping[str, str] = field(default_factory=dict)
     bearer: bool = False
     scheme: str = "Bearer"
+    signed: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
+    recipe: Mapping[str, Any] | None = None
     refused: tuple[int, Any] = (400, {"errors": ["no"]})
     bad: Mapping[str, HttpAnswer] = field(default_factory=dict)
 
@@ -81,9 +91,21 @@ class Fake:
             declared=True,
             kind=self.kind,
             headers=tuple((name, Secret(value)) for name, value in self.headers.items()),
-            credentials=Bearer(Secret(TOKEN), self.scheme) if self.bearer else None,
+            credentials=self._credentials(),
             settings=tuple(self.settings.items()),
+            recipe=self._recipe(),
         )
+
+    def _credentials(self) -> Bearer | Signature | None:
+        if self.signed:
+            return Signature(REGION, self.signed, ACCESS_KEY, Secret(TOKEN))
+        return Bearer(Secret(TOKEN), self.scheme) if self.bearer else None
+
+    def _recipe(self) -> Recipe | None:
+        if self.recipe is None:
+            return None
+        spec = {"url": "https://it.example", "recipe": self.recipe}
+        return server_of("it", spec, folder=Path("/nowhere"), taken=False).recipe
 
     def answer(self, request: HttpRequest, endpoint: MetricEndpoint, series: Sequence[Series]) -> HttpAnswer:
         """What the server says when these series are there."""
@@ -115,8 +137,15 @@ def asked_by(request: HttpRequest, endpoint: MetricEndpoint) -> Asked:
         path=parts.path.removeprefix(urlsplit(endpoint.url).path),
         parameters=parse_qs(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)),
         headers=headers,
-        body=json.loads(request.body) if request.body else None,
+        body=body_of(request.body, headers),
     )
+
+
+def body_of(body: bytes, headers: Mapping[str, str]) -> Any:
+    """The body as its type says; None for none."""
+    if not body:
+        return None
+    return body.decode() if headers.get("content-type") == "text/plain" else json.loads(body)
 
 
 def written(body: Any) -> bytes:

@@ -68,4 +68,4 @@ FAKES = (
     ),
 )
 
-WHOLE = [("newRelic", {"metricProvider": "newRelic", "query": QUERY, "profile": "newrelic", "timeout": 5})]
+WHOLE = [("newRelic", {"metricProvider": "newrelic", "query": QUERY, "profile": "newrelic", "timeout": 5})]

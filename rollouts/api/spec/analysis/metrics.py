@@ -28,7 +28,7 @@ from rollouts.api.v1alpha1.wire import Wire, attributes_of, wire_name
 from rollouts.core.analysis import metric as core
 from rollouts.core.analysis import source
 from rollouts.core.analysis.cluster_source import ClusterSource
-from rollouts.core.analysis.recipe import Recipe, addresses_of
+from rollouts.core.analysis.recipe import ADDRESS, Recipe, fields_with
 from rollouts.core.analysis.recipes import RECIPES
 
 INTERVAL_MIN_S = 1.0
@@ -133,7 +133,7 @@ def _check_server(recipe: Recipe, wire: Wire, path: str, problems: Problems) -> 
     check_needed(wire, path, problems)
     for name, attribute in attributes_of(type(wire)).items():
         value = getattr(wire, attribute)
-        if isinstance(value, str) and attribute in addresses_of(recipe.fields):
+        if isinstance(value, str) and attribute in fields_with(ADDRESS, recipe.fields):
             _check_url(value, f"{path}.{name}", problems)
         if isinstance(value, int | float) and not 0 < value <= WINDOW_MAX_S:
             problems.add(f"{path}.{name}", f"must be more than 0 and at most {WINDOW_MAX_S}")
@@ -189,7 +189,9 @@ def _check_authentication(wire: AuthenticationWire | None, path: str, problems: 
     if wire is None:
         return
     if _given(wire.sigv4):
-        problems.add(f"{path}.authentication.sigv4", "is not supported yet; there are oauth2 and basicAuth")
+        problems.add(
+            f"{path}.authentication.sigv4", "is not supported here: the sigv4 of a MetricProvider signs requests"
+        )
     if _given(wire.oauth2) and _given(wire.basic_auth):
         problems.add(f"{path}.authentication", "has oauth2 and basicAuth; give one of them")
     if wire.oauth2 is not None and _given(wire.oauth2):

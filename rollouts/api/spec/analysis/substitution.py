@@ -15,7 +15,7 @@ from typing import Any
 from rollouts.api.problems import Problems, path_of
 from rollouts.api.spec.analysis.arguments import ArgumentValues
 from rollouts.core.analysis.metric import SecretReference
-from rollouts.core.analysis.recipe import addresses_of
+from rollouts.core.analysis.recipe import ADDRESS, fields_with
 from rollouts.core.analysis.recipes import RECIPES
 from rollouts.core.filled_texts import (
     filled_body,
@@ -144,7 +144,7 @@ class Substitution:
             ):
                 return filled_url
             case ("provider", str(name), *inner) if (recipe := RECIPES.get(name)) is not None:
-                return filled_url if inner[0] in addresses_of(recipe.fields) else filled_words
+                return filled_url if inner[0] in fields_with(ADDRESS, recipe.fields) else filled_words
             case ("provider", "web", "body"):
                 return filled_body
             case ("provider", "web", "jsonPath"):

@@ -28,6 +28,7 @@ _GROUPS = {
     "poddisruptionbudgets": "/apis/policy/v1",
     "roles": "/apis/rbac.authorization.k8s.io/v1",
     "daemonsets": "/apis/apps/v1",
+    "statefulsets": "/apis/apps/v1",
     "leases": "/apis/coordination.k8s.io/v1",
 }
 """Of kinds with a namespace; those that are not here are in the core group."""

@@ -15,7 +15,7 @@ An expression that a fence needs and CEL cannot say stays a promise of the code:
 rollouts replicasets services pods evictions {{ if .Values.configVersioning }}configmaps {{ end }}secrets analysisruns others
 {{- if .Values.analysis.jobs.enabled }} jobs{{ end }}
 {{- if include "rollouts.bringsTemplates" . }} analysistemplates{{ end }}
-{{- if without .Values.workloads "replicasets" "statefulsets" }} workloads{{ end }}
+{{- if without .Values.workloads "replicasets" }} workloads{{ end }}
 {{- if .Values.leaderElection }} leases{{ end }}
 {{- if include "rollouts.ingressRouters" . }} ingresses{{ end }}
 {{- range .Values.routers }}{{ if not (has . (list "nginx" "alb" "skipper")) }} {{ . | lower }}{{ end }}{{ end }}
@@ -125,7 +125,7 @@ variables.metadataStays && {{ include "rollouts.sameBut" (dict "new" "variables.
 
 {{- define "rollouts.fence.workloads" -}}
 rules:
-  {{- range without .Values.workloads "replicasets" "statefulsets" }}
+  {{- range without .Values.workloads "replicasets" }}
   - {apiGroups: [{{ include "rollouts.groupOfWorkload" . | quote }}], apiVersions: ["*"], resources: [{{ . }}], operations: [CREATE, UPDATE, DELETE]}
   {{- end }}
 validations:
@@ -139,6 +139,10 @@ validations:
       has(object.spec) ? {{ include "rollouts.specBut" "k == 'replicas'" }} || ('rollouts.dev/hold' in variables.oldLabels
       && {{ include "rollouts.specBut" "k in ['replicas', 'paused', 'minReadySeconds', 'progressDeadlineSeconds', 'strategy']" }}
       && object.spec.?strategy.?type == oldObject.spec.?strategy.?type)
+      {{- if has "statefulsets" .Values.workloads }}
+      || (object.kind == 'StatefulSet' && 'rollouts.dev/hold' in variables.oldLabels
+      && {{ include "rollouts.specBut" "k == 'updateStrategy'" }})
+      {{- end }}
       {{- if has "daemonsets" .Values.workloads }}
       || (object.kind == 'DaemonSet' && 'rollouts.dev/hold' in variables.oldLabels
       && {{ include "rollouts.specBut" (printf "k in ['updateStrategy'%s]" (ternary ", 'template'" "" .Values.revertTemplates)) }}
@@ -148,7 +152,7 @@ validations:
       : object.template == oldObject.template
   - message: of the metadata of a workload it may only change the labels and the annotations of its Rollout
     expression: >-
-      {{ include "rollouts.marksOfWorkload" (dict "annotations" (printf "k in ['rollouts.dev/managed-by', 'rollouts.dev/scaled-down', 'rollouts.dev/held'%s]" (ternary ", 'deprecated.daemonset.template.generation'" "" (has "daemonsets" .Values.workloads)))) }}
+      {{ include "rollouts.marksOfWorkload" (dict "annotations" (printf "k in ['rollouts.dev/managed-by', 'rollouts.dev/scaled-down', 'rollouts.dev/held', 'rollouts.dev/partition'%s]" (ternary ", 'deprecated.daemonset.template.generation'" "" (has "daemonsets" .Values.workloads)))) }}
 {{- end }}
 
 {{- define "rollouts.fence.services" -}}
@@ -181,8 +185,9 @@ rules:
 validations:
   - message: it may only change labels and annotations of pods of Rollouts, and evict them
     expression: >-
-      {{ if has "daemonsets" .Values.workloads }}(request.operation == 'DELETE' && oldObject.metadata.?ownerReferences.orValue([]).exists(o,
-      o.?controller.orValue(false) && o.kind == 'DaemonSet' && o.apiVersion == 'apps/v1')) || {{ end }}request.operation == 'UPDATE' && 'rollouts.dev/name' in variables.oldLabels && object.spec == oldObject.spec
+      {{ range $kind, $resource := dict "DaemonSet" "daemonsets" "StatefulSet" "statefulsets" }}{{ if has $resource $.Values.workloads }}(request.operation == 'DELETE'
+      && oldObject.metadata.?ownerReferences.orValue([]).exists(o, o.?controller.orValue(false) && o.kind == '{{ $kind }}'
+      && o.apiVersion == 'apps/v1')) || {{ end }}{{ end }}request.operation == 'UPDATE' && 'rollouts.dev/name' in variables.oldLabels && object.spec == oldObject.spec
       && ['rollouts.dev/name', 'rollouts.dev/revision'].all(k, variables.labels[?k] == variables.oldLabels[?k])
       && object.metadata.?ownerReferences == oldObject.metadata.?ownerReferences
       && object.metadata.?finalizers == oldObject.metadata.?finalizers

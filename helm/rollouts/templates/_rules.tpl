@@ -32,11 +32,11 @@ For each of `workloads`:
                            patch            the label by which it is watched; the replicas of a Deployment (workloadRef.scaleDown);
                                             in place how it is updated
 
-With daemonsets in `workloads`:
+With statefulsets or daemonsets in `workloads`:
 
-  controllerrevisions      get list         which revision its template is; the stable template, with revertTemplates
-  pods                     watch            which node has which revision, while an update runs
-                           delete           a pod of a node that gets the new revision
+  pods                     watch            which pod has which revision, while an update runs
+                           delete           a pod of a node that gets the new revision; one of a StatefulSet that goes back
+  controllerrevisions      get list         with daemonsets: which revision its template is; the stable template, with revertTemplates
   nodes                    list             those that workloadRef.canaryNodes chooses; not with watchNamespaces
 
 With `configVersioning`:
@@ -128,7 +128,7 @@ optional; without it the waits have a safe length, and a condition says so.
   verbs: [list, watch]
 - apiGroups: [""]
   resources: [pods]
-  verbs: [list{{ if .Values.podMetadata }}, patch{{ end }}{{ if has "daemonsets" .Values.workloads }}, watch, delete{{ end }}]
+  verbs: [list{{ if .Values.podMetadata }}, patch{{ end }}{{ if or (has "daemonsets" .Values.workloads) (has "statefulsets" .Values.workloads) }}, watch, delete{{ end }}]
 - apiGroups: [""]
   resources: [pods/eviction]
   verbs: [create]
@@ -141,7 +141,7 @@ optional; without it the waits have a safe length, and a condition says so.
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create]
-{{- range without .Values.workloads "statefulsets" }}
+{{- range .Values.workloads }}
 - apiGroups: [{{ include "rollouts.groupOfWorkload" . | quote }}]
   resources: [{{ . }}]
   verbs: [get, list, watch, patch]

@@ -1,0 +1,183 @@
+"""Promise: a StatefulSet that a Rollout updates in place stays the StatefulSet that its user wrote, and keeps its claims.
+
+The StatefulSet controller is the real one. The controller has the rights and the fences of the chart, and its policies hold the
+StatefulSet, or its partition does between updates.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rollouts.objects import ROLLOUT, STATEFUL_SET
+from tests import build
+from tests.e2e.controllers import confined_controller
+from tests.e2e.manifests import Manifest
+from tests.e2e.stage import Stage
+from tests.lab.chart import another_account, render
+from tests.lab.control_plane import ControlPlane
+from tests.lab.loopback import wait_for
+
+pytestmark = pytest.mark.controlplane
+
+GRANTED = ("--set", "workloads={statefulsets}")
+OWN = {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}
+MOST = 2_147_483_647
+STEPS: list[Manifest] = [{"setWeight": 25}, {"pause": {}}, {"setWeight": 50}, {"pause": {}}]
+CLASS = "claims-of-a-test"
+SIZE = {"storage": "1Mi"}
+
+
+@pytest.fixture(scope="module")
+def account(control_plane: ControlPlane, controller_kubeconfig: Path) -> Path:
+    """An account with the rights to StatefulSets; the CRDs are those of the other one."""
+    assert controller_kubeconfig.exists()
+    return another_account(control_plane, "updates-of-ordinals", *GRANTED)
+
+
+@pytest.fixture(params=["Policy", "AtRest"])
+def stage(
+    control_plane: ControlPlane, account: Path, namespace: str, request: pytest.FixtureRequest
+) -> Iterator[Stage]:
+    """A StatefulSet with a volume for each pod and its Rollout, at rest, with a controller."""
+    control_plane.apply(*(_volume(f"{namespace}-{number}") for number in range(5)))
+    if request.param == "Policy":
+        values = f"workloads={{statefulsets}},watchNamespaces={{{namespace}}},fullnameOverride={namespace}"
+        rendered = render(Path(control_plane.programs, "helm"), "--set", values)
+        control_plane.apply(*(one for one in rendered if ".hold-" in one["metadata"]["name"]))
+        _wait_until_held(control_plane, namespace)
+    with confined_controller(control_plane, account, namespace, leader_elect=False):
+        found = Stage(control_plane, namespace)
+        found.apply(stateful_set(), rollout(request.param))
+        found.until(ROLLOUT.plural, "db", lambda one: one.get("status", {}).get("phase") == "Healthy")
+        found.until("statefulsets", "db", is_at_rest)
+        yield found
+        control_plane.end_in(namespace)
+
+
+def _volume(name: str) -> Manifest:
+    spec = {
+        "capacity": SIZE,
+        "accessModes": ["ReadWriteOnce"],
+        "hostPath": {"path": "/tmp"},  # noqa: S108 - no kubelet mounts it
+        "storageClassName": CLASS,
+    }
+    return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec}
+
+
+def _wait_until_held(plane: ControlPlane, namespace: str) -> None:
+    """Returns once the policies are effective, which takes a second: a dry run of another template comes out stopped."""
+    marks = {"labels": {"rollouts.dev/managed": "true", "rollouts.dev/hold": "true"}}
+    spec = {
+        "replicas": 0,
+        "selector": {"matchLabels": {"app": "probe"}},
+        "template": build.pod_template("probe", image="probe:1"),
+    }
+    plane.apply(build.manifest(STATEFUL_SET, "probe", namespace, metadata=marks, spec=spec))
+    question = {"spec": {"template": {"metadata": {"annotations": {"another": "template"}}}}}
+    path = f"{STATEFUL_SET.path(namespace, 'probe')}?dryRun=All"
+    wait_for(lambda: _partition(plane.patch(path, question)) == MOST, "the policy")
+
+
+def _partition(found: Manifest) -> int | None:
+    partition: int | None = found["spec"]["updateStrategy"].get("rollingUpdate", {}).get("partition")
+    return partition
+
+
+def is_at_rest(found: Manifest) -> bool:
+    """Whether it has its user's fields, or is held between updates with a note of them."""
+    note = found["metadata"].get("annotations", {}).get("rollouts.dev/held")
+    if note is None:
+        return bool(found["spec"]["updateStrategy"] == OWN)
+    return bool(json.loads(note)["own"] == {"partition": 0}) and _partition(found) == MOST
+
+
+def stateful_set(image: str = "db:1") -> Manifest:
+    """The user's manifest."""
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": SIZE}, "storageClassName": CLASS}
+    spec = {
+        "replicas": 4,
+        "serviceName": "db",
+        "selector": {"matchLabels": {"app": "db"}},
+        "template": build.pod_template("db", image=image),
+        "updateStrategy": OWN,
+        "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": claim}],
+    }
+    return build.manifest(STATEFUL_SET, "db", spec=spec)
+
+
+def rollout(hold: str) -> Manifest:
+    """The Rollout that steps it."""
+    reference = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "mode": "InPlace", "hold": hold}
+    return build.manifest(ROLLOUT, "db", spec={"workloadRef": reference, "strategy": {"canary": {"steps": STEPS}}})
+
+
+def until(stage: Stage, phase: str, pods: str) -> None:
+    """Waits until the Rollout is in that phase, and the pods, from ordinal 0 on, have these images."""
+
+    def holds(one: dict[str, Any]) -> bool:
+        return one.get("status", {}).get("phase") == phase and images(stage) == pods
+
+    stage.until(ROLLOUT.plural, "db", holds)
+
+
+def images(stage: Stage) -> str:
+    """The image of each pod that stays, from ordinal 0 on."""
+    there = [each for each in stage.all("pods", "app=db") if "deletionTimestamp" not in each["metadata"]]
+    there.sort(key=lambda each: str(each["metadata"]["name"]))
+    return "".join(each["spec"]["containers"][0]["image"].removeprefix("db:") for each in there)
+
+
+def claims(stage: Stage) -> dict[str, str]:
+    """The uid of each claim."""
+    return {each["metadata"]["name"]: each["metadata"]["uid"] for each in stage.all("persistentvolumeclaims", "app=db")}
+
+
+def test_an_update_goes_from_the_top_ordinal_down_and_gives_the_fields_back(stage: Stage) -> None:
+    """Each claim stays with its ordinal, and `kubectl rollout status` says that it is over."""
+    before = claims(stage)
+    assert len(before) == 4
+    stage.kubectl("set", "image", "statefulset/db", "app=db:2")
+    until(stage, "Paused", "1112")
+    stage.annotate("db", "promote", "true")
+    until(stage, "Paused", "1122")
+    stage.annotate("db", "promote", "true")
+    until(stage, "Healthy", "2222")
+
+    stage.until("statefulsets", "db", is_at_rest)
+    status = stage.get("statefulsets", "db")["status"]
+    assert status["currentRevision"] == status["updateRevision"]
+    assert claims(stage) == before
+
+
+def test_an_abort_a_manifest_that_is_applied_again_and_the_way_back(stage: Stage) -> None:
+    """The template stays what Git says, and so do the claims; with the old template everything is as before."""
+    before = claims(stage)
+    stage.kubectl("apply", "-f", "-", input=json.dumps(stateful_set("db:2")))
+    until(stage, "Paused", "1112")
+    stage.annotate("db", "promote", "true")
+    until(stage, "Paused", "1122")
+    stage.annotate("db", "abort", "true")
+    until(stage, "Aborted", "1111")
+    for _ in range(3):
+        stage.kubectl("apply", "-f", "-", input=json.dumps(stateful_set("db:2")))
+    assert images(stage) == "1111"
+    stage.kubectl("apply", "-f", "-", input=json.dumps(stateful_set("db:1")))
+    until(stage, "Healthy", "1111")
+
+    stage.until("statefulsets", "db", is_at_rest)
+    assert claims(stage) == before
+
+
+def test_a_newer_template_and_a_pod_that_is_deleted_in_a_step(stage: Stage) -> None:
+    """A pod comes back as what it was, and the newer template begins with the first step."""
+    stage.kubectl("set", "image", "statefulset/db", "app=db:2")
+    until(stage, "Paused", "1112")
+    stage.kubectl("delete", "pod", "db-0", "db-3")
+    until(stage, "Paused", "1112")
+    stage.kubectl("set", "image", "statefulset/db", "app=db:3")
+    until(stage, "Paused", "1113")

@@ -26,11 +26,13 @@ from rollouts.core.model.intents import (
     PatchReplicaSet,
     ReleaseService,
     ReleaseWorkload,
+    StepStatefulSet,
     SwitchService,
     TerminateAnalysisRun,
 )
 from rollouts.core.model.rollout import PodMetadata, Rollout
 from rollouts.core.model.status import AbortNote
+from rollouts.core.model.workload import NO_POD, PartitionFields, PartitionHeld
 from rollouts.core.model.workload_ref import WorkloadKind
 from rollouts.manifests.adoption import adoption_patch, release_patch
 from rollouts.manifests.analysis_job import MeasuringJob, job_manifest
@@ -38,7 +40,8 @@ from rollouts.manifests.analysis_run import termination_patch
 from rollouts.manifests.config_copy import config_copy, config_copy_probe, config_key
 from rollouts.manifests.in_place import hold_question
 from rollouts.manifests.named_workload import mark_workload, release_workload
-from rollouts.manifests.ownership import owner_reference
+from rollouts.manifests.ownership import controller_reference, owner_reference
+from rollouts.manifests.partition import stateful_set_patch
 from rollouts.manifests.service import mark_service, release_service, switch_service
 from rollouts.manifests.workload import replica_set, replica_set_patch
 from rollouts.objects import (
@@ -46,10 +49,12 @@ from rollouts.objects import (
     CONFIG_MAP,
     DEPLOYMENT,
     JOB,
+    POD,
     REPLICA_SET,
     ROLLOUT,
     SECRET,
     SERVICE,
+    STATEFUL_SET,
     Kind,
     Manifest,
 )
@@ -70,7 +75,8 @@ from tests.lab.control_plane import ControlPlane
 pytestmark = pytest.mark.controlplane
 
 ACCOUNT = "works"
-VALUES = "analysis.jobs.enabled=true,ownRoutes=true,workloads={{deployments,replicasets,podtemplates}},watchNamespaces={{{}}}"
+WORKLOADS = "{{deployments,statefulsets,daemonsets,replicasets,podtemplates}}"
+VALUES = f"analysis.jobs.enabled=true,ownRoutes=true,workloads={WORKLOADS},watchNamespaces={{{{{{}}}}}}"
 """Only in its own namespace: the policy for authors of Jobs asks everybody but this account, controllers of tests too."""
 TEMPLATE = build.pod_template("web", image="web:1")
 SPEC = build.rollout({"canary": {}}, replicas=0)["spec"]
@@ -235,7 +241,9 @@ def test_a_service_is_switched_marked_and_given_back(bench: Bench, label: str) -
 def test_a_workload_is_marked_and_released(bench: Bench, kind: WorkloadKind) -> None:
     """Whatever else it has of labels, of annotations and of a spec stays its user's."""
     template = build.pod_template("web", image="web:1")
-    spec = {"replicas": 0, "selector": {"matchLabels": {"app": "web"}}, "template": template}
+    spec = {"selector": {"matchLabels": {"app": "web"}}, "template": template}
+    if kind is not WorkloadKind.DAEMON_SET:
+        spec["replicas"] = 0
     of_kind = {"template": template} if kind is WorkloadKind.POD_TEMPLATE else {"spec": spec}
     name = f"of-{kind.lower()}"
     uid = bench.there(kind.resource, of_kind, name=name)["metadata"]["uid"]
@@ -245,6 +253,32 @@ def test_a_workload_is_marked_and_released(bench: Bench, kind: WorkloadKind) -> 
     for body in (mark, release):
         del body["metadata"]["resourceVersion"]  # its own controller writes status meanwhile
         bench.patches(kind.resource, name, body)
+
+
+def test_a_stateful_set_is_stepped_and_its_pods_are_deleted(bench: Bench) -> None:
+    """Its `updateStrategy`, with the note of what it was; and no pod that another kind controls."""
+    marks = {"labels": {"rollouts.dev/managed": "true", "rollouts.dev/hold": "true"}}
+    spec = {
+        "replicas": 0,
+        "selector": {"matchLabels": {"app": "db"}},
+        "template": build.pod_template("db", image="db:1"),
+    }
+    seen = bench.there(STATEFUL_SET, {"metadata": {"name": "db", **marks}, "spec": spec})["metadata"]
+    own = PartitionFields(partition=0)
+    held = PartitionHeld(number=1, replicas=0, partition=NO_POD, own=own)
+    for fields, note in ((PartitionFields(partition=NO_POD), held), (own, None)):
+        step = StepStatefulSet(name="db", uid=seen["uid"], resource_version="", fields=fields, held=note)
+        body = stateful_set_patch(step)
+        del body["metadata"]["resourceVersion"]  # its own controller writes status meanwhile
+        bench.patches(STATEFUL_SET, "db", body)
+    pod = build.pod_template("db", image="db:1")
+    for owner, name in ((STATEFUL_SET, "db-7"), (REPLICA_SET, "other")):
+        owned = {**pod["metadata"], "ownerReferences": [controller_reference(owner, name="db", uid=seen["uid"])]}
+        bench.there(POD, {"metadata": owned, "spec": pod["spec"]}, name=name)
+
+    bench.deletes(POD, "db-7")
+    refused = bench.account.delete(POD.path(bench.namespace, "other"))
+    assert FENCED in refused.text
 
 
 def test_a_run_is_ended_and_deleted_and_one_of_a_user_when_its_time_has_come(bench: Bench) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from rollouts.core.model.intents import CreateInDeployment, LabelReplicaSet, MoveReplicaSet, StepDeployment
+from rollouts.core.model.in_place_intents import CreateInDeployment, LabelReplicaSet, MoveReplicaSet, StepDeployment
 from rollouts.core.model.revision import replica_set_name
 from rollouts.core.model.rollout import IntOrPercent, Percent, Rollout
 from rollouts.core.model.workload import Held, UpdateFields, WorkloadSeen

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from rollouts.core.model.intents import RevertTemplate, StepDaemonSet
+from rollouts.core.model.in_place_intents import RevertTemplate, StepDaemonSet
 from rollouts.core.model.nodes import HeldNodes, OwnType
 from rollouts.manifests.ownership import HELD
 from rollouts.objects import Manifest, mapping

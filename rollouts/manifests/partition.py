@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from rollouts.core.model.intents import StepStatefulSet
+from rollouts.core.model.in_place_intents import StepStatefulSet
 from rollouts.core.model.workload import NO_POD, PartitionFields, PartitionHeld
 from rollouts.manifests.ownership import HELD, PARTITION
 from rollouts.objects import Manifest, whole_number

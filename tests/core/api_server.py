@@ -12,16 +12,24 @@ from typing import Any, assert_never
 from rollouts.core.model.analysis import RunSeen
 from rollouts.core.model.config import ConfigKind, CopyLook, CopySeen
 from rollouts.core.model.frozen import replace
+from rollouts.core.model.in_place_intents import (
+    CreateInDeployment,
+    DeletePod,
+    LabelReplicaSet,
+    MoveReplicaSet,
+    StepDeployment,
+    StepStatefulSet,
+)
 from rollouts.core.model.intents import (
     AdoptConfigCopy,
     AdoptReplicaSet,
     AskAutoscaling,
+    AskChosenNodes,
     AskConfig,
     AskDrained,
     AskFeatures,
     AskHold,
     AskLive,
-    AskNodes,
     AskPods,
     AskReplicaSets,
     AskRevisions,
@@ -31,18 +39,14 @@ from rollouts.core.model.intents import (
     AskWorkload,
     CreateAnalysisRun,
     CreateConfigCopy,
-    CreateInDeployment,
     CreateReplicaSet,
     DeleteAnalysisRun,
     DeleteConfigCopy,
-    DeletePod,
     DeleteReplicaSet,
     EvictPod,
     Intent,
-    LabelReplicaSet,
     MakeRoute,
     MarkWorkload,
-    MoveReplicaSet,
     PatchPod,
     PatchReplicaSet,
     ReleaseConfigCopy,
@@ -50,12 +54,8 @@ from rollouts.core.model.intents import (
     ReleaseService,
     ReleaseWorkload,
     RemoveAnnotation,
-    RevertTemplate,
     ScaleWorkload,
     SetTraffic,
-    StepDaemonSet,
-    StepDeployment,
-    StepStatefulSet,
     SwitchService,
     TerminateAnalysisRun,
     WorkloadIntent,
@@ -78,13 +78,11 @@ def applied(there: World, intent: Intent) -> World:
         case CreateReplicaSet() | AdoptReplicaSet() | PatchReplicaSet() | DeleteReplicaSet():
             return _with_replica_sets(there, intent)
         case (
-            LabelReplicaSet() | AskReplicaSets() | AskRevisions() | AskNodes()
+            LabelReplicaSet() | AskReplicaSets() | AskRevisions() | AskChosenNodes()
         ):  # every ReplicaSet of the model is labelled
             return there
         case StepStatefulSet() | DeletePod():
             return with_stateful_set(there, intent)
-        case StepDaemonSet() | RevertTemplate():
-            raise RefusedError("no DaemonSet")  # they have a world of their own: daemonsets.py
         case CreateInDeployment() | MoveReplicaSet() | StepDeployment():
             return _with_deployment(there, intent)
         case SwitchService() | ReleaseService():

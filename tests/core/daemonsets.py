@@ -15,17 +15,8 @@ from msgspec import Struct
 from rollouts.core.context.waits import earliest
 from rollouts.core.decide import decide
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import (
-    Ask,
-    AskHold,
-    AskNodes,
-    Decision,
-    DeletePod,
-    Intent,
-    RemoveAnnotation,
-    RevertTemplate,
-    StepDaemonSet,
-)
+from rollouts.core.model.in_place_intents import DeletePod, RevertTemplate, StepDaemonSet
+from rollouts.core.model.intents import Ask, AskChosenNodes, AskHold, Decision, Intent, RemoveAnnotation
 from rollouts.core.model.nodes import ChosenNodes, DaemonSetSeen, HeldNodes, NodeRevision, NodeUpdate
 from rollouts.core.model.rollout import Canary, Rollout
 from rollouts.core.model.snapshot import Pod, PodsSeen, Snapshot
@@ -228,7 +219,7 @@ def applied(there: Nodes, intent: Intent) -> Nodes:
             return replace(there, deleted=(*there.deleted, found.node))
         case RemoveAnnotation(verb=verb):
             return annotated(_written(there, "RemoveAnnotation"), verb, None)
-        case AskNodes():
+        case AskChosenNodes():
             return replace(there, nodes_listed=True)
         case AskHold():
             return replace(there, hold_known=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import DeletePod, StepStatefulSet
+from rollouts.core.model.in_place_intents import DeletePod, StepStatefulSet
 from rollouts.core.model.rollout import Canary
 from rollouts.core.model.snapshot import Pod
 from rollouts.core.model.workload import HoldSeen, PartitionFields, StatefulSetSeen, WorkloadSeen

@@ -6,7 +6,10 @@ import pytest
 
 from rollouts.core.decide import decide
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import MoveReplicaSet, StepDeployment
+from rollouts.core.model.in_place_intents import (
+    MoveReplicaSet,
+    StepDeployment,
+)
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary, Percent
 from rollouts.core.model.status import Phase

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from typing import TypeAlias, assert_never
 
+from rollouts.core.model.in_place_intents import (
+    CreateInDeployment,
+    DeletePod,
+    LabelReplicaSet,
+    MoveReplicaSet,
+    RevertTemplate,
+    StepDaemonSet,
+    StepDeployment,
+    StepStatefulSet,
+)
 from rollouts.core.model.intents import (
     AdoptConfigCopy,
     AdoptReplicaSet,
     AskAutoscaling,
+    AskChosenNodes,
     AskConfig,
     AskDrained,
     AskFeatures,
     AskHold,
     AskLive,
-    AskNodes,
     AskPods,
     AskReplicaSets,
     AskRevisions,
@@ -23,19 +33,15 @@ from rollouts.core.model.intents import (
     AskWorkload,
     CreateAnalysisRun,
     CreateConfigCopy,
-    CreateInDeployment,
     CreateReplicaSet,
     Decision,
     DeleteAnalysisRun,
     DeleteConfigCopy,
-    DeletePod,
     DeleteReplicaSet,
     EvictPod,
     Intent,
-    LabelReplicaSet,
     MakeRoute,
     MarkWorkload,
-    MoveReplicaSet,
     PatchPod,
     PatchReplicaSet,
     ReleaseConfigCopy,
@@ -43,12 +49,8 @@ from rollouts.core.model.intents import (
     ReleaseService,
     ReleaseWorkload,
     RemoveAnnotation,
-    RevertTemplate,
     ScaleWorkload,
     SetTraffic,
-    StepDaemonSet,
-    StepDeployment,
-    StepStatefulSet,
     SwitchService,
     TerminateAnalysisRun,
 )
@@ -179,7 +181,7 @@ def _is_ours_as_seen(before: Snapshot, intent: Intent) -> bool:
             | AskPods()
             | AskReplicaSets()
             | AskRevisions()
-            | AskNodes()
+            | AskChosenNodes()
             | AskRoute()
             | AskFeatures()
             | AskLive()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rollouts.core.model.intents import RevertTemplate, StepDaemonSet
+from rollouts.core.model.in_place_intents import RevertTemplate, StepDaemonSet
 from rollouts.core.model.nodes import HeldNodes, OwnType
 from rollouts.manifests.nodes import daemon_set_patch, nodes_held_of, nodes_held_text, revert_patch
 from rollouts.manifests.ownership import HELD

@@ -8,13 +8,8 @@ from typing import Any
 import pytest
 
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import (
-    CreateInDeployment,
-    LabelReplicaSet,
-    MoveReplicaSet,
-    ReleaseWorkload,
-    StepDeployment,
-)
+from rollouts.core.model.in_place_intents import CreateInDeployment, LabelReplicaSet, MoveReplicaSet, StepDeployment
+from rollouts.core.model.intents import ReleaseWorkload
 from rollouts.core.model.revision import canonical_json
 from rollouts.core.model.rollout import Canary, Percent, Rollout
 from rollouts.core.model.workload import Held, UpdateFields, WorkloadSeen

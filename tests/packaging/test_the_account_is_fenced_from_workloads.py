@@ -14,12 +14,14 @@ import httpx
 import pytest
 
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import (
+from rollouts.core.model.in_place_intents import (
     CreateInDeployment,
     LabelReplicaSet,
     MoveReplicaSet,
-    ReleaseWorkload,
     StepDeployment,
+)
+from rollouts.core.model.intents import (
+    ReleaseWorkload,
 )
 from rollouts.core.model.revision import canonical_json
 from rollouts.core.model.rollout import Canary

@@ -19,6 +19,9 @@ import pytest
 from rollouts.core.analysis.source import JobMetric
 from rollouts.core.model.config import ConfigKind, ConfigUse, ConfigVersioning
 from rollouts.core.model.frozen import replace
+from rollouts.core.model.in_place_intents import (
+    StepStatefulSet,
+)
 from rollouts.core.model.intents import (
     CopyOwner,
     CreateReplicaSet,
@@ -26,7 +29,6 @@ from rollouts.core.model.intents import (
     PatchReplicaSet,
     ReleaseService,
     ReleaseWorkload,
-    StepStatefulSet,
     SwitchService,
     TerminateAnalysisRun,
 )

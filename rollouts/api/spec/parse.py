@@ -30,6 +30,7 @@ from rollouts.api.v1alpha1.rollout import (
     History,
     RolloutSpecWire,
     RolloutStrategy,
+    WorkloadRef,
 )
 from rollouts.core.config.references import SOURCES_MAX, references
 from rollouts.core.model.author import NAME_MAX, NOTE_SUFFIX, Author, AuthorKind
@@ -106,10 +107,7 @@ def parse_spec(spec: Mapping[str, Any] | bytes, workload: WorkloadTemplate | Non
     check(wire, problems)
     problems.raise_found()
     template, selector = raw.get("template"), raw.get("selector")
-    reference = None
-    if (named := wire.workload_ref) is not None:
-        nodes = "" if named.canary_nodes is None else selector_text(named.canary_nodes)
-        reference = core_value(NamedWorkload, named, canary_nodes=nodes)
+    reference = None if wire.workload_ref is None else _named_workload(wire.workload_ref)
     if reference is not None and workload is not None:
         template, selector = workload.template, selector or workload.selector
         wire = _with_template_of(wire, reference, template, selector)
@@ -151,6 +149,11 @@ def parse_spec(spec: Mapping[str, Any] | bytes, workload: WorkloadTemplate | Non
         template_labels=template_labels(template),
         workload_ref=reference,
     )
+
+
+def _named_workload(wire: WorkloadRef) -> NamedWorkload:
+    nodes = "" if wire.canary_nodes is None else selector_text(wire.canary_nodes)
+    return core_value(NamedWorkload, wire, canary_nodes=nodes)
 
 
 def _with_template_of(

@@ -6,7 +6,6 @@ from rollouts.api.problems import Problems
 from rollouts.api.spec.reading import check_needed
 from rollouts.api.spec.routing import ROUTING_PATH, destination_rule
 from rollouts.api.spec.selectors import check_selector
-from rollouts.api.v1alpha1.analysis import LabelSelector
 from rollouts.api.v1alpha1.rollout import (
     BlueGreenStrategy,
     CanaryStrategy,
@@ -25,6 +24,14 @@ _NAME_MAX = 46
 A ReplicaSet's name has up to 11 more than its Deployment's."""
 _KINDS_IN_PLACE = (WorkloadKind.DEPLOYMENT, WorkloadKind.STATEFUL_SET, WorkloadKind.DAEMON_SET)
 _KINDS_WITH_PODS_OF_THEIR_OWN = (WorkloadKind.STATEFUL_SET, WorkloadKind.DAEMON_SET)
+_BY_RATIO = {
+    WorkloadKind.DAEMON_SET: "is not supported for a DaemonSet, which goes by nodes: each has one pod, of one revision",
+    WorkloadKind.STATEFUL_SET: "is not supported for a StatefulSet, which goes by the ratio of pods: it has each pod once",
+}
+"""Why there are no Services, routers and blue-green."""
+_SCALED = {
+    WorkloadKind.DAEMON_SET: "is not supported for a DaemonSet: it has a pod on each node, and no autoscaler",
+}
 
 
 def check_workload_ref(spec: RolloutSpecWire, problems: Problems) -> None:
@@ -63,23 +70,15 @@ def _check_in_place(spec: RolloutSpecWire, reference: WorkloadRef, problems: Pro
     kind = WorkloadKind(reference.kind or WorkloadKind.DEPLOYMENT)
     if reference.scale_down is not None:
         problems.add(f"{_PATH}.scaleDown", f"is for mode: Template; with InPlace the {kind}'s pods are the only ones")
-    if reference.canary_nodes is not None:
-        _check_nodes(reference.canary_nodes, kind, problems)
-    if reference.on_abort is not None and kind is not WorkloadKind.DAEMON_SET:
-        problems.add(f"{_PATH}.onAbort", f"is for a DaemonSet: a {kind} gets its stable pods back without its template")
+    _check_nodes(reference, kind, problems)
     canary = (spec.strategy or RolloutStrategy()).canary or CanaryStrategy()
     is_blue_green = spec.strategy is not None and spec.strategy.blue_green is not None
     blue_green = (spec.strategy or RolloutStrategy()).blue_green or BlueGreenStrategy()
     drain, versioning = spec.drain or Drain(), spec.config_versioning or ConfigVersioningWire()
     path, preview = "spec.strategy.canary", "spec.strategy.blueGreen"
     has_it = f"must be absent with {_IN_PLACE}: the {kind} has it"
-    own_pods = ""
-    yet = f"is not supported with {_IN_PLACE} yet"
-    if kind is WorkloadKind.DAEMON_SET:
-        own_pods = "is not supported for a DaemonSet, which goes by nodes: each has one pod, of one revision"
-        yet = "is not supported for a DaemonSet: it has a pod on each node, and no autoscaler"
-    elif kind is WorkloadKind.STATEFUL_SET:
-        own_pods = "is not supported for a StatefulSet, which goes by the ratio of pods: it has each pod once"
+    own_pods = _BY_RATIO.get(kind, "")
+    yet = _SCALED.get(kind, f"is not supported with {_IN_PLACE} yet")
     whole = f"is not supported with {_IN_PLACE}: the Deployment keeps all stable pods while routers move requests"
     changes = f"is not supported with {_IN_PLACE}: it would change the {kind}'s template"
     refused: tuple[tuple[str, object, str], ...] = (
@@ -119,11 +118,17 @@ def _check_in_place(spec: RolloutSpecWire, reference: WorkloadRef, problems: Pro
         )
 
 
-def _check_nodes(nodes: LabelSelector, kind: WorkloadKind, problems: Problems) -> None:
-    path = f"{_PATH}.canaryNodes"
+def _check_nodes(reference: WorkloadRef, kind: WorkloadKind, problems: Problems) -> None:
+    """What is for a DaemonSet alone."""
+    path, nodes = f"{_PATH}.canaryNodes", reference.canary_nodes
     if kind is not WorkloadKind.DAEMON_SET:
-        problems.add(path, "is for a DaemonSet, whose pods belong to nodes")
-    elif not nodes.match_labels and not nodes.match_expressions:
+        if nodes is not None:
+            problems.add(path, "is for a DaemonSet, whose pods belong to nodes")
+        if reference.on_abort is not None:
+            problems.add(
+                f"{_PATH}.onAbort", f"is for a DaemonSet: a {kind} gets its stable pods back without its template"
+            )
+    elif nodes is not None and not nodes.match_labels and not nodes.match_expressions:
         problems.add_missing(path, "is empty and would choose every node; give it matchLabels")
-    else:
+    elif nodes is not None:
         check_selector(nodes, path, problems)

@@ -40,8 +40,8 @@ from rollouts.core.model.config import CopyLook
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
     AskAutoscaling,
+    AskChosenNodes,
     AskHold,
-    AskNodes,
     AskPods,
     AskReplicaSets,
     AskRevisions,
@@ -181,7 +181,7 @@ class Answers:
                     self.inbox.put_sets(key, sets_answer(deployment, sets, rollout_uid=uid, asked_s=asked_s))
             case AskRevisions(name=name, selector=selector):
                 return await self._listed_revisions(key, name, selector)
-            case AskNodes(selector):
+            case AskChosenNodes(selector):
                 self.inbox.put_nodes(key, selector, await self._chosen(key, selector))
             case AskPods(selector=selector, workload_uid=workload_uid):
                 at_s, table = self.clock.now_s(), self.store.table(REPLICA_SET)

@@ -12,11 +12,12 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from rollouts.core.model.config import ConfigUse
+from rollouts.core.model.in_place_intents import RevertTemplate
 from rollouts.core.model.intents import (
     AskAutoscaling,
+    AskChosenNodes,
     AskConfig,
     AskHold,
-    AskNodes,
     AskPods,
     AskReplicaSets,
     AskRevisions,
@@ -25,7 +26,6 @@ from rollouts.core.model.intents import (
     AskWorkload,
     CopyOwner,
     EvictPod,
-    RevertTemplate,
 )
 from rollouts.core.model.rollout import Rollout
 from rollouts.core.model.traffic import Pace, RouteName
@@ -172,7 +172,7 @@ OwnQuestion: TypeAlias = (
     | AskHold
     | AskReplicaSets
     | AskRevisions
-    | AskNodes
+    | AskChosenNodes
     | AskPods
     | AskAutoscaling
     | AskSecretCopy

@@ -39,7 +39,8 @@ from rollouts.controller.workqueue.owned import is_controlled_by
 from rollouts.controller.workqueue.queue import WorkQueue
 from rollouts.controller.workqueue.workload_watches import forbidden_workload
 from rollouts.core.model.config import ConfigKind, CopyLook
-from rollouts.core.model.intents import AskConfig, EvictPod, RevertTemplate
+from rollouts.core.model.in_place_intents import RevertTemplate
+from rollouts.core.model.intents import AskConfig, EvictPod
 from rollouts.core.model.snapshot import EvictionRefused
 from rollouts.core.model.traffic import RouteName
 from rollouts.core.model.workload_ref import WORKLOAD_RESOURCES, WorkloadKind

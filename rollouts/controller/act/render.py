@@ -22,16 +22,27 @@ from rollouts.controller.act.render_routes import render_routing, render_subset
 from rollouts.controller.observe.routes import RouteRead
 from rollouts.core.model.author import NOTE_SUFFIX
 from rollouts.core.model.frozen import replace
+from rollouts.core.model.in_place_intents import (
+    CreateInDeployment,
+    DeletePod,
+    InPlaceIntent,
+    LabelReplicaSet,
+    MoveReplicaSet,
+    RevertTemplate,
+    StepDaemonSet,
+    StepDeployment,
+    StepStatefulSet,
+)
 from rollouts.core.model.intents import (
     Adoption,
     AnalysisRunIntent,
     AskAutoscaling,
+    AskChosenNodes,
     AskConfig,
     AskDrained,
     AskFeatures,
     AskHold,
     AskLive,
-    AskNodes,
     AskPods,
     AskReplicaSets,
     AskRevisions,
@@ -42,17 +53,12 @@ from rollouts.core.model.intents import (
     ConfigCopyIntent,
     CreateAnalysisRun,
     CreateConfigCopy,
-    CreateInDeployment,
     CreateReplicaSet,
-    DeletePod,
     Deletion,
     EvictPod,
-    InPlaceIntent,
     Intent,
-    LabelReplicaSet,
     MakeRoute,
     MarkWorkload,
-    MoveReplicaSet,
     ObjectIntent,
     PatchPod,
     PatchReplicaSet,
@@ -62,12 +68,8 @@ from rollouts.core.model.intents import (
     ReleaseWorkload,
     RemoveAnnotation,
     ReplicaSetIntent,
-    RevertTemplate,
     ScaleWorkload,
     SetTraffic,
-    StepDaemonSet,
-    StepDeployment,
-    StepStatefulSet,
     SwitchService,
     TerminateAnalysisRun,
 )
@@ -130,7 +132,7 @@ def render(
             | AskHold()
             | AskReplicaSets()
             | AskRevisions()
-            | AskNodes()
+            | AskChosenNodes()
             | AskPods()
             | AskAutoscaling()
             | AskConfig()

@@ -109,10 +109,7 @@ class WorkloadReader(Struct, frozen=True):
             hold = self.inbox.hold(key, workload.uid)
             workload = replace(workload, template_hash=rollout.spec.template_hash, hold=hold, strays=in_place.unseen)
             if isinstance(workload.in_place, DaemonSetSeen):
-                chosen = self.inbox.nodes(key, reference.canary_nodes) if reference.canary_nodes else None
-                on_nodes = replace(workload.in_place, revisions=in_place.revisions, chosen=chosen)
-                refused = chosen.refused if chosen is not None else ""
-                workload = replace(workload, in_place=on_nodes, problem=workload.problem or refused)
+                workload = self._on_nodes(key, reference, workload, workload.in_place, in_place.revisions)
         pods = snapshot.pods if in_place.pods is None else in_place.pods
         return replace(snapshot, workload=workload, left_workloads=left, pods=pods)
 
@@ -161,6 +158,20 @@ class WorkloadReader(Struct, frozen=True):
             lists_pods=found.needs_pods and listed is None,
             revisions=revisions,
         )
+
+    def _on_nodes(
+        self,
+        key: Key,
+        reference: NamedWorkload,
+        workload: WorkloadSeen,
+        daemon_set: DaemonSetSeen,
+        revisions: tuple[NodeRevision, ...],
+    ) -> WorkloadSeen:
+        """The DaemonSet with its revisions, and with the nodes that the spec chooses."""
+        chosen = self.inbox.nodes(key, reference.canary_nodes) if reference.canary_nodes else None
+        problem = workload.problem or (chosen.refused if chosen is not None else "")
+        seen = replace(daemon_set, revisions=revisions, chosen=chosen)
+        return replace(workload, in_place=seen, problem=problem)
 
     def found(self, key: Key, reference: NamedWorkload) -> WorkloadObject | None:
         """The object behind `workload`, as it is known."""

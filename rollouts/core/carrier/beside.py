@@ -23,7 +23,13 @@ from rollouts.core.carrier.update_in_place import (
     taken_out,
 )
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import CreateInDeployment, Intent, PatchReplicaSet
+from rollouts.core.model.in_place_intents import (
+    CreateInDeployment,
+)
+from rollouts.core.model.intents import (
+    Intent,
+    PatchReplicaSet,
+)
 from rollouts.core.model.snapshot import ReplicaSet
 
 

@@ -21,19 +21,18 @@ from rollouts.core.carrier.deployment import rests_paused
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import earliest
 from rollouts.core.model.frozen import replace
+from rollouts.core.model.in_place_intents import DeletePod, RevertTemplate, StepDaemonSet
 from rollouts.core.model.intents import (
     AdoptReplicaSet,
     AskPods,
     CreateReplicaSet,
     Decision,
-    DeletePod,
     DeleteReplicaSet,
     Intent,
     PatchReplicaSet,
-    RevertTemplate,
-    StepDaemonSet,
 )
 from rollouts.core.model.nodes import DaemonSetSeen, HeldNodes, OwnType
+from rollouts.core.model.rollout import RolloutSpec
 from rollouts.core.model.snapshot import Pod, ReplicaSet, Snapshot
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.workload import WorkloadSeen
@@ -47,37 +46,53 @@ def as_own(seen: Snapshot) -> Snapshot:
     if not isinstance(workload, WorkloadSeen) or (daemon_set := workload.daemon_set) is None:
         return seen
     nodes = _nodes(seen, workload, daemon_set)
-    known = {each.revision: each for each in daemon_set.revisions}
-    old = Counter(pod.revision for pod in nodes.pods.values() if pod.revision != spec.revision) if nodes else Counter()
-    sets = []
-    for revision in sorted({*known, *old, spec.revision} - {""}):
-        is_newest = revision == spec.revision
-        if nodes is None:
-            all_nodes = (workload.replicas, daemon_set.current, daemon_set.ready, daemon_set.available)
-            size, pods, ready, available = all_nodes if is_newest else (0, 0, 0, 0)
-        else:
-            of_it = [pod for pod in nodes.pods.values() if pod.revision == revision]
-            size = nodes.count - old.total() if is_newest else len(of_it)
-            pods, ready = len(of_it) + nodes.leaving[revision], sum(pod.ready for pod in of_it)
-            available = sum(nodes.is_available(pod) for pod in of_it)
-        sets.append(
-            ReplicaSet(
-                name=known[revision].name if revision in known else revision,
-                uid=revision,
-                resource_version="",
-                revision=revision,
-                number=0,
-                created_at_s=known[revision].created_at_s if revision in known else 0.0,
-                spec_replicas=size,
-                replicas=pods,
-                ready=ready,
-                available=available,
-                min_ready_s=spec.min_ready_s,
-                inside=True,
-            )
-        )
-    spec = replace(spec, replicas=workload.replicas if nodes is None else nodes.count)
-    return replace(seen, rollout=replace(seen.rollout, spec=spec), replica_sets=tuple(sets))
+    if nodes is None:
+        spec = replace(spec, replicas=workload.replicas)
+        sets = {each.revision: _set(spec, each.revision, size=0) for each in daemon_set.revisions}
+        counts = daemon_set.current, daemon_set.ready, daemon_set.available
+        sets[spec.revision] = _set(spec, spec.revision, size=workload.replicas, counts=counts)
+    else:
+        spec = replace(spec, replicas=nodes.count)
+        revisions = {each.revision for each in daemon_set.revisions} | {pod.revision for pod in nodes.pods.values()}
+        sets = {each: _set_of(spec, nodes, each) for each in sorted(revisions | {spec.revision})}
+    sets.pop("", None)
+    made = {each.revision: each for each in daemon_set.revisions}
+    named = [
+        replace(each, name=made[each.revision].name, created_at_s=made[each.revision].created_at_s)
+        if each.revision in made
+        else each
+        for each in sets.values()
+    ]
+    return replace(seen, rollout=replace(seen.rollout, spec=spec), replica_sets=tuple(named))
+
+
+def _set_of(spec: RolloutSpec, nodes: _Nodes, revision: str) -> ReplicaSet:
+    """The set of a revision: the newest also has the nodes without a pod."""
+    pods = [pod for pod in nodes.pods.values() if pod.revision == revision]
+    size = len(pods)
+    if revision == spec.revision:
+        size += nodes.count - len(nodes.pods)
+    ready, available = sum(pod.ready for pod in pods), sum(map(nodes.is_available, pods))
+    return _set(spec, revision, size=size, counts=(len(pods) + nodes.leaving[revision], ready, available))
+
+
+def _set(spec: RolloutSpec, revision: str, *, size: int, counts: tuple[int, int, int] = (0, 0, 0)) -> ReplicaSet:
+    """A set with `counts` of pods that there are, are ready, and are available."""
+    pods, ready, available = counts
+    return ReplicaSet(
+        name=revision,
+        uid=revision,
+        resource_version="",
+        revision=revision,
+        number=0,
+        created_at_s=0.0,
+        spec_replicas=size,
+        replicas=pods,
+        ready=ready,
+        available=available,
+        min_ready_s=spec.min_ready_s,
+        inside=True,
+    )
 
 
 class _Nodes(Struct, frozen=True, kw_only=True):
@@ -153,27 +168,34 @@ def reachable(ctx: PassContext, sizes: Sizes) -> Sizes:
 
 def carried(seen: Snapshot, decision: Decision) -> Decision:
     """The decision with pods to delete in place of sizes, and a pass when the next pod becomes available."""
-    sizes, others = dict[str, int](), list[Intent]()
-    for intent in decision.intents:
-        if isinstance(intent, PatchReplicaSet):
-            sizes |= {} if intent.replicas is None else {intent.revision: intent.replicas}
-        elif isinstance(intent, AskPods):
-            uid = seen.workload.uid if isinstance(seen.workload, WorkloadSeen) else ""
-            others.append(AskPods(seen.rollout.spec.selector_text, uid))
-        elif not isinstance(intent, CreateReplicaSet | AdoptReplicaSet | DeleteReplicaSet):
-            others.append(intent)
-    workload = seen.workload
+    workload, (sizes, others) = seen.workload, _without_sets(seen, decision.intents)
     if not isinstance(workload, WorkloadSeen) or (daemon_set := workload.daemon_set) is None:
-        return replace(decision, intents=tuple(others))
-    nodes = _nodes(seen, workload, daemon_set)
-    moves: tuple[Intent, ...] = ()
-    if not workload.deleting and workload.strays == () and not workload.problem:
+        return replace(decision, intents=others)
+    nodes, moves = _nodes(seen, workload, daemon_set), tuple[Intent, ...]()
+    if not (workload.deleting or workload.problem) and workload.strays == ():
         moves = _moves(_Update(seen, decision.status, workload, daemon_set, nodes, sizes))
-    due_s, wait_s = list[float](), seen.rollout.spec.min_ready_s
-    if nodes is not None and wait_s:
-        due_s = [pod.ready_since_s + wait_s for pod in nodes.pods.values() if pod.ready_since_s is not None]
+    wait_s = seen.rollout.spec.min_ready_s
+    ready_s = [pod.ready_since_s for pod in nodes.pods.values()] if nodes is not None and wait_s else []
+    due_s = [at_s + wait_s for at_s in ready_s if at_s is not None]
     requeue_at_s = earliest([decision.requeue_at_s, *due_s], after_s=seen.now_s)
     return replace(decision, intents=(*moves, *others), requeue_at_s=requeue_at_s)
+
+
+def _without_sets(seen: Snapshot, intents: Iterable[Intent]) -> tuple[dict[str, int], tuple[Intent, ...]]:
+    """The sizes that the policy wants to change, by revision, and its intents about anything but ReplicaSets."""
+    sizes, others = dict[str, int](), list[Intent]()
+    for intent in intents:
+        match intent:
+            case PatchReplicaSet(revision=revision, replicas=int(replicas)):
+                sizes[revision] = replicas
+            case CreateReplicaSet() | AdoptReplicaSet() | PatchReplicaSet() | DeleteReplicaSet():
+                pass
+            case AskPods():
+                uid = seen.workload.uid if isinstance(seen.workload, WorkloadSeen) else ""
+                others.append(AskPods(seen.rollout.spec.selector_text, uid))
+            case _:
+                others.append(intent)
+    return sizes, tuple(others)
 
 
 class _Update(Struct, frozen=True):

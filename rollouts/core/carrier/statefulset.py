@@ -25,16 +25,15 @@ from rollouts.core.carrier.deployment import rests_paused
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import earliest
 from rollouts.core.model.frozen import replace
+from rollouts.core.model.in_place_intents import DeletePod, StepStatefulSet
 from rollouts.core.model.intents import (
     AdoptReplicaSet,
     AskPods,
     CreateReplicaSet,
     Decision,
-    DeletePod,
     DeleteReplicaSet,
     Intent,
     PatchReplicaSet,
-    StepStatefulSet,
 )
 from rollouts.core.model.limits import surge_and_unavailable
 from rollouts.core.model.snapshot import Pod, ReplicaSet, Snapshot

@@ -7,13 +7,15 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from rollouts.core.model.frozen import replace
+from rollouts.core.model.in_place_intents import (
+    MoveReplicaSet,
+    StepDeployment,
+)
 from rollouts.core.model.intents import (
     CreateReplicaSet,
     Decision,
     Intent,
-    MoveReplicaSet,
     PatchReplicaSet,
-    StepDeployment,
 )
 from rollouts.core.model.limits import resolved_surge, resolved_unavailable
 from rollouts.core.model.rollout import IntOrPercent, Percent, Strategy, named_services

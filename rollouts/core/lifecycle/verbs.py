@@ -11,17 +11,16 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from rollouts.core.lifecycle.in_place_commands import needs_its_template
 from rollouts.core.model.analysis import AnalysisGate, AnalysisKind
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import Notice
 from rollouts.core.model.numbering import step_number
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary, Strategy
-from rollouts.core.model.snapshot import Snapshot, is_in_place
+from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import Command, Refusal, RolloutStatus, Verb, analysis_of, previous_revision
 from rollouts.core.model.steps import Analyze
-from rollouts.core.model.workload import WorkloadSeen
-from rollouts.core.model.workload_ref import WorkloadKind
 
 NOW = "true"
 """The value that means "the revision and the step that status shows"."""
@@ -442,31 +441,9 @@ def judge(asked: Asked) -> Verdict:
         beginning = f"it begins with {given[:_SHOWN]!r}"
         return _refused(f"a value has at most {VALUE_MAX} characters, and this one has {len(given):,}; {beginning}")
     verdict = RULES[asked.verb].judge(asked)
-    return _of_its_template(asked, verdict) or verdict
-
-
-def _of_its_template(asked: Asked, verdict: Verdict) -> Refusal | None:
-    """Why a command that a workload in place carries out by its template alone is refused, and what to type.
-
-    A DaemonSet has no other way to older pods.
-    """
-    if not is_in_place(asked.seen) or not isinstance(verdict, Command):
-        return None
-    rollout, ref = asked.seen.rollout, asked.seen.rollout.spec.workload_ref
-    back = (
-        ref is not None and ref.kind is not WorkloadKind.DAEMON_SET and verdict.target == asked.status.stable_revision
-    )
-    undoes = asked.verb is Verb.ROLLBACK and (not back or _is_forgotten(asked.seen, verdict.target))
-    if ref is None or not (undoes or asked.verb is Verb.RESTART):
-        return None
-    kubectl = f"kubectl rollout {'undo' if undoes else 'restart'} {ref.kind.lower()}/{ref.name} -n {rollout.namespace}"
-    return _refused(f"{ref} is updated in place, so its template decides: {kubectl}; the steps of this Rollout follow")
-
-
-def _is_forgotten(seen: Snapshot, revision: str) -> bool:
-    """Whether a StatefulSet would not make pods of that revision any more, as all of another were ready once."""
-    found = seen.workload.stateful_set if isinstance(seen.workload, WorkloadSeen) else None
-    return found is not None and found.current_revision != revision
+    if isinstance(verdict, Command) and (why := needs_its_template(asked.seen, asked.status, verdict)):
+        return _refused(why)
+    return verdict
 
 
 def recorded_as(annotation: str) -> str:

@@ -12,12 +12,12 @@ from rollouts.core.context.contribution import Contribution, joined
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait
 from rollouts.core.model.frozen import replace
+from rollouts.core.model.in_place_intents import LabelReplicaSet
 from rollouts.core.model.intents import (
-    AskNodes,
+    AskChosenNodes,
     AskReplicaSets,
     AskRevisions,
     AskWorkload,
-    LabelReplicaSet,
     MarkWorkload,
     Notice,
     ReleaseWorkload,
@@ -133,7 +133,7 @@ def _nodes_question(ctx: PassContext, reference: NamedWorkload, workload: Worklo
         return Contribution()
     chosen = daemon_set.chosen
     if chosen is None or ctx.now_s >= chosen.at_s + NODES_AGAIN_S:
-        return Contribution(intents=(AskNodes(reference.canary_nodes),))
+        return Contribution(intents=(AskChosenNodes(reference.canary_nodes),))
     return Contribution(wake_at_s=chosen.at_s + NODES_AGAIN_S) if chosen.refused else Contribution()
 
 

@@ -10,14 +10,15 @@ from msgspec import Struct
 from rollouts.core.model.analysis import AnalysisGate, RunDraft
 from rollouts.core.model.autoscaling import AutoscalingGate
 from rollouts.core.model.config import ConfigRef, ConfigUse
-from rollouts.core.model.nodes import HeldNodes, OwnType
+from rollouts.core.model.in_place_intents import InPlaceIntent
+from rollouts.core.model.nodes import OwnType
 from rollouts.core.model.pod_exit import Injection
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import PodMetadata
 from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.status import AbortNote, RolloutStatus, Verb
 from rollouts.core.model.traffic import Pace, RouteName, Split
-from rollouts.core.model.workload import Held, PartitionFields, PartitionHeld, UpdateFields
+from rollouts.core.model.workload import PartitionFields, UpdateFields
 from rollouts.core.model.workload_ref import WorkloadKind
 from rollouts.objects import ANALYSIS_RUN, CONFIG_MAP, REPLICA_SET, Kind
 
@@ -96,100 +97,6 @@ class DeleteReplicaSet(Deletion, frozen=True, kw_only=True):
     """An old one without pods."""
 
     kind = REPLICA_SET
-
-
-class CreateInDeployment(Struct, frozen=True, kw_only=True):
-    """Creates the ReplicaSet of the Deployment's template inside the paused Deployment, without pods.
-
-    Its controller takes it for its own new one: it looks for the template, not for the name.
-
-    Args:
-        beside: the Rollout controls it, until it takes the place of the Deployment's own.
-    """
-
-    revision: str
-    beside: bool = False
-
-
-class MoveReplicaSet(Struct, frozen=True, kw_only=True):
-    """Changes the controller of a ReplicaSet, if it has not changed since: into the Deployment, or out of it to the Rollout."""
-
-    name: str
-    uid: str
-    resource_version: str
-    revision: str
-    into: bool
-
-
-class LabelReplicaSet(Struct, frozen=True):
-    """Gives a ReplicaSet of the Deployment our label, by which it is watched."""
-
-    name: str
-    uid: str
-
-
-class StepDeployment(Struct, frozen=True, kw_only=True):
-    """Gives a Deployment these fields, if it has not changed since.
-
-    Args:
-        held: the note of the update; None removes it.
-    """
-
-    name: str
-    uid: str
-    resource_version: str
-    paused: bool
-    fields: UpdateFields
-    held: Held | None
-
-
-class StepStatefulSet(Struct, frozen=True, kw_only=True):
-    """Gives a StatefulSet this `updateStrategy`, if it has not changed since.
-
-    Args:
-        held: the note of what its user's fields were; None removes it.
-    """
-
-    name: str
-    uid: str
-    resource_version: str
-    fields: PartitionFields
-    held: PartitionHeld | None
-
-
-class StepDaemonSet(Struct, frozen=True, kw_only=True):
-    """Gives the `updateStrategy` of a DaemonSet that type, if it has not changed since.
-
-    Args:
-        held: the note of the update; None removes it.
-    """
-
-    name: str
-    uid: str
-    resource_version: str
-    on_delete: bool
-    held: HeldNodes | None
-
-
-class RevertTemplate(Struct, frozen=True, kw_only=True):
-    """Gives a DaemonSet the template of one of its ControllerRevisions, if it has not changed since.
-
-    Args:
-        controller_revision: its name.
-    """
-
-    name: str
-    uid: str
-    resource_version: str
-    controller_revision: str
-
-
-class DeletePod(Struct, frozen=True, kw_only=True):
-    """Deletes one pod of a StatefulSet or DaemonSet, if it has not changed since: its controller makes it again."""
-
-    name: str
-    uid: str
-    resource_version: str
 
 
 class SwitchService(Struct, frozen=True, kw_only=True):
@@ -455,7 +362,7 @@ class AskRevisions(Ask, frozen=True):
     selector: str
 
 
-class AskNodes(Ask, frozen=True):
+class AskChosenNodes(Ask, frozen=True):
     """Lists the nodes that a label selector finds."""
 
     selector: str
@@ -480,9 +387,6 @@ class AskSecretCopy(Ask, frozen=True):
 
 
 ReplicaSetIntent: TypeAlias = CreateReplicaSet | AdoptReplicaSet | PatchReplicaSet | DeleteReplicaSet
-DeploymentIntent: TypeAlias = CreateInDeployment | MoveReplicaSet | LabelReplicaSet | StepDeployment
-DaemonSetIntent: TypeAlias = StepDaemonSet | RevertTemplate
-InPlaceIntent: TypeAlias = DeploymentIntent | StepStatefulSet | DaemonSetIntent | DeletePod
 RouteIntent: TypeAlias = SetTraffic | MakeRoute | ReleaseRoute
 AnalysisRunIntent: TypeAlias = CreateAnalysisRun | TerminateAnalysisRun | DeleteAnalysisRun
 ConfigCopyIntent: TypeAlias = CreateConfigCopy | DeleteConfigCopy | AdoptConfigCopy | ReleaseConfigCopy
@@ -498,7 +402,7 @@ AskIntent: TypeAlias = (
     | AskHold
     | AskReplicaSets
     | AskRevisions
-    | AskNodes
+    | AskChosenNodes
     | AskPods
     | AskAutoscaling
     | AskConfig

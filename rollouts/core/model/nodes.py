@@ -61,7 +61,7 @@ class NodeRevision(Struct, frozen=True, kw_only=True):
 
 
 class ChosenNodes(Struct, frozen=True, kw_only=True):
-    """The answer to `AskNodes`: the nodes that `canaryNodes` selects.
+    """The answer to `AskChosenNodes`: the nodes that `canaryNodes` selects.
 
     Args:
         refused: why they were not listed, and what helps; "" when they were.

@@ -19,9 +19,7 @@ import pytest
 from rollouts.core.analysis.source import JobMetric
 from rollouts.core.model.config import ConfigKind, ConfigUse, ConfigVersioning
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.in_place_intents import (
-    StepStatefulSet,
-)
+from rollouts.core.model.in_place_intents import RevertTemplate, StepDaemonSet, StepStatefulSet
 from rollouts.core.model.intents import (
     CopyOwner,
     CreateReplicaSet,
@@ -32,6 +30,7 @@ from rollouts.core.model.intents import (
     SwitchService,
     TerminateAnalysisRun,
 )
+from rollouts.core.model.nodes import HeldNodes, OwnType
 from rollouts.core.model.rollout import PodMetadata, Rollout
 from rollouts.core.model.status import AbortNote
 from rollouts.core.model.workload import NO_POD, PartitionFields, PartitionHeld
@@ -42,6 +41,7 @@ from rollouts.manifests.analysis_run import termination_patch
 from rollouts.manifests.config_copy import config_copy, config_copy_probe, config_key
 from rollouts.manifests.in_place import hold_question
 from rollouts.manifests.named_workload import mark_workload, release_workload
+from rollouts.manifests.nodes import daemon_set_patch, revert_patch
 from rollouts.manifests.ownership import controller_reference, owner_reference
 from rollouts.manifests.partition import stateful_set_patch
 from rollouts.manifests.service import mark_service, release_service, switch_service
@@ -49,6 +49,7 @@ from rollouts.manifests.workload import replica_set, replica_set_patch
 from rollouts.objects import (
     ANALYSIS_RUN,
     CONFIG_MAP,
+    DAEMON_SET,
     DEPLOYMENT,
     JOB,
     POD,
@@ -78,7 +79,9 @@ pytestmark = pytest.mark.controlplane
 
 ACCOUNT = "works"
 WORKLOADS = "{{deployments,statefulsets,daemonsets,replicasets,podtemplates}}"
-VALUES = f"analysis.jobs.enabled=true,ownRoutes=true,workloads={WORKLOADS},watchNamespaces={{{{{{}}}}}}"
+VALUES = (
+    f"revertTemplates=true,analysis.jobs.enabled=true,ownRoutes=true,workloads={WORKLOADS},watchNamespaces={{{{{{}}}}}}"
+)
 """Only in its own namespace: the policy for authors of Jobs asks everybody but this account, controllers of tests too."""
 TEMPLATE = build.pod_template("web", image="web:1")
 SPEC = build.rollout({"canary": {}}, replicas=0)["spec"]
@@ -281,6 +284,34 @@ def test_a_stateful_set_is_stepped_and_its_pods_are_deleted(bench: Bench) -> Non
     bench.deletes(POD, "db-7")
     refused = bench.account.delete(POD.path(bench.namespace, "other"))
     assert FENCED in refused.text
+
+
+def test_a_daemon_set_is_stepped_and_gets_a_template_back(bench: Bench) -> None:
+    """Its type, with the note of what it was; with `revertTemplates` also a template, and of one that is not held none."""
+    marks = {"labels": {"rollouts.dev/managed": "true", "rollouts.dev/hold": "true"}}
+    made = build.pod_template("agent", image="agent:1", nodeSelector={"on": "no-node"})
+    spec = {"selector": {"matchLabels": {"app": "agent"}}, "template": made}
+    seen = bench.there(DAEMON_SET, {"metadata": {"name": "agent", **marks}, "spec": spec})["metadata"]
+    bench.there(DAEMON_SET, {"metadata": {"name": "free"}, "spec": spec})
+    note = HeldNodes(number=1, own=OwnType(on_delete=False))
+    for on_delete, held in ((True, note), (False, None)):
+        step = StepDaemonSet(name="agent", uid=seen["uid"], resource_version="", on_delete=on_delete, held=held)
+        body = daemon_set_patch(step)
+        del body["metadata"]["resourceVersion"]  # its own controller writes status meanwhile
+        bench.patches(DAEMON_SET, "agent", body)
+    limits = {"spec": {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 2}}}}
+    other = bench.account.patch(
+        DAEMON_SET.path(bench.namespace, "agent"), json=limits, headers={"Content-Type": "application/merge-patch+json"}
+    )
+    template = {"metadata": made["metadata"], "spec": {**made["spec"], "terminationGracePeriodSeconds": 7}}
+    revert = RevertTemplate(name="agent", uid=seen["uid"], resource_version="", controller_revision="agent-a")
+    operations = revert_patch(revert, {"data": {"spec": {"template": {"$patch": "replace", **template}}}})
+
+    bench.patches(DAEMON_SET, "agent", operations[2:])
+    content = {"Content-Type": "application/json-patch+json"}
+    path = DAEMON_SET.path(bench.namespace, "free")
+    refused = bench.account.patch(path, content=json.dumps(operations[2:]), headers=content)
+    assert [FENCED in each.text for each in (refused, other)] == [True, True]
 
 
 def test_a_run_is_ended_and_deleted_and_one_of_a_user_when_its_time_has_come(bench: Bench) -> None:

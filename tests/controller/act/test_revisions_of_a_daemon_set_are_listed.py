@@ -1,4 +1,4 @@
-"""Promise: the revision of a DaemonSet's template is known only from a list that belongs to it, and a template of another is whole."""
+"""Promise: the revision of a DaemonSet's template is known from a list that belongs to it alone; a template comes back whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Promise: what an update in place reads of a DaemonSet is what its own controller makes of it: nodes, limits, its user's type."""
+"""Promise: what an update in place reads of a DaemonSet is what its controller makes of it: nodes, limits, its user's type."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ from rollouts.core.carrier.update_in_place import (
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import earliest
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.in_place_intents import CreateInDeployment, MoveReplicaSet, StepDeployment
+from rollouts.core.model.in_place_intents import CreateInDeployment, StepDeployment
 from rollouts.core.model.intents import (
     AdoptReplicaSet,
     AskPods,

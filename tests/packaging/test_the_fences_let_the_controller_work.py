@@ -246,7 +246,7 @@ def test_a_service_is_switched_marked_and_given_back(bench: Bench, label: str) -
 def test_a_workload_is_marked_and_released(bench: Bench, kind: WorkloadKind) -> None:
     """Whatever else it has of labels, of annotations and of a spec stays its user's."""
     template = build.pod_template("web", image="web:1")
-    spec = {"selector": {"matchLabels": {"app": "web"}}, "template": template}
+    spec: Manifest = {"selector": {"matchLabels": {"app": "web"}}, "template": template}
     if kind is not WorkloadKind.DAEMON_SET:
         spec["replicas"] = 0
     of_kind = {"template": template} if kind is WorkloadKind.POD_TEMPLATE else {"spec": spec}

@@ -110,7 +110,7 @@ class WorkloadReader(Struct, frozen=True):
         left = tuple(
             workload_seen(kind, seen)
             for kind in WorkloadKind
-            for name in self.watches.managed[kind.resource].of(key)
+            for name in self.managed[kind.resource].of(key)
             if (kind, name) != named and (seen := self.store.table(kind.resource).get(key.namespace, name)) is not None
         )
         if reference is None:
@@ -195,7 +195,7 @@ class WorkloadReader(Struct, frozen=True):
         watched: WorkloadObject | None = self.store.table(kind).get(key.namespace, reference.name)
         if watched is not None:
             return _held_by_its_label(workload_seen(reference.kind, watched), reference)
-        if why := self.watches.why_unseen(kind, key.namespace):
+        if why := self.why_unseen(kind, key.namespace):
             return WorkloadForbidden(why)
         answer = self.inbox.workload(key, reference.kind, reference.name)
         if answer is None:

@@ -194,8 +194,7 @@ class Controller:
         self._workloads = WorkloadWatches(self._store, self.api, self.telemetry, *changes, wakes, settings.workloads)
         self._pods = PodWatches(api=self.api, clock=clock, wake=self._queue.add)
         self._kinds = RouteKinds(api=self.api, on_found=self._watch_routes)
-        self._classes = GatewayClasses(clock=clock)
-        self._lags = GatewayLags(clock=clock)
+        self._classes, self._lags = GatewayClasses(clock=clock), GatewayLags(clock=clock)
         providers = LiveProviders(providers_of(settings))
         self._planes = AllDataPlanes(self.planes, probes=self.probes, providers=providers)
         self._routes = self._route_reader(providers)
@@ -226,14 +225,13 @@ class Controller:
         self._proxies = Proxies(
             client=self._client, api=self.api, declared=declared, on_change=self._wake_all, ask_nodes=learnt_lag_s
         )
+        workloads = (self._workloads.managed, self._workloads.why_unseen, self._pods)
         self._observer = Observer(
             store=self._store,
             inbox=self._inbox,
             managed=self._managed,
             clock=clock,
-            workloads=WorkloadReader(
-                self._store, self._inbox, self._workloads.managed, self._workloads.why_unseen, self._pods
-            ),
+            workloads=WorkloadReader(self._store, self._inbox, *workloads),
             routes=self._routes,
             facts=lambda: self._proxies.facts,
             lags=self._lags,
@@ -284,13 +282,9 @@ class Controller:
             self._group, background = group, self._background
             for kind, labels in WATCHED:
                 background += [group.create_task(self._watch(kind, labels, scope)) for scope in self._scopes]
-            background.append(group.create_task(self._when_ready(on_ready)))
-            parts = (
-                *(self._events, self._proxies, self._configuration.watch),
-                *(self._workloads, self._pods, self._evidence),
-            )
-            background += [group.create_task(part.run()) for part in parts]
-            background.append(group.create_task(self._traffic_providers.watch()))
+            parts = (self._events, self._proxies, self._configuration.watch, self._evidence)
+            background += [group.create_task(part.run()) for part in (*parts, self._workloads, self._pods)]
+            background += map(group.create_task, (self._when_ready(on_ready), self._traffic_providers.watch()))
             self._look_for_routes(
                 kinds for name in self.settings.routers for kinds in kinds_of(self._routes.providers.get(name)) if kinds
             )

@@ -100,6 +100,13 @@ def test_a_deployment_in_place_keeps_its_template_as_it_is() -> None:
     assert spec.drain.pre_stop is PreStop.VALIDATE
 
 
+def test_a_stateful_set_in_place_is_taken_as_a_deployment_is() -> None:
+    """Its template and selector, and nothing else."""
+    spec = parse_spec(changed(IN_PLACE, workloadRef__kind="StatefulSet"), WorkloadTemplate(_TEMPLATE, _SELECTOR))
+
+    assert spec.workload_ref == NamedWorkload(kind=WorkloadKind.STATEFUL_SET, name="cart", mode=WorkloadMode.IN_PLACE)
+
+
 def test_a_daemon_set_in_place_says_what_an_abort_does_and_which_nodes_are_first() -> None:
     """By default its nodes stay as they are: only a template makes pods."""
     spec = changed(IN_PLACE, workloadRef__kind="DaemonSet")

@@ -111,6 +111,27 @@ DAEMON_SET_BAD: tuple[Bad, ...] = (
 )  # fmt: skip
 """What is refused of a DaemonSet, with its own reasons."""
 
+_BY_ORDINALS = changed(IN_PLACE, workloadRef__kind="StatefulSet")
+_EACH_ONCE = "is not supported for a StatefulSet, which goes by the ratio of pods"
+
+STATEFUL_SET_BAD: tuple[Bad, ...] = (
+    late("a StatefulSet's template", referring(kind="StatefulSet"), f"{_REF}.mode", "must be InPlace for a StatefulSet"),
+    late("replicas of a StatefulSet", changed(_BY_ORDINALS, replicas=2), "spec.replicas", "the StatefulSet has it"),
+    late("maxUnavailable of a StatefulSet", changed(_BY_ORDINALS, strategy__canary__maxUnavailable=2),
+        f"{_CANARY}.maxUnavailable", "the StatefulSet has it"),
+    late("blue-green of a StatefulSet", changed(_BY_ORDINALS, strategy={"blueGreen": {"activeService": "cart"}}),
+        "spec.strategy.blueGreen", _EACH_ONCE),
+    late("Services of a StatefulSet", changed(_BY_ORDINALS, strategy__canary__stableService="a"),
+        f"{_CANARY}.stableService", _EACH_ONCE),
+    late("an autoscaler of a StatefulSet", changed(_BY_ORDINALS, autoscaling={"minHeadroomPercent": 10}),
+        "spec.autoscaling", "is not supported with workloadRef.mode: InPlace yet"),
+    late("configuration of a StatefulSet", changed(_BY_ORDINALS, configVersioning={"mode": "On"}),
+        "spec.configVersioning", "the StatefulSet's template"),
+    late("another template after an abort of a StatefulSet", changed(_BY_ORDINALS, workloadRef__onAbort="RevertTemplate"),
+        f"{_REF}.onAbort", "is for a DaemonSet"),
+)  # fmt: skip
+"""What is refused of a StatefulSet, with its own reasons."""
+
 WORKLOAD_BAD: tuple[Bad, ...] = (
     Bad("a template and a workload", changed(CANARY, workloadRef=DEPLOYMENT_CART), "spec.template", "must be absent"),
     Bad("a workload without a pod template", referring(kind="Service"), f"{_REF}.kind", "'ReplicaSet' or 'PodTemplate'"),
@@ -129,4 +150,5 @@ WORKLOAD_BAD: tuple[Bad, ...] = (
         "is for mode: Template"),
     *IN_PLACE_BAD,
     *DAEMON_SET_BAD,
+    *STATEFUL_SET_BAD,
 )  # fmt: skip

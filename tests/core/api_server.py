@@ -9,19 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, assert_never
 
+from rollouts.core.model import in_place_intents as in_place
 from rollouts.core.model.analysis import RunSeen
 from rollouts.core.model.config import ConfigKind, CopyLook, CopySeen
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.in_place_intents import (
-    CreateInDeployment,
-    DeletePod,
-    LabelReplicaSet,
-    MoveReplicaSet,
-    RevertTemplate,
-    StepDaemonSet,
-    StepDeployment,
-    StepStatefulSet,
-)
 from rollouts.core.model.intents import (
     AdoptConfigCopy,
     AdoptReplicaSet,
@@ -80,14 +71,14 @@ def applied(there: World, intent: Intent) -> World:
         case CreateReplicaSet() | AdoptReplicaSet() | PatchReplicaSet() | DeleteReplicaSet():
             return _with_replica_sets(there, intent)
         case (
-            LabelReplicaSet() | AskReplicaSets() | AskRevisions() | AskChosenNodes()
+            in_place.LabelReplicaSet() | AskReplicaSets() | AskRevisions() | AskChosenNodes()
         ):  # every ReplicaSet of the model is labelled
             return there
-        case StepStatefulSet() | DeletePod():
+        case in_place.StepStatefulSet() | in_place.DeletePod():
             return with_stateful_set(there, intent)
-        case StepDaemonSet() | RevertTemplate():
-            raise AssertionError("a DaemonSet is a world of its own: tests/core/daemonsets.py")
-        case CreateInDeployment() | MoveReplicaSet() | StepDeployment():
+        case in_place.StepDaemonSet() | in_place.RevertTemplate():
+            raise RefusedError("no DaemonSet")  # they have a world of their own: daemonsets.py
+        case in_place.CreateInDeployment() | in_place.MoveReplicaSet() | in_place.StepDeployment():
             return _with_deployment(there, intent)
         case SwitchService() | ReleaseService():
             return _with_service(there, intent)
@@ -119,7 +110,9 @@ def applied(there: World, intent: Intent) -> World:
             assert_never(never)
 
 
-def _with_deployment(there: World, intent: CreateInDeployment | MoveReplicaSet | StepDeployment) -> World:
+def _with_deployment(
+    there: World, intent: in_place.CreateInDeployment | in_place.MoveReplicaSet | in_place.StepDeployment
+) -> World:
     """A write to a Deployment or a ReplicaSet that has changed since is refused."""
     workload = there.workload
     if workload is None or workload.deployment is None:
@@ -127,7 +120,7 @@ def _with_deployment(there: World, intent: CreateInDeployment | MoveReplicaSet |
     there = wrote(there, type(intent).__name__)
     version = str(there.version)
     match intent:
-        case CreateInDeployment(revision=revision, beside=beside):
+        case in_place.CreateInDeployment(revision=revision, beside=beside):
             if any(each.name == f"{workload.name}-{revision}" for each in there.replica_sets):
                 return there
             ready_s = there.rollout.spec.min_ready_s if beside else 0
@@ -135,7 +128,7 @@ def _with_deployment(there: World, intent: CreateInDeployment | MoveReplicaSet |
                 workload, revision, number=there.version, at_s=there.now_s, min_ready_s=ready_s, inside=not beside
             )
             return replace(there, replica_sets=(*there.replica_sets, made))
-        case MoveReplicaSet(uid=uid, resource_version=seen, into=into):
+        case in_place.MoveReplicaSet(uid=uid, resource_version=seen, into=into):
             found = next((each for each in there.replica_sets if each.uid == uid), None)
             if found is None or found.resource_version != seen:
                 raise RefusedError(f"ReplicaSet {intent.name} has changed")
@@ -143,7 +136,7 @@ def _with_deployment(there: World, intent: CreateInDeployment | MoveReplicaSet |
             return replace(
                 there, replica_sets=tuple(moved_one if each is found else each for each in there.replica_sets)
             )
-        case StepDeployment(resource_version=seen, paused=paused, fields=fields, held=held):
+        case in_place.StepDeployment(resource_version=seen, paused=paused, fields=fields, held=held):
             if workload.resource_version != seen:
                 raise RefusedError("the Deployment has changed")
             both_0 = fields.max_surge in (0, Percent(0)) and fields.max_unavailable in (0, Percent(0))

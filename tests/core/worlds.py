@@ -49,8 +49,6 @@ from tests.core.sources import answered
 from tests.core.stateful_sets import ended, workload_synced
 from tests.invariants.every import broken_by
 
-YEAR_S = 31_536_000
-
 
 def running(strategy: Strategy, *, replicas: int = 4, **changes: Any) -> World:
     """A Rollout whose revision `a` is rolled out and healthy."""
@@ -200,9 +198,7 @@ def replica_sets_synced(there: World) -> World:
             heard[owner].append(pod)
     for each in there.replica_sets:
         there = _counted(_managed(there, each, heard[each.name]), each, heard[each.name])
-    owned = tuple(
-        [pod for pod in there.pods if pod.claims or _owner(pod) in heard]
-    )  # those of a StatefulSet have claims
+    owned = tuple([pod for pod in there.pods if pod.claims or _owner(pod) in heard])
     return there if len(owned) == len(there.pods) else replace(there, pods=owned)
 
 
@@ -472,7 +468,7 @@ def _late(there: World) -> bool:
 def _next_available_s(there: World) -> float | None:
     """When the ReplicaSet controller counts the next ready pod as available."""
     wait_s = {each.revision: each.min_ready_s for each in there.replica_sets}
-    never = {each.revision for each in there.replica_sets if each.min_ready_s > YEAR_S}
+    never = {each.revision for each in there.replica_sets if each.min_ready_s > 31_536_000}
     times = [
         there.ready_since[pod.uid] + wait_s.get(pod.revision, there.rollout.spec.min_ready_s if pod.claims else 0)
         for pod in there.pods

@@ -33,6 +33,7 @@ NAVIGATION: dict[str, dict[str, str]] = {
         "API reference": "docs/api.md",
         "ConfigMaps and Secrets": "docs/config.md",
         "Templates of Deployments (workloadRef)": "docs/workloads.md",
+        "StatefulSets in place": "docs/workloads-statefulset.md",
         "DaemonSets in place": "docs/workloads-daemonset.md",
         "Holding a workload": "docs/holds.md",
         "Argo CD, Flux, Kustomize and Helm": "docs/gitops.md",

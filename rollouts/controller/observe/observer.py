@@ -161,10 +161,9 @@ class Observer:
             return Gone()
         now_s, metadata = self.clock.now_s(), rollout.metadata
         status, status_wire = self._status(rollout)
-        parsed = self._parse(rollout)
+        parsed = self._with_workload(key, rollout, self._parse(rollout), now_s=now_s)
         if parsed is None:
             return Undecided()
-        parsed = self._with_workload(key, rollout, parsed, now_s=now_s)
         spec = parsed.spec
         ours = replica_sets_of(self.store.table(REPLICA_SET), key, metadata.uid)
         replica_sets = tuple(map(replica_set_seen, ours))
@@ -219,8 +218,6 @@ class Observer:
         if self.analyses is not None:
             snapshot = self.analyses.observed(snapshot, rollout)
         trouble = self._trouble(key, metadata.uid, services, routes.values(), spec.workload_ref)
-        if in_place.lists_pods and trouble is None:
-            return Undecided()
         return Seen(metadata=metadata, snapshot=snapshot, status_wire=status_wire, routes=routes, trouble=trouble)
 
     def _orphans(self, key: Key, spec: RolloutSpec) -> tuple[OrphanedReplicaSet, ...]:
@@ -342,15 +339,19 @@ class Observer:
             known = self._read[uid] = (rollout, status_from_wire(wire), wire)
         return known[1], known[2]
 
-    def _with_workload(self, key: Key, rollout: RolloutObject, parsed: _Parsed, *, now_s: float) -> _Parsed:
-        """The spec with the template of the workload that it names, if that can be used."""
-        if self.workloads is None:
+    def _with_workload(
+        self, key: Key, rollout: RolloutObject, parsed: _Parsed | None, *, now_s: float
+    ) -> _Parsed | None:
+        """The spec with the template of the workload that it names, if that can be used; None while its pods are listed."""
+        if self.workloads is None or parsed is None:
             return parsed
         reference = parsed.spec.workload_ref if isinstance(parsed.spec, RolloutSpec) else None
         self.workloads.follow(key, reference)
-        if reference is None or not is_of(self.workloads.workload(key, reference, now_s=now_s), key.name):
-            return parsed
-        return self._parse(rollout, self.workloads.found(key, reference)) or parsed
+        workload = None if reference is None else self.workloads.workload(key, reference, now_s=now_s)
+        if reference is not None and is_of(workload, key.name):
+            parsed = self._parse(rollout, self.workloads.found(key, reference)) or parsed
+        selector = parsed.spec.selector_text if isinstance(parsed.spec, RolloutSpec) else ""
+        return parsed if self.workloads.pods_known(key, workload, selector) else None
 
     def _parse(self, rollout: RolloutObject, workload: WorkloadObject | None = None) -> _Parsed | None:
         """The parsed spec, with the template of that workload; None while one of its providers is not known yet."""

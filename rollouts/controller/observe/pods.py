@@ -51,6 +51,7 @@ def pods_seen(
 def pod_of(seen: PodObject) -> Pod:
     """One pod, with the kubelet's or the scheduler's reason why it is not ready; "" while it is simply starting."""
     metadata = seen.metadata
+    claims = tuple([claim.claim_name for each in seen.spec.volumes or () if (claim := each.persistent_volume_claim)])
     conditions = {condition.type: condition for condition in seen.status.conditions or ()}
     readiness = conditions.get("Ready", ObjectCondition())
     ready = readiness.status == "True"
@@ -61,18 +62,18 @@ def pod_of(seen: PodObject) -> Pod:
         created_at_s=parse_time(metadata.creation_timestamp) if metadata.creation_timestamp else 0.0,
         ready=ready,
         deleting=metadata.deletion_timestamp is not None,
-        problem="" if ready else _problem(seen, conditions)[:PROBLEM_MAX],
+        problem="" if ready else _problem(seen, conditions, claims)[:PROBLEM_MAX],
         ready_since_s=time_or_0(readiness.last_transition_time) if ready else None,
         resource_version=metadata.resource_version,
         node=seen.spec.node_name,
-        claims=tuple([claim.claim_name for each in seen.spec.volumes or () if (claim := each.persistent_volume_claim)]),
+        claims=claims,
         labels=metadata.labels or {},
         annotations=metadata.annotations or {},
     )
 
 
-def _problem(seen: PodObject, conditions: dict[str, ObjectCondition]) -> str:
-    """The first reason that the kubelet or the scheduler gives."""
+def _problem(seen: PodObject, conditions: dict[str, ObjectCondition], claims: tuple[str, ...]) -> str:
+    """The first reason that the kubelet or the scheduler gives; with the names of the claims where it is about volumes."""
     if seen.status.phase == "Failed":
         return f"{seen.status.reason or 'Failed'}: {seen.status.message}".removesuffix(": ")
     statuses = (*(seen.status.init_container_statuses or ()), *(seen.status.container_statuses or ()))
@@ -82,5 +83,6 @@ def _problem(seen: PodObject, conditions: dict[str, ObjectCondition]) -> str:
             return f"{waiting.reason}: {waiting.message}".removesuffix(": ")
     scheduled = conditions.get("PodScheduled")
     if scheduled is not None and scheduled.status == "False":
-        return f"{scheduled.reason}: {scheduled.message}".removesuffix(": ")
+        about = f" ({', '.join(claims)})" if claims and "persistentvolumeclaim" in scheduled.message.lower() else ""
+        return f"{scheduled.reason}: {scheduled.message}".removesuffix(": ") + about
     return ""

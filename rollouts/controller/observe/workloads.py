@@ -10,6 +10,7 @@ from rollouts.api.spec.parse import WorkloadTemplate
 from rollouts.cluster.decoding import json_object
 from rollouts.cluster.store import Store
 from rollouts.cluster.structs import WorkloadObject
+from rollouts.cluster.watch_state import FAILED_TELL_S
 from rollouts.controller.observe.in_place import sets_inside, spec_in_place, strays
 from rollouts.controller.observe.pods import pods_of_workload
 from rollouts.controller.workqueue.inbox import Inbox
@@ -55,7 +56,6 @@ class InPlace(Struct, frozen=True, kw_only=True):
         replica_sets: those of the Deployment beside those of the Rollout.
         unseen: those that no watch shows yet; None while that, or the revision of the template, is not known.
         pods: as the watch shows them; None where none is needed.
-        lists_pods: pods are needed, and not listed yet.
         revisions: of a DaemonSet.
     """
 
@@ -63,7 +63,6 @@ class InPlace(Struct, frozen=True, kw_only=True):
     replica_sets: tuple[ReplicaSet, ...]
     unseen: tuple[StrayReplicaSet, ...] | None = ()
     pods: PodsSeen | None = None
-    lists_pods: bool = False
     revisions: tuple[NodeRevision, ...] = ()
 
 
@@ -85,6 +84,18 @@ class WorkloadReader(Struct, frozen=True):
     def follow(self, key: Key, reference: NamedWorkload | None) -> None:
         """From now on a change of that workload wakes the Rollout, and of no other one."""
         self.inbox.workload_askers.asks(key, () if reference is None else ((key.namespace, reference.name),))
+
+    def pods_known(self, key: Key, workload: ReferencedWorkload | None, selector: str) -> bool:
+        """Whether the pods of an update in place are listed, or not needed; or cannot be seen, which a pass tells.
+
+        From now on they are watched while they are needed. Args: selector: of the workload.
+        """
+        found = workload.in_place if isinstance(workload, WorkloadSeen) and is_of(workload, key.name) else None
+        needed, watched = found is not None and found.needs_pods, self.watched_pods
+        if watched is None:
+            return True
+        watched.follow(key, selector if needed else "")
+        return not needed or watched.pods(key) is not None or watched.failing(key)[0] >= FAILED_TELL_S
 
     def forget(self, key: Key) -> None:
         """Ends the watch for a Rollout that is gone."""
@@ -121,8 +132,6 @@ class WorkloadReader(Struct, frozen=True):
             workload = self.workload(key, reference, now_s=now_s)
         usable = is_of(workload, key.name) and isinstance(workload, WorkloadSeen)
         found = workload.in_place if usable and isinstance(workload, WorkloadSeen) else None
-        if self.watched_pods is not None:
-            self.watched_pods.follow(key, spec.selector_text if found is not None and found.needs_pods else "")
         if found is None or not isinstance(workload, WorkloadSeen):
             return plain
         if not isinstance(found, DeploymentSeen):
@@ -155,7 +164,6 @@ class WorkloadReader(Struct, frozen=True):
             replica_sets=plain.replica_sets,
             unseen=() if revision else None,
             pods=None if listed is None else pods_of_workload(listed, workload.uid, at_s=now_s),
-            lists_pods=found.needs_pods and listed is None,
             revisions=revisions,
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rollouts.core.carrier import daemonset, deployment, statefulset
+from rollouts.core.carrier import daemonset, deployment, ordinals, statefulset
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.model.intents import Decision
 from rollouts.core.model.snapshot import Snapshot, is_in_place
@@ -16,7 +16,7 @@ def as_own(seen: Snapshot) -> Snapshot:
         case WorkloadKind.DEPLOYMENT:
             return deployment.as_own(seen)
         case WorkloadKind.STATEFUL_SET:
-            return statefulset.as_own(seen)
+            return ordinals.as_own(seen)
         case WorkloadKind.DAEMON_SET:
             return daemonset.as_own(seen)
         case _:

@@ -311,14 +311,11 @@ def _leaving(update: _Update) -> tuple[DeletePod, ...]:
     pods_of = Counter(pod.revision for pod in update.old)
     too_many = {revision: count - update.sizes.get(revision, count) for revision, count in pods_of.items()}
     leaving = []
-    for pod in _in_order(update.old, nodes, chosen):
+    in_order = sorted(update.old, key=lambda pod: (pod.node not in chosen, nodes.is_available(pod), pod.node, pod.name))
+    for pod in in_order:
         cost = int(nodes.is_available(pod))
         if too_many[pod.revision] <= 0 or cost > max(spare, 0):
             continue
         spare, too_many[pod.revision] = spare - cost, too_many[pod.revision] - 1
         leaving.append(DeletePod(name=pod.name, uid=pod.uid, resource_version=pod.resource_version))
     return tuple(leaving)
-
-
-def _in_order(pods: Iterable[Pod], nodes: _Nodes, chosen: frozenset[str]) -> list[Pod]:
-    return sorted(pods, key=lambda pod: (pod.node not in chosen, nodes.is_available(pod), pod.node, pod.name))

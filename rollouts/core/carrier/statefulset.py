@@ -22,6 +22,7 @@ from functools import cached_property
 from msgspec import Struct
 
 from rollouts.core.carrier.deployment import rests_paused
+from rollouts.core.carrier.ordinals import Place, as_own, places_of
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import earliest
 from rollouts.core.model.frozen import replace
@@ -36,135 +37,13 @@ from rollouts.core.model.intents import (
     PatchReplicaSet,
 )
 from rollouts.core.model.limits import surge_and_unavailable
-from rollouts.core.model.snapshot import Pod, ReplicaSet, Snapshot
+from rollouts.core.model.snapshot import ReplicaSet, Snapshot
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.workload import NO_POD, PartitionFields, PartitionHeld, StatefulSetSeen, WorkloadSeen
 from rollouts.core.scale.canary_sizes import Sizes
 
 _HOLDS = PartitionFields(partition=NO_POD)
 """The fields with which nothing follows the template."""
-
-
-def as_own(seen: Snapshot) -> Snapshot:
-    """The snapshot as the policy sees it: with a ReplicaSet for each revision."""
-    workload = seen.workload
-    if not isinstance(workload, WorkloadSeen) or workload.stateful_set is None:
-        return seen
-    found = workload.stateful_set
-    sets = _by_pods(seen, workload, found) if found.needs_pods else _by_status(seen, workload, found)
-    there = {each.revision for each in sets}
-    named = {found.update_revision, seen.rollout.spec.revision, seen.status.stable_revision} - there - {""}
-    empty = [_set(workload, revision, spec_replicas=0) for revision in sorted(named)]
-    return replace(seen, replica_sets=(*seen.replica_sets, *sets, *empty))
-
-
-def _by_status(seen: Snapshot, workload: WorkloadSeen, found: StatefulSetSeen) -> list[ReplicaSet]:
-    """All pods have one revision, as the status says."""
-    revision = found.only_revision
-    size, ready = seen.rollout.spec.replicas, min(found.ready, found.pods)
-    available = min(workload.available, ready)
-    made = _set(workload, revision, spec_replicas=size, replicas=found.pods, ready=ready, available=available)
-    return [made] if revision else []
-
-
-def _by_pods(seen: Snapshot, workload: WorkloadSeen, found: StatefulSetSeen) -> list[ReplicaSet]:
-    places = _places(seen, found)
-    pods = seen.pods.pods if seen.pods is not None else ()
-    sets = []
-    for revision in sorted({place.revision for place in places} | {pod.revision for pod in pods} - {""}):
-        of_it = [place for place in places if place.revision == revision]
-        made = _set(
-            workload,
-            revision,
-            spec_replicas=len(of_it),
-            replicas=sum(pod.revision == revision for pod in pods),
-            ready=sum(place.is_ready for place in of_it),
-            available=sum(place.is_available for place in of_it),
-        )
-        sets.append(made)
-    return sets
-
-
-def _set(
-    workload: WorkloadSeen,
-    revision: str,
-    *,
-    spec_replicas: int,
-    replicas: int = 0,
-    ready: int = 0,
-    available: int = 0,
-) -> ReplicaSet:
-    return ReplicaSet(
-        name=revision,
-        uid=f"{workload.uid}/{revision}",
-        resource_version=workload.resource_version,
-        revision=revision,
-        number=0,
-        created_at_s=0.0,
-        spec_replicas=spec_replicas,
-        replicas=replicas,
-        ready=ready,
-        available=available,
-        observed=workload.observed,
-        min_ready_s=workload.stateful_set.min_ready_s if workload.stateful_set is not None else 0,
-        inside=True,
-    )
-
-
-class _Place(Struct, frozen=True, kw_only=True):
-    """One ordinal.
-
-    Args:
-        index: counted from the first ordinal.
-        pod: None while there is none.
-        revision: what it has, or will have: its pod is ending, or about to be replaced.
-        is_ready: its pod has that revision, stays, and is ready.
-        available_at_s: when that pod counts as available; None while it is not ready.
-    """
-
-    index: int
-    pod: Pod | None
-    revision: str
-    is_ready: bool
-    available_at_s: float | None
-    now_s: float
-
-    @property
-    def is_available(self) -> bool:
-        """Whether its pod stays, and has been ready for `minReadySeconds`."""
-        return self.available_at_s is not None and self.available_at_s <= self.now_s
-
-
-def _places(seen: Snapshot, found: StatefulSetSeen) -> tuple[_Place, ...]:
-    """The ordinals that the StatefulSet has now, lowest first."""
-    pods = {_ordinal(pod) - found.start: pod for pod in (seen.pods.pods if seen.pods is not None else ())}
-    kept = 0 if found.fields.on_delete else found.fields.partition or 0
-    places = []
-    for index in range(seen.rollout.spec.replicas):
-        pod = pods.get(index)
-        stays = pod is not None and not pod.deleting
-        if stays and pod is not None and (index < kept or found.fields.on_delete):
-            revision = pod.revision
-        else:
-            revision = found.current_revision if index < kept else found.update_revision
-        since_s = pod.ready_since_s if pod is not None and stays and pod.revision == revision and pod.ready else None
-        available_at_s = None if since_s is None else since_s + found.min_ready_s
-        places.append(
-            _Place(
-                index=index,
-                pod=pod if stays else None,
-                revision=revision,
-                is_ready=since_s is not None,
-                available_at_s=available_at_s,
-                now_s=seen.now_s,
-            )
-        )
-    return tuple(places)
-
-
-def _ordinal(pod: Pod) -> int:
-    number = pod.name.rpartition("-")[2]
-    return int(number) if number.isdecimal() and len(number) < len(str(NO_POD)) else -1
 
 
 def reachable(ctx: PassContext, sizes: Sizes) -> Sizes:
@@ -177,22 +56,26 @@ def reachable(ctx: PassContext, sizes: Sizes) -> Sizes:
     found = workload.stateful_set if isinstance(workload, WorkloadSeen) else None
     if found is None or new is None or stable is None:
         return sizes
-    back = ctx.aborted or ctx.stepped_back is not None
+    back, made = ctx.aborted or ctx.stepped_back is not None, new.spec_replicas
     if found.current_revision != stable.revision:
-        return _held(sizes, new=new.spec_replicas) if back else _without_stable(ctx, sizes, stable)
+        return _held(sizes, new=made) if back else _without_stable(ctx, sizes, stable)
     if back:
         return sizes
-    replicas, made = ctx.spec.replicas, new.spec_replicas
-    if found.held is not None and made > sizes.wanted_new:
-        surplus = made if found.held.replicas != replicas else found.held.surplus
-        kept = min(made, sizes.wanted_new + surplus)
-        sizes = _held(sizes, new=kept) if kept > sizes.wanted_new else sizes
-    steps_left = ctx.status.step_index < ctx.spec.strategy.step_count
-    if steps_left and replicas > 1 and sizes.wanted_new >= replicas and made < replicas:
-        most = replicas - 1
-        new_size, stable_size = min(sizes.new, most), max(sizes.stable, 1)
-        return replace(sizes, new=new_size, wanted_new=most, stable=stable_size, wanted_stable=1)
+    surplus = _surplus(found, made, replicas=ctx.spec.replicas)
+    kept = min(made, sizes.wanted_new + surplus)
+    if kept > sizes.wanted_new:
+        sizes = _held(sizes, new=kept)
+    most = max(1, ctx.spec.replicas - 1)
+    if ctx.status.step_index < ctx.spec.strategy.step_count and made <= most < sizes.wanted_new:
+        return replace(sizes, new=min(sizes.new, most), wanted_new=most, stable=max(sizes.stable, 1), wanted_stable=1)
     return sizes
+
+
+def _surplus(found: StatefulSetSeen, made: int, *, replicas: int) -> int:
+    """How many pods of the new revision may be there beyond the step; all of them before the note knows of a scaling."""
+    if found.held is None:
+        return 0
+    return made if found.held.replicas != replicas else found.held.surplus
 
 
 def _without_stable(ctx: PassContext, sizes: Sizes, stable: ReplicaSet) -> Sizes:
@@ -226,7 +109,7 @@ def carried(seen: Snapshot, decision: Decision) -> Decision:
     update = _update(as_own(seen), decision, workload, found, ours)
     asks = AskPods(seen.rollout.spec.selector_text, workload.uid)
     rest = [asks if isinstance(each, AskPods) else each for each in others]
-    due_s = [place.available_at_s for place in update.places if found.needs_pods]
+    due_s = [place.available_at_s for place in update.places]
     return replace(
         decision,
         intents=(*_moves(update), *rest),
@@ -248,6 +131,7 @@ class _Update(Struct, frozen=True, kw_only=True, dict=True):
     seen: Snapshot
     workload: WorkloadSeen
     found: StatefulSetSeen
+    places: tuple[Place, ...]
     new: str
     stable: str
     forward: bool
@@ -260,41 +144,54 @@ class _Update(Struct, frozen=True, kw_only=True, dict=True):
     def replicas(self) -> int:
         return self.seen.rollout.spec.replicas
 
-    @cached_property
-    def places(self) -> tuple[_Place, ...]:
-        """The ordinals; none while the status alone says where the pods are."""
-        return _places(self.seen, self.found) if self.found.needs_pods else ()
-
     @property
     def serving(self) -> str:
         """The revision that the StatefulSet keeps, whatever becomes of the update."""
         return self.new if self.over else self.stable
 
-    @cached_property
-    def spare(self) -> int:
-        """Available pods that may go now."""
-        limit = 1 if self.found.max_unavailable is None else self.found.max_unavailable
-        _, missing = surge_and_unavailable(max_surge=0, max_unavailable=limit, replicas=self.replicas)
-        if not self.found.needs_pods:
-            available = sum(each.available for each in self.seen.replica_sets)
-        else:
-            available = sum(place.is_available for place in self.places)
-        return available - (self.replicas - missing)
+    @property
+    def returns(self) -> bool:
+        """Whether a pod below the partition that goes comes back with the revision that stays."""
+        return self.found.current_revision == self.serving
+
+    @property
+    def others(self) -> list[str]:
+        """Revisions with pods that do not stay, whatever becomes of the update."""
+        return [revision for revision, size in self.sizes.items() if size and revision != self.serving]
+
+    @property
+    def leaving(self) -> list[str]:
+        """Revisions of which no pod stays."""
+        return [revision for revision in self.others if revision != self.new or not self.forward]
+
+    @property
+    def fewer(self) -> int:
+        """So many pods of the new revision go."""
+        return self.sizes.get(self.new, 0) - self.wanted.get(self.new, 0)
 
     @cached_property
-    def agrees(self) -> bool:
-        """Whether the pods are as its status counts them: the watch of pods may be behind that of the StatefulSet."""
-        found = self.found
-        if not found.needs_pods or self.seen.pods is None:
-            return not found.needs_pods
-        there = Counter(pod.revision for pod in self.seen.pods.pods if not pod.deleting)
-        of_current = found.current_revision == found.update_revision or there[found.current_revision] == found.current
-        return of_current and there[found.update_revision] == found.updated
+    def spare(self) -> int:
+        """Available pods that may go now: none while the pods are not as its status counts them.
+
+        The watch of pods may be behind that of the StatefulSet.
+        """
+        found, limit = self.found, 1 if self.found.max_unavailable is None else self.found.max_unavailable
+        if found.needs_pods:
+            there = Counter(pod.revision for pod in (self.seen.pods.pods if self.seen.pods else ()) if not pod.deleting)
+            counted = {found.current_revision: found.current} | {found.update_revision: found.updated}
+            if any(there[revision] != pods for revision, pods in counted.items()):
+                return 0
+        _, missing = surge_and_unavailable(max_surge=0, max_unavailable=limit, replicas=self.replicas)
+        return sum(place.is_available for place in self.places) - (self.replicas - missing)
 
     @property
     def kept(self) -> int:
         """Pods below the partition."""
         return min(self.found.fields.partition or 0, self.replicas)
+
+    def new_below(self, partition: int) -> list[Place]:
+        """The places of the new revision below a partition."""
+        return [place for place in self.places if place.revision == self.new and place.index < partition]
 
     def step(
         self, fields: PartitionFields, *, surplus: int = 0, own: PartitionFields | None = None
@@ -304,27 +201,22 @@ class _Update(Struct, frozen=True, kw_only=True, dict=True):
         Args:
             own: the user's fields; None for those of the note, or those that it has now.
         """
-        held = self.found.held
-        own = own or (self.own if held is None else held.own)
         note = PartitionHeld(
-            number=1 if held is None else held.number + 1,
+            number=1 if self.found.held is None else self.found.held.number + 1,
             replicas=self.replicas,
             partition=fields.partition or 0,
-            own=own,
+            own=own or self.own,
             surplus=surplus,
         )
         return (_step(self.workload, fields, note),)
 
     @property
     def own(self) -> PartitionFields:
-        """The user's fields, before the first note."""
+        """The user's fields."""
         found = self.found
+        if found.held is not None:
+            return found.held.own
         return found.replaced if found.replaced is not None and found.fields.partition == NO_POD else found.fields
-
-    @property
-    def stops(self) -> bool:
-        """Whether nothing follows the template by itself."""
-        return self.found.fields.on_delete or self.found.fields.partition == NO_POD
 
 
 def _update(
@@ -343,6 +235,7 @@ def _update(
         seen=seen,
         workload=workload,
         found=found,
+        places=places_of(seen, workload, found),
         new=status.current_revision,
         stable="" if over else status.stable_revision,
         forward=status.current_revision == seen.rollout.spec.revision and not aborted,
@@ -363,22 +256,16 @@ def _moves(update: _Update) -> tuple[Intent, ...]:
     if not update.durable or not update.workload.observed:
         return ()
     found, held = update.found, update.found.held
-    others = [revision for revision, size in update.sizes.items() if size and revision != update.serving]
-    if update.over and update.forward and not others:
+    if update.over and update.forward and not update.others:
         return _at_rest(update)
     if held is None:
         return _begun(update)
     if found.fields.on_delete or (found.fields.partition or 0) < held.partition:
         return update.step(PartitionFields(partition=held.partition), surplus=held.surplus)  # somebody lowered it
-    if update.forward and (moved := _scaled(update, held)):
-        return moved
-    leaving = [revision for revision in others if revision != update.new or not update.forward]
-    fewer = update.sizes.get(update.new, 0) - update.wanted.get(update.new, 0)
-    if update.forward and found.current_revision != update.serving:
-        return _forward(update, held)  # a pod that goes would not come back as a stable one
-    if leaving or not update.forward or fewer > 0:
-        return _back(update, leaving, fewer=fewer)
-    return _forward(update, held)
+    if not update.forward:
+        return _back(update)
+    onward = not update.returns or (not update.leaving and update.fewer <= 0)
+    return _scaled(update, held) or (_forward(update, held) if onward else _back(update))
 
 
 def _begun(update: _Update) -> tuple[Intent, ...]:
@@ -386,13 +273,14 @@ def _begun(update: _Update) -> tuple[Intent, ...]:
 
     One write notes the user's fields, and sets the partition that no pod is above.
     """
+    fields = update.found.fields
     if update.over and update.forward:  # its own controller takes away what is left
         return ()
-    if update.found.fields.on_delete and update.found.current_revision != update.serving:
+    if fields.on_delete and not update.returns:
         return ()  # a pod that goes would come back with a revision of long ago
-    wanted = update.forward and update.wanted != update.sizes
-    leaving = not update.forward and any(size and each != update.serving for each, size in update.sizes.items())
-    return update.step(_HOLDS) if wanted or leaving or not update.stops else ()
+    moves = update.wanted != update.sizes if update.forward else bool(update.others)
+    stops = fields.on_delete or fields.partition == NO_POD
+    return update.step(_HOLDS) if moves or not stops else ()
 
 
 def _scaled(update: _Update, held: PartitionHeld) -> tuple[Intent, ...]:
@@ -401,82 +289,76 @@ def _scaled(update: _Update, held: PartitionHeld) -> tuple[Intent, ...]:
     if held.replicas == update.replicas or update.found.fields.partition == NO_POD or before == 0:
         return ()
     partition = max(update.replicas - before, update.kept)
-    surplus = sum(place.revision == update.new and place.index < partition for place in update.places)
-    return update.step(PartitionFields(partition=partition), surplus=surplus)
+    return update.step(PartitionFields(partition=partition), surplus=len(update.new_below(partition)))
 
 
-def _back(update: _Update, leaving: list[str], *, fewer: int) -> tuple[Intent, ...]:
+def _back(update: _Update) -> tuple[Intent, ...]:
     """Raises the partition, then deletes pods, which come back with the revision that stays.
 
     Pods that are not ready cost nothing; of the others one goes at a time, the highest first.
-
-    Args:
-        leaving: the revisions of which no pod stays.
-        fewer: so many pods of the new revision go.
     """
-    if update.found.current_revision != update.serving:
+    if not update.returns:
         return ()  # a pod that goes would come back as it is
     stays = update.wanted.get(update.new, 0) if update.forward and not update.over else 0
-    partition = NO_POD if stays == 0 else update.replicas - stays
-    now = update.found.fields.partition or 0
+    partition, now = NO_POD if stays == 0 else update.replicas - stays, update.found.fields.partition or 0
     if now < partition:
         return update.step(PartitionFields(partition=partition))
-    below = [place for place in update.places if place.index < now and place.pod is not None]
-    surplus = [place for place in below if place.revision == update.new and place.revision not in leaving]
-    taken = surplus[-fewer:] if fewer > 0 else []
-    goes = [place for place in below if place.revision in leaving or place in taken]
-    broken = [place for place in goes if not place.is_ready]
+    fewer = update.new_below(now)[-update.fewer :] if update.forward and update.fewer > 0 else []
+    goes = [
+        place for place in update.places if place.index < now and (place.revision in update.leaving or place in fewer)
+    ]
+    broken = [place for place in goes if not place.is_ready and place.pod is not None]
+    ready = [place for place in goes if place.is_ready]
     if broken:
         chosen = broken[0] if update.found.ordered else broken[-1]
-    elif goes and update.spare > 0 and update.agrees:
-        chosen = goes[-1]
+    elif ready and update.spare > 0:
+        chosen = ready[-1]
     else:
         return ()
-    assert chosen.pod is not None  # noqa: S101 - only places with a pod are looked at
-    pod = chosen.pod
-    return (DeletePod(name=pod.name, uid=pod.uid, resource_version=pod.resource_version),)
+    assert chosen.pod is not None  # noqa: S101 - a place of a revision that leaves has the pod that gives it that revision
+    return (DeletePod(name=chosen.pod.name, uid=chosen.pod.uid, resource_version=chosen.pod.resource_version),)
 
 
 def _forward(update: _Update, held: PartitionHeld) -> tuple[Intent, ...]:
     """Lowers the partition as far as the policy wants and pods can be spared: those that go are the highest, ready or not."""
-    partition, spare = update.kept, update.spare if update.agrees else 0
+    partition, spare = update.kept, update.spare
+    old = partition - len(update.new_below(partition))
     wanted = sum(size for revision, size in update.wanted.items() if revision != update.new) if not update.over else 0
-    places = {place.index: place for place in update.places}
-    old = update.kept - sum(place.revision == update.new and place.index < update.kept for place in update.places)
     while old > wanted:
-        place = places.get(partition - 1)
-        is_old = place is None or place.revision != update.new
-        costs = is_old and (place is None or place.is_ready)
+        place = update.places[partition - 1]
+        is_old = place.revision != update.new
+        costs = is_old and place.is_ready
         if costs and spare <= 0:
             break
         spare, old, partition = spare - costs, old - is_old, partition - 1
     if partition == update.kept:
         return ()
-    surplus = sum(place.revision == update.new and place.index < partition for place in update.places)
-    return update.step(PartitionFields(partition=partition), surplus=min(held.surplus, surplus))
+    surplus = min(held.surplus, len(update.new_below(partition)))
+    return update.step(PartitionFields(partition=partition), surplus=surplus)
 
 
 def _at_rest(update: _Update) -> tuple[Intent, ...]:
-    """All pods have the revision that is stable: the user gets the fields back once the controller takes it for current.
-
-    With OnDelete it never does: so for that moment the type is RollingUpdate.
-    """
-    found, held = update.found, update.found.held
-    own = update.own if held is None else held.own
-    settled = found.current_revision == found.update_revision
-    complete = found.only_revision == found.update_revision and found.pods == found.ready == update.replicas
-    if not settled:
-        begins = held is None and own.on_delete and complete
-        return update.step(_HOLDS) if begins else ()
+    """All pods have the revision that is stable: the user gets the fields back once the controller takes it for current."""
+    found, held, own = update.found, update.found.held, update.own
+    if found.current_revision != found.update_revision:
+        # With OnDelete it never does: so for that moment the type is RollingUpdate.
+        complete = found.only_revision == found.update_revision and found.pods == found.ready == update.replicas
+        return update.step(_HOLDS) if held is None and own.on_delete and complete else ()
     rests = False if own.on_delete else rests_paused(update.seen, update.workload)
     if rests or (rests is None and held is not None):  # what holds it is asked once it rests
-        if held is not None and found.fields == _HOLDS:
-            return ()
-        theirs = None if held is None or (found.fields.partition or 0) == held.partition else found.fields
-        return update.step(_HOLDS, own=theirs)
+        return _held_at_rest(update)
     if rests is None or (held is None and found.fields == own):
         return ()
     return (_step(update.workload, own, None),)
+
+
+def _held_at_rest(update: _Update) -> tuple[Intent, ...]:
+    """Between updates the partition stands where no policy sets it in time; a manifest that names another one is noted."""
+    found, held = update.found, update.found.held
+    if held is None or found.fields == _HOLDS:
+        return update.step(_HOLDS) if held is None or held.partition != NO_POD else ()
+    is_ours = not found.fields.on_delete and (found.fields.partition or 0) == held.partition
+    return update.step(_HOLDS, own=None if is_ours else found.fields)
 
 
 def _step(workload: WorkloadSeen, fields: PartitionFields, held: PartitionHeld | None) -> StepStatefulSet:

@@ -9,7 +9,7 @@ import pytest
 
 from rollouts.cluster.decoding import UnreadableObject
 from rollouts.controller.observe.observer import Gone, Seen, Unreadable
-from rollouts.controller.observe.pods import pod_page, pods_seen
+from rollouts.controller.observe.pods import pod_page, pods_of_workload, pods_seen
 from rollouts.controller.workqueue.inbox import ServiceAnswer
 from rollouts.core.model.service_traits import PLAIN, ServiceTraits, read_traits
 from rollouts.core.model.snapshot import ServiceAbsent, ServiceSeen, ServiceUnasked, Snapshot
@@ -209,6 +209,29 @@ def _pod(
     labels = {"app": "cart"} | ({REVISION: revision} if revision else {})
     metadata = {"namespace": "shop", "name": name, "uid": f"uid-{name}", "resourceVersion": "1", "labels": labels}
     return {"metadata": {**metadata, "ownerReferences": [owner] if owner else []}, "status": {"phase": phase}}
+
+
+@pytest.mark.parametrize(
+    ("message", "problem"),
+    [
+        ("0/3 nodes: pod has unbound immediate PersistentVolumeClaims", " (data-db-2, wal-db-2)"),
+        ('persistentvolumeclaim "data-db-2" not found', " (data-db-2, wal-db-2)"),
+        ("0/3 nodes: insufficient cpu", ""),
+    ],
+)
+def test_a_pod_that_waits_for_its_volumes_names_its_claims(message: str, problem: str) -> None:
+    """The controller may not look at claims; whoever reads the status can."""
+    claims = [{"name": name, "persistentVolumeClaim": {"claimName": f"{name}-db-2"}} for name in ("data", "wal")]
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    pod = _pod("db-2") | {"spec": {"volumes": [*claims, {"name": "tmp", "emptyDir": {}}]}}
+    pod["status"] = {"phase": "Pending", "conditions": [condition]}
+    page = {"metadata": {"resourceVersion": "1"}, "items": [pod]}
+
+    seen = pods_of_workload(pod_page(msgspec.json.encode(page)).items, str(OWNER["uid"]), at_s=7.0)
+
+    assert [(each.problem, each.claims) for each in seen.pods] == [
+        (f"Unschedulable: {message}{problem}", ("data-db-2", "wal-db-2"))
+    ]
 
 
 @pytest.mark.parametrize(

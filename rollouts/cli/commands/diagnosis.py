@@ -396,8 +396,11 @@ def _holds(seen: ClusterSeen) -> Iterator[Diagnosis]:
             yield _unheld(seen, seen.holds, plural, [rollout for of, rollout in wanted if of == plural])
 
 
+_AT_REST = {"statefulsets": "have a partition that no pod reaches", "daemonsets": "have OnDelete"}
+
+
 def _unheld(seen: ClusterSeen, holds: HoldPolicies, plural: str, rollouts: Sequence[Manifest]) -> Diagnosis:
-    """No policy holds workloads of a kind. They are paused between updates, unless a Rollout insists on the policy."""
+    """No policy holds workloads of a kind. Their own fields hold them between updates, unless a Rollout insists on the policy."""
     demanding = [rollout for rollout in rollouts if in_place(rollout).get("hold") == "Policy"]
     if not holds.served:
         why = f"{seen.server.git_version} serves no MutatingAdmissionPolicy, Kubernetes 1.36 does"
@@ -406,7 +409,7 @@ def _unheld(seen: ClusterSeen, holds: HoldPolicies, plural: str, rollouts: Seque
     else:
         why = f"no policy of the API server holds {plural}"
     names = ", ".join(f"{one['metadata']['namespace']}/{one['metadata']['name']}" for one in demanding or rollouts)
-    says, hint = f"{why}: {plural} of {names} are paused between updates (hold: AtRest)", ""
+    says, hint = f"{why}: {plural} of {names} {_AT_REST.get(plural, 'are paused')} between updates (hold: AtRest)", ""
     if demanding:
         says, hint = (
             f"{why}, and {names} has workloadRef.hold: Policy",

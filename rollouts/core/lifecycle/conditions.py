@@ -37,7 +37,7 @@ from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen
 from rollouts.core.model.status import Abort, Condition, Phase, RolloutStatus, WaitingFor
 from rollouts.core.model.workload import WorkloadSeen
-from rollouts.core.model.workload_ref import Hold
+from rollouts.core.model.workload_ref import Hold, WorkloadKind
 from rollouts.core.routing.routes import refused_routes
 from rollouts.core.scale.settling import headroom_percent, is_settled, lacking_word
 
@@ -65,6 +65,9 @@ _OF_ITS_OWN = {
     (Phase.PAUSED, "Progressing"): Reason.ROLLOUT_PAUSED,
 }
 """Reasons that differ from that of the other conditions of a phase."""
+
+_AT_REST = {WorkloadKind.STATEFUL_SET: "has a partition that no pod reaches", WorkloadKind.DAEMON_SET: "has OnDelete"}
+"""What holds a workload that no policy holds; a Deployment is paused."""
 
 Fact: TypeAlias = tuple[str, bool, Reason, str]
 """A condition's type, whether it holds, its reason and its message."""
@@ -239,7 +242,7 @@ def _policy_facts(ctx: PassContext) -> list[Fact]:
     if ref is None or ref.hold is not Hold.POLICY or answer is None or answer.works:
         return []
     why = f": {answer.message}" if answer.message else ""
-    message = f"no policy of the API server holds {ref}{why}; it is paused between updates"
+    message = f"no policy of the API server holds {ref}{why}; it {_AT_REST.get(ref.kind, 'is paused')} between updates"
     return [("HoldNotEffective", True, Reason.HOLD_NOT_EFFECTIVE, message)]
 
 

@@ -57,7 +57,7 @@ class Reason(StrEnum):
     )
     HOLD_NOT_EFFECTIVE = (
         "HoldNotEffective",
-        "No policy of the API server holds the workload, though workloadRef.hold is Policy: it is paused between updates.",
+        "No policy of the API server holds the workload, though workloadRef.hold is Policy: its own fields do, as with AtRest.",
     )
     NODE_JOINED_IN_STEP = (
         "NodeJoinedInStep",

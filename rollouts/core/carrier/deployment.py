@@ -167,8 +167,11 @@ def _moves(update: Update) -> tuple[Intent, ...]:
         return update.step(paused=True)  # at once: its controller may go on to the end
     if switches := narrowed(update):
         return (*(() if update.deployment.paused else _paused(update)), *switches)
-    if not update.strategy.by_ratio:
-        return moves_beside(update)
+    return _moves_inside(update) if update.strategy.by_ratio else moves_beside(update)
+
+
+def _moves_inside(update: Update) -> tuple[Intent, ...]:
+    """The next move of an update by the ratio of pods that is not over."""
     old = [each for each in update.older if each.inside and each.spec_replicas > 0]
     if update.deployment.held is None:
         return held(update) if old or begins(update) else ()
@@ -209,8 +212,7 @@ def _at_rest(update: Update) -> tuple[Intent, ...]:
     found, new, others = update.deployment, update.new, update.others_inside
     if new is None:
         return ()
-    kept = update.drains and any(update.wanted(each) > 0 for each in others)
-    if kept or (not new.inside and (new.spec_replicas > 0 or (update.drains and others))):
+    if _changes_hands(update, new):
         return narrowed(update) or handed_over(update)
     if not new.inside:
         return update.move(new, into=True)
@@ -225,6 +227,14 @@ def _at_rest(update: Update) -> tuple[Intent, ...]:
     if found.held is None and (paused is None or found.paused is paused):
         return after or widened(update)
     return (*after, stepped(update.workload, paused=paused is not False, fields=fields, held=None))
+
+
+def _changes_hands(update: Update, new: ReplicaSet) -> bool:
+    """Whether pods of the new ReplicaSet are not the Deployment's yet, or old ones that drain are so still."""
+    if not new.inside and new.spec_replicas > 0:
+        return True
+    drained = [each for each in update.others_inside if not new.inside or update.wanted(each) > 0]
+    return update.drains and bool(drained)
 
 
 def _returned(update: Update) -> tuple[Intent, ...]:

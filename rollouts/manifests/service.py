@@ -22,7 +22,7 @@ def switch_service(intent: SwitchService, *, rollout: str, label: str) -> Manife
     Args:
         label: by which the pods of a revision are known: `rollouts.dev/revision`, or `pod-template-hash` of a Deployment's pods.
     """
-    selector = {**_NO_REVISION, label: intent.revision}
+    selector = {**_NO_REVISION, label: intent.revision or None}
     return _patch(intent.uid, intent.resource_version, rollout=rollout, selector=selector)
 
 

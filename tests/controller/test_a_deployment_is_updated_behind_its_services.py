@@ -20,10 +20,10 @@ from tests.controller.test_a_deployment_is_stepped_where_it_is import (
     NAME,
     SPACE,
     Dying,
-    deployment,
     found,
     sizes,
 )
+from tests.controller.test_a_deployment_is_stepped_where_it_is import deployment as stepped
 from tests.controller.test_the_process_outlives_what_objects_hold import Running, until
 
 pytestmark = pytest.mark.virtual_time(limit_s=4_000)
@@ -49,6 +49,12 @@ ROUTED = {
 STRATEGIES = {"blue-green": PREVIEWED, "routed": ROUTED}
 BEGUN = {"blue-green": 4, "routed": 2}
 """New pods beside the four, while the update waits for its promotion."""
+
+
+def deployment(tag: str = "1") -> Manifest:
+    """The user's manifest. Its pods stop a moment after they are told to, as proxies learn of it later."""
+    sleeps = {"lifecycle": {"preStop": {"sleep": {"seconds": 5}}}}
+    return stepped(tag, template=build.pod_template(NAME, image=f"web:{tag}", container=sleeps))
 
 
 def rollout(strategy: Manifest) -> Manifest:
@@ -103,6 +109,10 @@ class Played:
             if each["metadata"]["ownerReferences"][0]["kind"] == "Deployment" and each["spec"]["replicas"]
         }
 
+    def selectors(self) -> list[dict[str, str]]:
+        """Those of the two Services."""
+        return [each["spec"]["selector"] for each in self.cluster.list(SERVICE, SPACE)]
+
     def lost(self) -> int:
         """Requests so far."""
         return sum(each.tally.lost.total() for each in self._clients)
@@ -146,11 +156,13 @@ async def test_a_promotion_hands_the_new_pods_over_and_loses_no_request(begun: P
     await asyncio.sleep(5)
     assert begun.inside() == {"2"}
     assert is_as_its_user_wrote_it(begun.cluster)
+    assert all("pod-template-hash" in each for each in begun.selectors())
     assert found(begun.cluster, DEPLOYMENT)["status"]["availableReplicas"] == 4
     await begun.at("Healthy", v2=4)
-    await asyncio.sleep(5)
+    await asyncio.sleep(60)
 
     assert before <= begun.uids("2")
+    assert begun.selectors() == [{"app": NAME}, {"app": NAME}]
     owners = [each["metadata"]["ownerReferences"][0]["kind"] for each in begun.cluster.list(REPLICA_SET, SPACE)]
     assert owners == ["Deployment", "Deployment"]
 
@@ -205,8 +217,7 @@ async def test_services_of_a_deleted_rollout_lead_to_the_deployments_pods(begun:
     assert gone.status == 200
     await asyncio.sleep(30)
 
-    selectors = [each["spec"]["selector"] for each in begun.cluster.list(SERVICE, SPACE)]
-    assert selectors == [{"app": NAME}, {"app": NAME}]
+    assert begun.selectors() == [{"app": NAME}, {"app": NAME}]
     assert is_as_its_user_wrote_it(begun.cluster)
     assert len(begun.uids("1")) == 4
 

@@ -126,6 +126,7 @@ def made_inside(
         spec_replicas=0,
         observed=False,
         min_ready_s=min_ready_s,
+        terminating=0,
         inside=inside,
     )
 

@@ -144,3 +144,16 @@ def test_a_retry_goes_on_with_the_same_pods(strategy: Strategy) -> None:
     (after,) = [each.uid for each in there.replica_sets if each.revision == "b"]
     assert after == before
     assert sizes(there) == {"a": 4, "b": 4 if strategy is PREVIEWED else 1}
+
+
+@STRATEGIES
+def test_services_select_one_revision_only_while_there_are_two(strategy: Strategy) -> None:
+    """Between updates they follow the Deployment, also when nobody controls the Rollout any more."""
+    there = settled(deployed(strategy))
+    assert {each.revision for each in there.services.values()} == {""}
+    there = settled(template_changed(there, "b"))
+    assert sorted(each.revision for each in there.services.values()) == ["a", "b"]
+    there = settled(annotated(there, "promote", "b@full"))
+
+    assert there.status.phase is Phase.HEALTHY
+    assert {each.revision for each in there.services.values()} == {""}

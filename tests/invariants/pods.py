@@ -33,6 +33,7 @@ def traffic_goes_to_ready_pods(before: Snapshot, intent: Intent, status: Rollout
     At least one pod is available (unless there are to be none). For the Service of all users (`activeService`, `stableService`),
     when it is taken from a revision: as many as `replicas` and `maxUnavailable` ask for, or no fewer than where it points now,
     without those that a restart has added there.
+    Where a Deployment keeps its pods a Service may select all of them, while they are of one revision.
     `previewService` may be pointed at a revision without pods: looking is what it is for.
     """
     strategy = before.rollout.spec.strategy
@@ -40,10 +41,14 @@ def traffic_goes_to_ready_pods(before: Snapshot, intent: Intent, status: Rollout
         return []
     if isinstance(strategy, BlueGreen) and intent.name == strategy.preview_service:
         return []
+    service = before.services.get(intent.name)
+    with_pods = {each.revision for each in before.replica_sets if each.spec_replicas or each.replicas}
+    selected = service.revision if isinstance(service, ServiceSeen) else ""
+    if with_pods <= {intent.revision or selected} and "" in (selected, intent.revision):
+        return []  # all pods and those of the only revision that has some are the same
     pods = available(before, intent.revision)
     replicas = before.rollout.spec.replicas
     needed = min(1, replicas)
-    service = before.services.get(intent.name)
     users = intent.name == _users_service(before)
     if users and isinstance(service, ServiceSeen) and service.revision:
         _, unavailable = limits(before)

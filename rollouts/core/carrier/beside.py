@@ -32,39 +32,42 @@ def moves_beside(update: Update) -> tuple[Intent, ...]:
     """The next move of an update that is not over."""
     serving, new = update.serving, update.new
     is_exchanged = serving is None or (serving.inside and not update.others_inside)
-    if update.deployment.held is None:
-        return held(update, ONE_NEW_POD) if begins(update) or not is_exchanged else update.outside(grows=True)
+    if update.deployment.held is None and (begins(update) or not is_exchanged):
+        return held(update, ONE_NEW_POD)
     if not is_exchanged:
         return handed_over(update)
-    if not update.workload.observed:
-        return update.outside(grows=True)
+    sizes = update.outside(grows=True)
+    if update.deployment.held is None or not update.workload.observed:
+        return sizes
     if not update.deployment.paused or update.deployment.fields != ONE_NEW_POD:
         return update.step(ONE_NEW_POD, paused=True)
-    if not update.forward:
-        return (*available_again(update, (new, serving)), *update.outside(grows=True))
-    if new is None:
-        made = (CreateInDeployment(revision=update.seen.rollout.spec.revision, beside=True),) if update.creates else ()
-        return (*available_again(update, (new, serving)), *made, *update.outside(grows=True))
-    if new.inside and update.wanted(new) > 0 and new is not serving:
+    counts = available_again(update, (new, serving))
+    if update.forward and new is None and update.creates:
+        return (*counts, CreateInDeployment(revision=update.seen.rollout.spec.revision, beside=True), *sizes)
+    if update.forward and new is not None and new.inside and update.wanted(new) > 0 and new is not serving:
         return update.move(new, into=False)
-    return (*available_again(update, (new, serving)), *update.outside(grows=True))
+    return (*counts, *sizes)
 
 
 def handed_over(update: Update) -> tuple[Intent, ...]:
     """The next write by which the serving ReplicaSet becomes the only one with pods that the Deployment has."""
-    serving, others, found = update.serving, update.others_inside, update.deployment
+    serving, found = update.serving, update.deployment
     if serving is None:
         return ()
     if found.held is None:
         return held(update, ONE_NEW_POD)
     if not found.paused:
         return update.step(paused=True)
-    if not update.workload.observed:
+    # Its controller numbers revisions by those that it has: the old one leaves after the new one has its number.
+    is_counted = not (update.over and update.forward) or found.updated > 0 or serving.spec_replicas == 0
+    if not update.workload.observed or (serving.inside and not is_counted):
         return update.outside(grows=True)
-    if serving.inside:
-        # Its controller numbers revisions by those that it has: the old one leaves after the new one has its number.
-        is_counted = not (update.over and update.forward) or found.updated > 0 or serving.spec_replicas == 0
-        return taken_out(update, others) if is_counted else update.outside(grows=True)
+    return taken_out(update, update.others_inside) if serving.inside else _taken_in(update, serving)
+
+
+def _taken_in(update: Update, serving: ReplicaSet) -> tuple[Intent, ...]:
+    """Brings the serving ReplicaSet into the paused Deployment, once no pod counts as available and there is room for all."""
+    others = update.others_inside
     if update.wanted(serving) != serving.spec_replicas or (serving.spec_replicas == 0 and others):
         return update.outside(grows=True)
     sets = [each for each in (serving, *others) if each.spec_replicas > 0]
@@ -72,10 +75,8 @@ def handed_over(update: Update) -> tuple[Intent, ...]:
         return tuple([_available_after(each, HELD_MIN_READY_S) for each in counted])
     if any(each.available > 0 or not each.observed for each in sets):
         return update.outside(grows=True)
-    if not sets:
-        return update.move(serving, into=True)
     room = replace(ONE_NEW_POD, max_surge=surge(max(1, serving.spec_replicas), replicas=update.replicas))
-    return update.step(room, paused=True) or update.move(serving, into=True)
+    return (update.step(room, paused=True) if sets else ()) or update.move(serving, into=True)
 
 
 def available_again(update: Update, sets: Iterable[ReplicaSet | None]) -> tuple[PatchReplicaSet, ...]:

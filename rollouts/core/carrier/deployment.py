@@ -16,6 +16,7 @@ previews need.
 from __future__ import annotations
 
 from rollouts.core.carrier.beside import available_again, handed_over, moves_beside
+from rollouts.core.carrier.selectors import as_selecting, narrowed, widened
 from rollouts.core.carrier.update_in_place import (
     HELD_MIN_READY_S,
     Update,
@@ -42,6 +43,7 @@ from rollouts.core.model.intents import (
     Intent,
     Notice,
     PatchReplicaSet,
+    SwitchService,
 )
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.snapshot import ReplicaSet, Snapshot
@@ -60,7 +62,7 @@ def as_own(seen: Snapshot) -> Snapshot:
             sets.append(replace(each, available=available, min_ready_s=seen.rollout.spec.min_ready_s))
         else:
             sets.append(each)
-    return replace(seen, replica_sets=tuple(sets))
+    return as_selecting(replace(seen, replica_sets=tuple(sets)))
 
 
 def _available(seen: Snapshot, replica_set: ReplicaSet) -> int:
@@ -122,7 +124,12 @@ def carried(seen: Snapshot, decision: Decision) -> Decision:
     update = update_of(seen, decision, workload, workload.deployment, ours)
     moves = _moves(update)
     shrinks = [each for each in moves if _may_shrink(seen, each)]
-    first = [each for each in moves if each not in shrinks]
+    switched = {each.name for each in others if isinstance(each, SwitchService)}
+    first = [
+        each
+        for each in moves
+        if each not in shrinks and not (isinstance(each, SwitchService) and each.name in switched)
+    ]
     told = (*decision.notices, *_told(update, moves))
     moved = _with_pods_listed(seen, replace(decision, intents=(*first, *others, *shrinks), notices=told))
     asks = AskPods(seen.rollout.spec.selector_text, workload.uid)
@@ -148,8 +155,13 @@ def _moves(update: Update) -> tuple[Intent, ...]:
         return _at_rest(update)
     if update.overwritten and not update.deployment.paused:
         return update.step(paused=True)  # at once: its controller may go on to the end
-    if not update.strategy.by_ratio:
-        return moves_beside(update)
+    if switches := narrowed(update):
+        return (*(() if update.deployment.paused else _paused(update)), *switches)
+    return _moves_inside(update) if update.strategy.by_ratio else moves_beside(update)
+
+
+def _moves_inside(update: Update) -> tuple[Intent, ...]:
+    """The next move of an update by the ratio of pods that is not over."""
     old = [each for each in update.older if each.inside and each.spec_replicas > 0]
     if update.deployment.held is None:
         return held(update) if old or begins(update) else ()
@@ -181,30 +193,45 @@ def _told(update: Update, moves: tuple[Intent, ...]) -> tuple[Notice, ...]:
     return (Notice(Reason.FIELDS_OVERWRITTEN, message, warning=True),)
 
 
+def _paused(update: Update) -> tuple[Intent, ...]:
+    return held(update) if update.deployment.held is None else update.step(paused=True)
+
+
 def _at_rest(update: Update) -> tuple[Intent, ...]:
     """After the promotion the Deployment gets its user's fields back, and the ReplicaSets that had left it."""
     found, new, others = update.deployment, update.new, update.others_inside
     if new is None:
         return ()
-    kept = update.drains and any(update.wanted(each) > 0 for each in others)
-    if kept or (not new.inside and (new.spec_replicas > 0 or (update.drains and others))):
-        return handed_over(update)
-    emptied = [each for each in update.older if not each.inside and each.spec_replicas == each.replicas == 0]
+    if _changes_hands(update, new):
+        return narrowed(update) or handed_over(update)
     if not new.inside:
         return update.move(new, into=True)
-    returned = [move for each in emptied for move in update.move(each, into=True)]
     if found.held is not None and new.spec_replicas > 0 and found.updated == 0:
-        return (
-            update.outside()
-        )  # its controller has not seen yet that it has the template's ReplicaSet, and would make one
+        # Its controller has not seen yet that it has the ReplicaSet of its template, and would make one.
+        return update.outside()
     fields = found.held.own if found.held is not None else found.fields
     paused = rests_paused(update.seen, update.workload)
-    if any(each.inside and each.spec_replicas > 0 for each in update.older):
+    if others:
         paused = False  # of an update that is reverted: only its own controller takes these away
-    after: tuple[Intent, ...] = (*returned, *available_again(update, update.older), *update.outside())
+    after = _returned(update)
     if found.held is None and (paused is None or found.paused is paused):
-        return after
+        return after or widened(update)
     return (*after, stepped(update.workload, paused=paused is not False, fields=fields, held=None))
+
+
+def _changes_hands(update: Update, new: ReplicaSet) -> bool:
+    """Whether pods of the new ReplicaSet are not the Deployment's yet, or old ones that drain are so still."""
+    if not new.inside and new.spec_replicas > 0:
+        return True
+    drained = [each for each in update.others_inside if not new.inside or update.wanted(each) > 0]
+    return update.drains and bool(drained)
+
+
+def _returned(update: Update) -> tuple[Intent, ...]:
+    """The way of older ReplicaSets back into the Deployment: they shrink as the policy says, and return without pods."""
+    emptied = [each for each in update.older if not each.inside and each.spec_replicas == each.replicas == 0]
+    moves = [move for each in emptied for move in update.move(each, into=True)]
+    return (*moves, *available_again(update, update.older), *update.outside())
 
 
 def rests_paused(seen: Snapshot, workload: WorkloadSeen) -> bool | None:

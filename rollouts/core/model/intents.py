@@ -100,7 +100,7 @@ class DeleteReplicaSet(Deletion, frozen=True, kw_only=True):
 
 
 class SwitchService(Struct, frozen=True, kw_only=True):
-    """Makes the Service select `revision` and marks it as managed by this Rollout."""
+    """Makes the Service select `revision` and marks it as managed by this Rollout; "" selects the pods of all revisions."""
 
     name: ServiceRef
     uid: str

@@ -35,6 +35,7 @@ from rollouts.manifests.ownership import (
     name_label,
     owner_reference,
     pod_metadata_of,
+    pod_metadata_text,
     pods_carry_metadata,
     revision_number_of,
 )
@@ -116,6 +117,17 @@ def test_a_note_that_somebody_spoilt_says_nothing(
 ) -> None:
     """Annotations are anybody's to edit: what nobody can read asks for nothing, and the template is what counts."""
     assert read({f"rollouts.dev/{note}": text}) == nothing
+
+
+@pytest.mark.parametrize(
+    "role", [PodMetadata(labels={"role": "canary"}), PodMetadata(annotations={"why": "new"}), PodMetadata()]
+)
+def test_the_note_of_a_role_is_read_as_it_was_written(role: PodMetadata) -> None:
+    """Labels or annotations alone, too: what is not noted is not taken off the pods when the role ends."""
+    annotations = {"rollouts.dev/ephemeral-metadata": pod_metadata_text(role) or ""}
+
+    assert pod_metadata_of(annotations) == role
+    assert (pod_metadata_text(role) is None) is (role == PodMetadata())
 
 
 def test_the_note_of_an_abort_is_read_as_it_was_written() -> None:

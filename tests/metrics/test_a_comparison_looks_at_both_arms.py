@@ -348,6 +348,7 @@ def test_ranks_are_compared_once() -> None:
     assert _ranks(stable, stable).phase is AnalysisPhase.SUCCESSFUL
     undecided = _ranks([1.1 * value for value in stable], stable)
     assert (undecided.phase, undecided.message) == (AnalysisPhase.INCONCLUSIVE, "undecided after 1 look")
+    assert undecided.samples == 40, "values of both arms"
     assert _ranks([1.1] * 20, [1.0] * 20).phase is AnalysisPhase.INCONCLUSIVE  # ties, and no division by 0
 
 

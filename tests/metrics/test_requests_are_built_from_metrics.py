@@ -10,7 +10,14 @@ from urllib.parse import parse_qs, parse_qsl, urlsplit
 
 import pytest
 
-from rollouts.core.analysis.metric_server import MetricServer
+from rollouts.core.analysis.metric_server import (
+    BasicPlace,
+    BearerPlace,
+    Identity,
+    InFile,
+    MetricServer,
+    OAuth2Place,
+)
 from rollouts.core.analysis.source import BasicAuth, HttpSource, OAuth2, PrometheusQuery, QueryRange, WebQuery
 from rollouts.core.model.frozen import replace
 from rollouts.errors import ExpressionFailed, ExpressionInvalid
@@ -65,6 +72,14 @@ def test_a_range_query_has_its_times_from_expressions() -> None:
     times = {"start": "1789999700.000", "end": "1790000000.000", "step": "60"}
     assert url.path == "/prometheus/api/v1/query_range"
     assert dict(parse_qsl(url.query)) == {"query": RANGE.query, **times, "timeout": "30s"}
+
+
+@pytest.mark.parametrize("length", [10, 3_000])
+def test_a_querys_headers_are_sent_whatever_its_length(length: int) -> None:
+    """The tenant of a Mimir is in one."""
+    request = asked(replace(QUERY, query="a" * length, headers=(("X-Scope-OrgID", "shop"),))).request
+
+    assert ("X-Scope-OrgID", "shop") in [(name, value.reveal()) for name, value in request.headers]
 
 
 def test_a_long_query_is_posted() -> None:
@@ -334,6 +349,37 @@ def test_a_template_does_not_give_away_credentials_of_a_server(declared: MetricE
         found = endpoint_of(source, {"one": declared})
         assert isinstance(found, MetricEndpoint)
         assert found.insecure is unchecked
+
+
+PLACE = InFile("/run/secrets/token")
+LOGIN = "https://login.example"
+
+
+@pytest.mark.parametrize(
+    ("identity", "credentials"),
+    [
+        (None, None),
+        (BasicPlace("me", PLACE), Basic("me", Secret(TOKEN))),
+        (BearerPlace(PLACE), Bearer(Secret(TOKEN))),
+        (
+            OAuth2Place(token_url=LOGIN, client_id="me", client_secret=PLACE, scopes=("a",)),
+            ClientCredentials(LOGIN, "me", Secret(TOKEN), ("a",), declared=True),
+        ),
+    ],
+)
+def test_a_declared_server_is_asked_as_its_administrator_says(identity: Identity | None, credentials: Any) -> None:
+    """It may have a private address, and so may the server of its tokens: an administrator has named both."""
+    server = MetricServer(
+        url="https://prometheus.monitoring", identity=identity, headers=(("X-A", "1"), ("X-B", PLACE)),
+        server_name="prom", insecure=True, methods=("GET", "POST"),
+    )  # fmt: skip
+    expected = MetricEndpoint(
+        url="https://prometheus.monitoring", declared=True, credentials=credentials,
+        headers=(("X-A", Secret("1")), ("X-B", Secret(TOKEN))),
+        authorities="PEM", server_name="prom", insecure=True, methods=("GET", "POST"),
+    )  # fmt: skip
+
+    assert endpoint_of_server(server, {PLACE: Secret(TOKEN)}, authorities="PEM") == expected
 
 
 @pytest.mark.parametrize("declared", [PLAIN, GUARDED, TENANT])

@@ -144,6 +144,18 @@ def test_the_newest_of_two_samples_counts() -> None:
     assert used([pod()], [old, new])["new"].used == 2.0
 
 
+def test_a_use_tells_the_oldest_and_the_longest_of_its_samples() -> None:
+    """A gate asks whether all of it was measured since the last step, and each sample is an average of the time before it."""
+    samples = [
+        sample("a", age_s=40, window="15s"),
+        sample("b", age_s=5, window="30s"),
+        sample("c", age_s=20, window="10s"),
+    ]
+    use = used([pod("a"), pod("b"), pod("c")], samples)["new"]
+
+    assert (use.oldest_at_s, use.newest_at_s, use.window_s) == (NOW_S - 40, NOW_S - 5, 30.0)
+
+
 def test_a_sample_may_begin_with_its_container_and_be_as_old_as_is_said() -> None:
     """metrics-server's first one begins when the container starts, cut to seconds; an analysis may ask for fresher ones."""
     assert used([pod(started=at(-25))], [sample(age_s=10, window="15.9s")])["new"].complete

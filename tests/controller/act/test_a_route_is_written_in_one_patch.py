@@ -18,7 +18,17 @@ from rollouts.controller.observe.routes import RouteRead
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskDrained, AskLive, AskRoute, Intent, MakeRoute, ReleaseRoute, SetTraffic
 from rollouts.core.model.status import Cutover
-from rollouts.core.model.traffic import ALL_TO_STABLE, RouteName, Split
+from rollouts.core.model.traffic import (
+    ALL_TO_STABLE,
+    IDLE_HEADER,
+    MatchKind,
+    MatchRoute,
+    NamedMatch,
+    RequestMatch,
+    RouteName,
+    Split,
+    TextMatch,
+)
 from rollouts.errors import ApiConflict, Unroutable
 from rollouts.objects import Manifest
 from rollouts.ports import JSON_PATCH, DrainQuestion
@@ -117,6 +127,24 @@ async def test_a_route_that_says_the_right_thing_is_still_marked_as_ours(world: 
     after = patched(before, render(seen.snapshot, set_traffic(ALL_TO_STABLE), seen.routes))
 
     assert after == {**before, "metadata": {**before["metadata"], **MARKS}}
+
+
+async def test_a_rule_of_ours_gets_its_requests_once_every_proxy_follows(world: World) -> None:
+    """The decision says whether they do; until then the rule stays as it is."""
+    staff = MatchRoute("staff", RequestMatch(headers=(NamedMatch("x-staff", TextMatch(MatchKind.EXACT, "yes")),)))
+    before = route_manifest(version=7, **MARKS)
+    split = Split(Fraction(0), (staff,))
+    seen = seen_with(world, before)
+    idle = patched(before, render(seen.snapshot, set_traffic(split), seen.routes))
+    idle = {**idle, "metadata": {**idle["metadata"], "resourceVersion": "8"}}
+    seen = seen_with(world, idle)
+    again = set_traffic(split, version="8")
+
+    assert IDLE_HEADER in str(idle["spec"])
+    assert render(seen.snapshot, replace(again, settled=False), seen.routes) == ()
+    used = patched(idle, render(seen.snapshot, replace(again, settled=True), seen.routes))
+    assert IDLE_HEADER not in str(used["spec"])
+    assert "x-staff" in str(used["spec"])
 
 
 async def test_a_released_route_is_as_its_user_wrote_it(world: World) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from rollouts.cluster.decoding import decode_route
 from rollouts.cluster.structs import RouteObject
@@ -104,10 +105,14 @@ async def test_a_route_that_may_not_be_read_is_told_with_the_remedy(world: World
         forbidden = request.path.endswith("/cart")
         return error(403, "Forbidden", "cannot get httproutes") if forbidden else serving(HTTP_ROUTE)(request)
 
-    found = await asked(world, performer, answer)
+    with capture_logs() as logs:
+        found = await asked(world, performer, answer)
 
     assert found.user is None
     assert "`routers`" in found.message
+    (logged,) = (each for each in logs if each["event"] == "route_forbidden")
+    assert (logged["log_level"], logged["route"]) == ("warning", str(ROUTE))
+    assert "cannot get httproutes" in logged["why"]
     assert "cannot get httproutes" in found.message
 
 
@@ -321,8 +326,14 @@ async def test_a_deleted_rollout_gives_its_routes_back(world: World) -> None:
     ids=["our store is behind", "its codec is gone"],
 )
 async def test_a_route_is_never_given_back_on_a_doubt(answer: Response, marks: Any, world: World) -> None:
-    """Its Rollout is there, or nobody knows which weights were the user's."""
-    assert [request.method for request in await released(world, says(answer), **marks)] == ["GET"]
+    """Its Rollout is there, or nobody knows which weights were the user's: then the log says what is left, and why."""
+    with capture_logs() as logs:
+        assert [request.method for request in await released(world, says(answer), **marks)] == ["GET"]
+
+    left = [each for each in logs if each["event"] == "route_not_released"]
+    assert [(each["rollout"], "HTTPRoute" in each["route"], "'acme'" in each["why"]) for each in left] == [
+        ("shop/cart", True, True)
+    ] * len(marks)
 
 
 # What was managed before this process began.

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
+import rollouts.controller.configs.contents as contents_module
 from rollouts.cluster.structs import ConfigMapMetadata, ConfigMapObject
 from rollouts.controller.configs.contents import Contents, SecretSeen
 from rollouts.controller.workqueue.askers import SourceKey
@@ -95,3 +97,17 @@ def test_nothing_is_kept_of_what_nobody_names() -> None:
     _shown(contents, ConfigKind.CONFIG_MAP, _seen(1, NOON), _seen(2, NOON))
 
     assert contents.undated_change_s.get((ConfigKind.CONFIG_MAP, "shop", "conf")) is None
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_what_is_kept_of_sources_is_bounded(gone: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A namespace may be full of them, and each may change without a time, or go. The oldest ones make room."""
+    monkeypatch.setattr(contents_module, "KEPT_MAX", 2)
+    contents = Contents()
+    for name in ("a", "b", "c"):
+        contents.askers.asks(Key("shop", name), [(ConfigKind.CONFIG_MAP, "shop", name)])
+        before, after = (msgspec.structs.replace(_seen(version, NOON), name=name) for version in (1, 2))
+        contents.learn(ConfigMapObject(before), None if gone else ConfigMapObject(after), now_s=SEEN_S)
+
+    kept = contents.gone_since_s if gone else contents.undated_change_s
+    assert [name for _, _, name in kept] == ["b", "c"]

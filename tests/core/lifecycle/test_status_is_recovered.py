@@ -18,7 +18,7 @@ from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from tests.core.model import World, annotated, snapshot
 from tests.core.updates import condition, updating
-from tests.core.worlds import applied_again, edited, running, settled, sizes, status_wiped, steps_of
+from tests.core.worlds import applied_again, edited, reconciled, running, settled, sizes, status_wiped, steps_of
 
 STEPS = Canary(steps=(SetWeight(25), PauseUntilPromoted()))
 SERVICES = replace(STEPS, stable_service="cart", canary_service="cart-canary")
@@ -80,6 +80,23 @@ def test_a_stable_revision_that_cannot_be_read_is_taken_from_the_history(strateg
     there = settled(replace(there, status=replace(there.status, stable_revision="")))
 
     assert (there.status.stable_revision, there.status.phase) == ("a", Phase.PAUSED)
+
+
+@pytest.mark.parametrize(
+    ("available", "stable"),
+    [({"a": 3, "b": 1}, "a"), ({"a": 1, "b": 3}, "b"), ({"a": 2, "b": 2}, "a"), ({"a": 0, "b": 0}, "a")],
+)
+@pytest.mark.parametrize("newest_first", [False, True])
+def test_of_several_revisions_the_one_that_serves_most_is_the_stable_one(
+    available: dict[str, int], stable: str, newest_first: bool
+) -> None:
+    """The older one where nothing tells them apart: it was stable before the other began. The order of a list means nothing."""
+    there = reconciled(status_wiped(edited(updating(STEPS), revision="c")))
+    assert there.status.stable_revision == ""  # it has asked which pods there are
+    sets = [replace(each, spec_replicas=4, available=available[each.revision]) for each in there.replica_sets]
+    seen = snapshot(replace(there, replica_sets=tuple(sets[::-1] if newest_first else sets)))
+
+    assert decide(seen).status.stable_revision == stable
 
 
 STRANGER = OrphanedReplicaSet(

@@ -12,7 +12,17 @@ from rollouts.core.model.intents import CreateAnalysisRun, DeleteAnalysisRun
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen, Canary, Strategy
 from rollouts.core.model.status import Phase
-from rollouts.core.model.steps import Analyze, Pause, PauseUntilPromoted, SetWeight, Step
+from rollouts.core.model.steps import (
+    Analyze,
+    Pause,
+    PauseUntilPromoted,
+    SetCanaryReplicas,
+    SetHeaderRoute,
+    SetMirrorRoute,
+    SetWeight,
+    Step,
+)
+from rollouts.core.model.traffic import MatchKind, MirrorRoute, NamedMatch, RequestMatch, TextMatch
 from tests.core.measured_runs import runs_ended, runs_measured
 from tests.core.model import World, annotated, deleted, snapshot
 from tests.core.updates import measuring, routed, waiting, waits_for
@@ -130,6 +140,28 @@ def test_a_background_analysis_begins_with_the_first_requests_and_ends_with_the_
     assert (there.runs[0].terminate, there.status.stable_revision) == (True, "a")
 
     assert settled(runs_ended(there)).status.stable_revision == "b"
+
+
+INSIDERS = RequestMatch(headers=(NamedMatch("x-canary", TextMatch(MatchKind.EXACT, "yes")),))
+
+
+@pytest.mark.parametrize(
+    ("step", "measures"),
+    [
+        (SetHeaderRoute("insiders", INSIDERS), True),
+        (SetMirrorRoute("copies", MirrorRoute("copies", (), 10)), True),
+        (SetWeight(5), True),
+        (SetWeight(0), False),
+    ],
+    ids=["a header route", "a mirror route", "a weight", "no request"],
+)
+def test_a_background_analysis_needs_requests_and_any_will_do(step: Step, measures: bool) -> None:
+    """Those of testers, or copies, are requests too; a revision that gets none has errors in no metric."""
+    strategy = routed(SetCanaryReplicas(1), step, PauseUntilPromoted(), analysis=CHECK)
+    there = settled(edited(replace(running(strategy), unmeasured=True), revision="b"))
+
+    assert (waits_for(there), there.status.step_index) == (Reason.PROMOTION_NEEDED, 2)
+    assert [each.gate.kind for each in there.runs if each.gate] == [AnalysisKind.BACKGROUND] * measures
 
 
 LAST_STEPS: tuple[Step, ...] = (SetWeight(50), Pause(5), PauseUntilPromoted(), Analyze(CHECK))

@@ -70,6 +70,10 @@ class PodSeen(Struct, frozen=True, kw_only=True):
     over_at_s: float | None = None
     starts_since_s: float | None = None
 
+    def is_starting(self, *, now_s: float) -> bool:
+        """Whether it has not had the time yet to become ready."""
+        return self.starts_since_s is not None and now_s < self.starts_since_s + STARTING_S
+
 
 def pod_seen(pod: Manifest) -> PodSeen:
     """What a pod shows; whatever is missing or of a strange type is not ready, and no restart."""
@@ -111,23 +115,16 @@ def pods_measured(
         pods: of the revision, all of them; one that was over before the run began says nothing about it.
     """
     seen = tuple(pod for pod in pods if pod.over_at_s is None or pod.over_at_s >= since_s)
-    counted = [
-        (pod, container)
-        for pod in seen
-        for container in pod.containers
-        if not source.containers or container.name in source.containers
-    ]
+    counted = [(pod, container) for pod in seen for container in pod.containers if source.counts(container.name)]
     restarts = sum(
         container.restarts
         for pod, container in counted
         if pod.created_at_s >= since_s or _has_ended(container, since_s)
     )
     present = [pod for pod in seen if not pod.leaves]
-    serving = [pod for pod in present if pod.starts_since_s is None or pod.starts_since_s + STARTING_S <= finished_at_s]
+    serving = [pod for pod in present if not pod.is_starting(now_s=finished_at_s)]
+    phase, message = _verdict(source, [container for _, container in counted], restarts, present, serving, since_s)
     ready = sum(pod.ready for pod in serving)
-    phase, message = _verdict(source, [container for _, container in counted], restarts, ready, len(serving), since_s)
-    if present and not serving and phase is AnalysisPhase.INCONCLUSIVE:
-        message = "the pods of the revision still start"
     return Measurement(
         phase=phase,
         started_at_s=started_at_s,
@@ -139,7 +136,12 @@ def pods_measured(
 
 
 def _verdict(
-    source: PodEvidence, containers: list[Container], restarts: int, ready: int, serving: int, since_s: float
+    source: PodEvidence,
+    containers: list[Container],
+    restarts: int,
+    present: list[PodSeen],
+    serving: list[PodSeen],
+    since_s: float,
 ) -> tuple[AnalysisPhase, str]:
     killed = [container for container in containers if container.killed_for_memory and _has_ended(container, since_s)]
     if killed:
@@ -149,12 +151,13 @@ def _verdict(
         return AnalysisPhase.FAILED, f"containers wait: {', '.join(waiting)}"
     if restarts > source.restarts_max:
         return AnalysisPhase.FAILED, f"containers were restarted {restarts} times, {source.restarts_max} are allowed"
-    if serving == 0:
-        return AnalysisPhase.INCONCLUSIVE, "the revision has no pods"
+    if not serving:
+        return AnalysisPhase.INCONCLUSIVE, f"the revision has no pods{' that have been ready yet' if present else ''}"
     if not containers:
         return AnalysisPhase.INCONCLUSIVE, "no container that is asked about has a status"
-    if ready * 100 < source.ready_percent_min * serving:
-        return AnalysisPhase.FAILED, f"{ready} of {serving} pods are ready, {source.ready_percent_min} % are needed"
+    ready, needed_percent = sum(pod.ready for pod in serving), source.ready_percent_min
+    if ready * 100 < needed_percent * len(serving):
+        return AnalysisPhase.FAILED, f"{ready} of {len(serving)} pods are ready, {needed_percent} % are needed"
     return AnalysisPhase.SUCCESSFUL, ""
 
 

@@ -96,7 +96,7 @@ NOT_SEEN_YET = {"metadata": {"creationTimestamp": STARTED}, "status": {"phase": 
         ([READY, STARTS], AnalysisPhase.SUCCESSFUL, ""),
         ([READY, NOT_SEEN_YET], AnalysisPhase.SUCCESSFUL, ""),
         ([READY, UNREADY, STARTS], AnalysisPhase.FAILED, "1 of 2 pods are ready"),
-        ([STARTS, NOT_SEEN_YET], AnalysisPhase.INCONCLUSIVE, "still start"),
+        ([STARTS, NOT_SEEN_YET], AnalysisPhase.INCONCLUSIVE, "no pods that have been ready yet"),
         ([READY, _unready(started=STARTED, changed=LATER)], AnalysisPhase.FAILED, "1 of 2 pods are ready"),
         ([READY, _unready(started="2026-09-21T14:04:00Z", changed="2026-09-21T14:04:00Z")],
             AnalysisPhase.FAILED, "1 of 2 pods are ready"),

@@ -237,6 +237,10 @@ class PodEvidence(Struct, MetricSource, frozen=True, kw_only=True):
     ready_percent_min: int = READY_PERCENT_MIN
     containers: tuple[str, ...] = ()
 
+    def counts(self, container: str) -> bool:
+        """Whether the container of that name is asked about."""
+        return not self.containers or container in self.containers
+
 
 class ComparedBy(Enum):
     """How the arms of a comparison are told apart."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rollouts.core.decide import decide
@@ -111,6 +111,7 @@ def _ends_no_pod_that_is_led_to(before: World, after: World) -> None:
 
 
 @MORE
+@example(number=0, replicas=1, begun=False, tape=[("scaled", 7, 5)])
 @given(number=st.sampled_from(range(len(STRATEGIES))), replicas=st.integers(1, 10), begun=st.booleans(), tape=TAPES)
 def test_any_update_beside_a_deployment_is_safe_and_comes_to_rest(
     number: int, replicas: int, begun: bool, tape: list[tuple[str, int, int]]

@@ -107,7 +107,7 @@ def selected(stage: Stage, service: str) -> set[str]:
 
 
 def test_a_promotion_hands_the_new_pods_over(stage: Stage) -> None:
-    """Its Services lead to the pods of one revision each, and `kubectl rollout status` says the truth."""
+    """Its Services lead to the pods of one revision each meanwhile, and `kubectl rollout status` says the truth."""
     assert (selected(stage, "web"), selected(stage, "preview")) == ({"web:1"}, {"web:2"})
     before = uids(stage, "web:2")
     stage.annotate("web", "promote", "true")
@@ -118,7 +118,8 @@ def test_a_promotion_hands_the_new_pods_over(stage: Stage) -> None:
     assert (spec["strategy"]["rollingUpdate"], spec.get("minReadySeconds", 0)) == (LIMITS, 0)
     assert spec["progressDeadlineSeconds"] == 600
     assert before <= uids(stage, "web:2")
-    assert selected(stage, "web") == {"web:2"}
+    for name in ("web", "preview"):
+        stage.until("services", name, lambda one: one["spec"]["selector"] == {"app": "web"})
     owners = {each["metadata"]["ownerReferences"][0]["kind"] for each in stage.all("replicasets", "app=web")}
     assert owners == {"Deployment"}
 

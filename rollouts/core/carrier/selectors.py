@@ -16,8 +16,12 @@ from rollouts.core.model.snapshot import ServiceSeen, Snapshot
 
 
 def as_selecting(seen: Snapshot) -> Snapshot:
-    """The snapshot as the policy sees it: a Service of ours that selects all pods selects the only revision that has some."""
+    """The snapshot as the policy sees it: a Service of ours that selects all pods selects the only revision that has some.
+
+    Without any pods it selects the stable one.
+    """
     revisions = {each.revision for each in seen.replica_sets if each.spec_replicas or each.replicas}
+    revisions = revisions or {seen.status.stable_revision} - {""}
     whole = [each for each in _ours(seen) if not each.revision]
     if len(revisions) != 1 or not whole:
         return seen

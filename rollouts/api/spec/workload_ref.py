@@ -31,9 +31,9 @@ _BY_RATIO = {
 """Why there are no Services, routers and blue-green."""
 _SCALED = {
     WorkloadKind.DAEMON_SET: "is not supported for a DaemonSet: it has a pod on each node, and no autoscaler",
-    WorkloadKind.STATEFUL_SET: f"is not supported with {_IN_PLACE} yet",
+    WorkloadKind.STATEFUL_SET: "is not supported for a StatefulSet yet; its autoscaler works without",
 }
-"""Kinds without the gate of an autoscaler, and why."""
+"""Why there is no gate for an autoscaler."""
 
 
 def check_workload_ref(spec: RolloutSpecWire, problems: Problems) -> None:

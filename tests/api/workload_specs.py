@@ -124,7 +124,7 @@ STATEFUL_SET_BAD: tuple[Bad, ...] = (
     late("Services of a StatefulSet", changed(_BY_ORDINALS, strategy__canary__stableService="a"),
         f"{_CANARY}.stableService", _EACH_ONCE),
     late("an autoscaler of a StatefulSet", changed(_BY_ORDINALS, autoscaling={"minHeadroomPercent": 10}),
-        "spec.autoscaling", "is not supported with workloadRef.mode: InPlace yet"),
+        "spec.autoscaling", "is not supported for a StatefulSet yet"),
     late("configuration of a StatefulSet", changed(_BY_ORDINALS, configVersioning={"mode": "On"}),
         "spec.configVersioning", "the StatefulSet's template"),
     late("another template after an abort of a StatefulSet", changed(_BY_ORDINALS, workloadRef__onAbort="RevertTemplate"),

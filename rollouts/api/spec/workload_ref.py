@@ -31,7 +31,9 @@ _BY_RATIO = {
 """Why there are no Services, routers and blue-green."""
 _SCALED = {
     WorkloadKind.DAEMON_SET: "is not supported for a DaemonSet: it has a pod on each node, and no autoscaler",
+    WorkloadKind.STATEFUL_SET: "is not supported for a StatefulSet yet; its autoscaler works without",
 }
+"""Why there is no gate for an autoscaler."""
 
 
 def check_workload_ref(spec: RolloutSpecWire, problems: Problems) -> None:
@@ -77,7 +79,8 @@ def _check_in_place(spec: RolloutSpecWire, reference: WorkloadRef, problems: Pro
     drain, versioning = spec.drain or Drain(), spec.config_versioning or ConfigVersioningWire()
     path, preview = "spec.strategy.canary", "spec.strategy.blueGreen"
     has_it = f"must be absent with {_IN_PLACE}: the {kind} has it"
-    own_pods, yet = _BY_RATIO.get(kind, ""), _SCALED.get(kind, f"is not supported with {_IN_PLACE} yet")
+    own_pods = _BY_RATIO.get(kind, "")
+    yet = f"is not supported with {_IN_PLACE} yet"
     whole = f"is not supported with {_IN_PLACE}: the Deployment keeps all stable pods while routers move requests"
     changes = f"is not supported with {_IN_PLACE}: it would change the {kind}'s template"
     refused: tuple[tuple[str, object, str], ...] = (
@@ -103,6 +106,7 @@ def _check_in_place(spec: RolloutSpecWire, reference: WorkloadRef, problems: Pro
         (f"{path}.stableMetadata", canary.stable_metadata, changes),
         ("spec.drain.preStop", "Inject" if drain.pre_stop == "Inject" else None, f"{changes}; use Validate"),
         ("spec.configVersioning", versioning.mode == "On" or versioning.secrets or None, changes),
+        ("spec.autoscaling", spec.autoscaling if kind in _SCALED else None, _SCALED.get(kind, "")),
         ("spec.restartAt", spec.restart_at, f"{changes}; use kubectl rollout restart"),
     )
     for name, value, why in refused:

@@ -26,7 +26,7 @@ from rollouts.controller.observe.places import Place, places_of
 from rollouts.controller.observe.replica_sets import labels_on_record, replica_set_seen
 from rollouts.controller.observe.routes import RouteRead, RouteReader
 from rollouts.controller.observe.services import ServiceReader, rule_of
-from rollouts.controller.observe.workloads import InPlace, WorkloadReader, template_of, template_parts
+from rollouts.controller.observe.workloads import WorkloadLook, WorkloadReader, template_of, template_parts
 from rollouts.controller.workqueue.inbox import Inbox
 from rollouts.controller.workqueue.managed import ManagedNames
 from rollouts.controller.workqueue.owned import replica_sets_of
@@ -174,7 +174,7 @@ class Observer:
             return Unreadable(
                 metadata=metadata, problems=spec, snapshot=snapshot, status_wire=status_wire, trouble=trouble
             )
-        in_place = InPlace(spec=spec, replica_sets=replica_sets)
+        in_place = WorkloadLook(spec=spec, replica_sets=replica_sets)
         if self.workloads is not None:
             in_place = self.workloads.in_place(key, spec, replica_sets, now_s=now_s)
             spec, replica_sets = in_place.spec, in_place.replica_sets

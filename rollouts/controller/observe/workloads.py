@@ -48,7 +48,7 @@ _KRUISE = "rollouts.kruise.io/"
 _FLAGGER = "flagger.app/"
 
 
-class InPlace(Struct, frozen=True, kw_only=True):
+class WorkloadLook(Struct, frozen=True, kw_only=True):
     """What an update in place says about a Rollout.
 
     Args:
@@ -102,7 +102,7 @@ class WorkloadReader(Struct, frozen=True):
         if self.watched_pods is not None:
             self.watched_pods.follow(key, "")
 
-    def observed(self, snapshot: Snapshot, in_place: InPlace) -> Snapshot:
+    def observed(self, snapshot: Snapshot, in_place: WorkloadLook) -> Snapshot:
         """`snapshot` with the workload that its spec names, and those that the Rollout still manages."""
         rollout = snapshot.rollout
         key, reference = Key(rollout.namespace, rollout.name), rollout.spec.workload_ref
@@ -124,9 +124,9 @@ class WorkloadReader(Struct, frozen=True):
         pods = snapshot.pods if in_place.pods is None else in_place.pods
         return replace(snapshot, workload=workload, left_workloads=left, pods=pods)
 
-    def in_place(self, key: Key, spec: RolloutSpec, ours: tuple[ReplicaSet, ...], *, now_s: float) -> InPlace:
+    def in_place(self, key: Key, spec: RolloutSpec, ours: tuple[ReplicaSet, ...], *, now_s: float) -> WorkloadLook:
         """The spec with what a workload in place says, and its ReplicaSets or pods."""
-        reference, plain = spec.workload_ref, InPlace(spec=spec, replica_sets=ours)
+        reference, plain = spec.workload_ref, WorkloadLook(spec=spec, replica_sets=ours)
         workload = None
         if reference is not None and reference.mode is WorkloadMode.IN_PLACE:
             workload = self.workload(key, reference, now_s=now_s)
@@ -142,11 +142,17 @@ class WorkloadReader(Struct, frozen=True):
         if self.store.table(workload.kind.resource).get(key.namespace, workload.name) is not None:
             answer = self.inbox.sets(key, watched={each.uid for each in sets})
             revision, unseen = strays(spec.template_hash, workload, sets, answer)
-        return InPlace(spec=spec_in_place(spec, workload, revision=revision), replica_sets=sets, unseen=unseen)
+        return WorkloadLook(spec=spec_in_place(spec, workload, revision=revision), replica_sets=sets, unseen=unseen)
 
     def _by_pods(
-        self, key: Key, plain: InPlace, workload: WorkloadSeen, found: StatefulSetSeen | DaemonSetSeen, *, now_s: float
-    ) -> InPlace:
+        self,
+        key: Key,
+        plain: WorkloadLook,
+        workload: WorkloadSeen,
+        found: StatefulSetSeen | DaemonSetSeen,
+        *,
+        now_s: float,
+    ) -> WorkloadLook:
         """The same of a workload without ReplicaSets: the core makes them up of its status and its pods."""
         spec, revision = plain.spec, ""
         revisions: tuple[NodeRevision, ...] = ()
@@ -159,7 +165,7 @@ class WorkloadReader(Struct, frozen=True):
                 self.inbox.put_revision(key, workload.uid, spec.template_hash, revision)
             revision = revision or self.inbox.revision(key, workload.uid, spec.template_hash)
         listed = self.watched_pods.pods(key) if found.needs_pods and self.watched_pods is not None else None
-        return InPlace(
+        return WorkloadLook(
             spec=spec_in_place(spec, workload, revision=revision),
             replica_sets=plain.replica_sets,
             unseen=() if revision else None,

@@ -9,7 +9,7 @@ from rollouts.core.model.snapshot import Pod, ReplicaSet, Snapshot
 from rollouts.core.model.workload import NO_POD, StatefulSetSeen, WorkloadSeen
 
 
-class Place(Struct, frozen=True, kw_only=True):
+class Ordinal(Struct, frozen=True, kw_only=True):
     """One ordinal.
 
     Args:
@@ -29,7 +29,7 @@ class Place(Struct, frozen=True, kw_only=True):
     available_at_s: float | None = None
 
 
-def places_of(seen: Snapshot, workload: WorkloadSeen, found: StatefulSetSeen) -> tuple[Place, ...]:
+def places_of(seen: Snapshot, workload: WorkloadSeen, found: StatefulSetSeen) -> tuple[Ordinal, ...]:
     """The ordinals that the StatefulSet has now, lowest first; as its status counts them where that is enough.
 
     The status does not say which pods are ready: those that would go first count as ready.
@@ -42,25 +42,25 @@ def places_of(seen: Snapshot, workload: WorkloadSeen, found: StatefulSetSeen) ->
     available = replicas - min(workload.available, found.ready)
     return tuple(
         [
-            Place(index=index, revision=revision, is_ready=index >= ready, is_available=index >= available)
+            Ordinal(index=index, revision=revision, is_ready=index >= ready, is_available=index >= available)
             for index in range(replicas if revision else 0)
         ]
     )
 
 
-def _place(found: StatefulSetSeen, index: int, pod: Pod | None, *, now_s: float) -> Place:
+def _place(found: StatefulSetSeen, index: int, pod: Pod | None, *, now_s: float) -> Ordinal:
     """An ordinal with the pod that was seen there."""
     kept = 0 if found.fields.on_delete else found.fields.partition or 0
     revision = found.current_revision if index < kept else found.update_revision
     if pod is None or pod.deleting:
-        return Place(index=index, revision=revision, is_ready=False, is_available=False)
+        return Ordinal(index=index, revision=revision, is_ready=False, is_available=False)
     if index < kept or found.fields.on_delete:
         revision = pod.revision
     since_s = pod.ready_since_s if pod.revision == revision and pod.ready else None
     at_s = None if since_s is None else since_s + found.min_ready_s
     available = at_s is not None and at_s <= now_s
     ready = since_s is not None
-    return Place(index=index, pod=pod, revision=revision, is_ready=ready, is_available=available, available_at_s=at_s)
+    return Ordinal(index=index, pod=pod, revision=revision, is_ready=ready, is_available=available, available_at_s=at_s)
 
 
 def _ordinal(pod: Pod) -> int:

@@ -22,7 +22,7 @@ from functools import cached_property
 from msgspec import Struct
 
 from rollouts.core.carrier.deployment import rests_paused
-from rollouts.core.carrier.ordinals import Place, as_own, places_of
+from rollouts.core.carrier.ordinals import Ordinal, as_own, places_of
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import earliest
 from rollouts.core.model.frozen import replace
@@ -37,7 +37,7 @@ from rollouts.core.model.intents import (
     PatchReplicaSet,
 )
 from rollouts.core.model.limits import surge_and_unavailable
-from rollouts.core.model.snapshot import ReplicaSet, Snapshot
+from rollouts.core.model.snapshot import Pod, ReplicaSet, Snapshot
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.workload import NO_POD, PartitionFields, PartitionHeld, StatefulSetSeen, WorkloadSeen
 from rollouts.core.scale.canary_sizes import Sizes
@@ -131,7 +131,7 @@ class _Update(Struct, frozen=True, kw_only=True, dict=True):
     seen: Snapshot
     workload: WorkloadSeen
     found: StatefulSetSeen
-    places: tuple[Place, ...]
+    places: tuple[Ordinal, ...]
     new: str
     stable: str
     forward: bool
@@ -189,7 +189,7 @@ class _Update(Struct, frozen=True, kw_only=True, dict=True):
         """Pods below the partition."""
         return min(self.found.fields.partition or 0, self.replicas)
 
-    def new_below(self, partition: int) -> list[Place]:
+    def new_below(self, partition: int) -> list[Ordinal]:
         """The places of the new revision below a partition."""
         return [place for place in self.places if place.revision == self.new and place.index < partition]
 
@@ -293,30 +293,32 @@ def _scaled(update: _Update, held: PartitionHeld) -> tuple[Intent, ...]:
 
 
 def _back(update: _Update) -> tuple[Intent, ...]:
-    """Raises the partition, then deletes pods, which come back with the revision that stays.
-
-    Pods that are not ready cost nothing; of the others one goes at a time, the highest first.
-    """
+    """Raises the partition, then deletes pods, which come back with the revision that stays."""
     if not update.returns:
         return ()  # a pod that goes would come back as it is
     stays = update.wanted.get(update.new, 0) if update.forward and not update.over else 0
     partition, now = NO_POD if stays == 0 else update.replicas - stays, update.found.fields.partition or 0
     if now < partition:
         return update.step(PartitionFields(partition=partition))
-    fewer = update.new_below(now)[-update.fewer :] if update.forward and update.fewer > 0 else []
-    goes = [
-        place for place in update.places if place.index < now and (place.revision in update.leaving or place in fewer)
-    ]
-    broken = [place for place in goes if not place.is_ready and place.pod is not None]
-    ready = [place for place in goes if place.is_ready]
+    goes = [place for place in update.places if place.index < now and place.revision in update.leaving]
+    if update.forward and update.fewer > 0:
+        goes += update.new_below(now)[-update.fewer :]
+    return _deleted(update, [place.pod for place in goes if place.pod is not None])
+
+
+def _deleted(update: _Update, pods: list[Pod]) -> tuple[Intent, ...]:
+    """The deletion of one of these pods, lowest first.
+
+    One that is not ready costs nothing: with OrderedReady the lowest of them. Else the highest goes, if it can be spared.
+    """
+    broken = [pod for pod in pods if not pod.ready]
     if broken:
-        chosen = broken[0] if update.found.ordered else broken[-1]
-    elif ready and update.spare > 0:
-        chosen = ready[-1]
+        pod = broken[0] if update.found.ordered else broken[-1]
+    elif pods and update.spare > 0:
+        pod = pods[-1]
     else:
         return ()
-    assert chosen.pod is not None  # noqa: S101 - a place of a revision that leaves has the pod that gives it that revision
-    return (DeletePod(name=chosen.pod.name, uid=chosen.pod.uid, resource_version=chosen.pod.resource_version),)
+    return (DeletePod(name=pod.name, uid=pod.uid, resource_version=pod.resource_version),)
 
 
 def _forward(update: _Update, held: PartitionHeld) -> tuple[Intent, ...]:

@@ -54,13 +54,14 @@ from rollouts.core.model.intents import (
     TerminateAnalysisRun,
     WorkloadIntent,
 )
+from rollouts.core.model.nodes import DaemonSetSeen
 from rollouts.core.model.revision import replica_set_name
 from rollouts.core.model.rollout import Rollout
 from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.snapshot import Pod, ReplicaSet, ServiceSeen, Snapshot
 from rollouts.core.model.status import Verb
 from rollouts.core.model.traffic import Route, RouteName, RouteSeen
-from rollouts.core.model.workload import ScaledDown, WorkloadSeen
+from rollouts.core.model.workload import ScaledDown, StatefulSetSeen, WorkloadSeen
 
 _Stored = TypeVar("_Stored", Rollout, ReplicaSet, ServiceSeen, RouteSeen, WorkloadSeen)
 
@@ -79,22 +80,8 @@ def after(seen: Snapshot, intent: Intent) -> Snapshot:
             return replace(seen, replica_sets=tuple([each for each in seen.replica_sets if each.uid != uid]))
         case CreateInDeployment() | MoveReplicaSet() | LabelReplicaSet() | StepDeployment():
             return _deployment_after(seen, intent)
-        case StepStatefulSet(fields=fields, held=held):
-            workload = seen.workload
-            if not isinstance(workload, WorkloadSeen) or workload.stateful_set is None:
-                return seen
-            stateful_set = replace(workload.stateful_set, fields=fields, held=held)
-            stepped = _written(workload, replace(workload, in_place=stateful_set, observed=False))
-            return replace(seen, workload=stepped)
-        case StepDaemonSet(on_delete=on_delete, held=note):
-            workload = seen.workload
-            if not isinstance(workload, WorkloadSeen) or (daemon_set := workload.daemon_set) is None:
-                return seen
-            update = replace(daemon_set.update, on_delete=on_delete)
-            turned = replace(workload, in_place=replace(daemon_set, update=update, held=note), observed=False)
-            return replace(seen, workload=_written(workload, turned))
-        case RevertTemplate():  # the next Snapshot shows its revision
-            return seen
+        case StepStatefulSet() | StepDaemonSet() | RevertTemplate():
+            return _stepped(seen, intent)
         case SwitchService(name=name, revision=revision):
             return _with_service(seen, name, revision=revision, managed_by=seen.rollout.name)
         case ReleaseService(name=name):
@@ -189,6 +176,22 @@ def _deployment_after(seen: Snapshot, intent: DeploymentIntent) -> Snapshot:
             deployment = replace(workload.deployment, paused=paused, fields=fields, held=held)
             now = replace(workload, in_place=deployment, observed=False)
             return replace(seen, workload=_written(workload, now))
+
+
+def _stepped(seen: Snapshot, intent: StepStatefulSet | StepDaemonSet | RevertTemplate) -> Snapshot:
+    """With other fields of a StatefulSet or DaemonSet; its controller has not reacted yet."""
+    workload = seen.workload
+    if not isinstance(workload, WorkloadSeen):
+        return seen
+    match intent, workload.in_place:
+        case StepStatefulSet(fields=fields, held=held), StatefulSetSeen() as stateful_set:
+            turned = replace(workload, in_place=replace(stateful_set, fields=fields, held=held), observed=False)
+        case StepDaemonSet(on_delete=on_delete, held=note), DaemonSetSeen() as daemon_set:
+            update = replace(daemon_set.update, on_delete=on_delete)
+            turned = replace(workload, in_place=replace(daemon_set, update=update, held=note), observed=False)
+        case _:  # the next Snapshot shows the revision of another template
+            return seen
+    return replace(seen, workload=_written(workload, turned))
 
 
 def _with_service(seen: Snapshot, name: ServiceRef, *, revision: str, managed_by: str) -> Snapshot:

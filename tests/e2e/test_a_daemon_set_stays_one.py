@@ -7,6 +7,7 @@ DaemonSet, or it has OnDelete between updates.
 from __future__ import annotations
 
 import json
+import shlex
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,7 @@ from tests.e2e.stage import Stage
 from tests.lab.chart import another_account, render
 from tests.lab.control_plane import ControlPlane
 from tests.lab.loopback import wait_for
+from tests.pages.blocks import run_by
 
 pytestmark = pytest.mark.controlplane
 
@@ -149,6 +151,25 @@ def test_an_abort_keeps_its_nodes_until_the_undo_that_it_names(stage: Stage) -> 
     until(stage, "Healthy", v1=5)
 
     stage.until("daemonsets", "agent", lambda one: one["spec"]["updateStrategy"] == own)
+
+
+def test_a_rollout_that_is_deleted_in_a_step_stops_the_daemon_set_until_the_command_of_the_page(stage: Stage) -> None:
+    """Nobody asked for the rest of the update; whoever does types what the page says."""
+    stage.kubectl("set", "image", "daemonset/agent", "app=agent:2")
+    until(stage, "Paused", v1=4, v2=1)
+    stage.kubectl("delete", "rollout", "agent")
+    stage.until("daemonsets", "agent", lambda one: "rollouts.dev/held" not in one["metadata"].get("annotations", {}))
+    assert strategy(stage) == {**OWN, "type": "OnDelete"}
+    assert by_image(stage) == {"v1": 4, "v2": 1}
+    commands = [each.command for block in run_by(__file__) for each in block.exchanges]
+    assert len(commands) == 2
+    for command in commands:
+        program, *words = shlex.split(command.replace("agent -n shop", f"agent -n {stage.namespace}"))
+        assert program == "kubectl"
+        stage.plane.kubectl(*words)
+
+    stage.until("daemonsets", "agent", lambda one: one["status"].get("updatedNumberScheduled") == 5)
+    assert strategy(stage) == OWN
 
 
 def test_a_newer_template_and_a_pod_that_somebody_deletes_in_a_step(stage: Stage) -> None:

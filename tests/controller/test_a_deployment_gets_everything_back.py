@@ -93,6 +93,20 @@ async def test_after_a_promotion_the_spec_is_the_users(own_fields: SimulatedClus
     assert await owned_by_us(own_fields) == marks | ({"f:paused"} if "paused" in before else set())
 
 
+async def test_a_rollout_stays_healthy_while_its_deployment_gets_its_fields_back(own_fields: SimulatedCluster) -> None:
+    """The ReplicaSet's controller counts anew then, by another `minReadySeconds`; its pods have been available all along."""
+    phases: list[str] = []
+    own_fields.api.history.listen(ROLLOUT, lambda change: phases.append(change.new.manifest["status"]["phase"]))
+    own_fields.apply(deployment("2", **OWN))
+    for _ in range(2):
+        await until(own_fields, NAME, lambda status: status.get("phase") == "Paused")
+        told(own_fields, "promote", "true")
+        await asyncio.sleep(60)
+
+    assert phases[-1] == "Healthy"
+    assert "Progressing" not in phases[phases.index("Healthy") :]
+
+
 async def test_after_an_abort_that_was_taken_back_the_spec_is_the_users(own_fields: SimulatedCluster) -> None:
     """With the stable template again."""
     before = fields(own_fields)

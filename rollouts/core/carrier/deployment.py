@@ -60,6 +60,10 @@ def as_own(seen: Snapshot) -> Snapshot:
         if each.min_ready_s == HELD_MIN_READY_S:
             available = min(each.ready, _available(seen, each))
             sets.append(replace(each, available=available, min_ready_s=seen.rollout.spec.min_ready_s))
+        elif each.inside and not each.observed:  # its count is by the fields of the step, which were given back
+            available = max(each.available, min(each.ready, _available(seen, each)))
+            counted = available == each.ready == each.replicas == each.spec_replicas
+            sets.append(replace(each, available=available, observed=counted))
         else:
             sets.append(each)
     return as_selecting(replace(seen, replica_sets=tuple(sets)))

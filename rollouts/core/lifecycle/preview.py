@@ -22,7 +22,7 @@ def preview_fact(ctx: PassContext, status: RolloutStatus) -> tuple[str, bool, Re
     if preview is None:
         return None
     revision, name = status.current_revision, f"Service {preview.name}"
-    begun = status.gate_started_at_s is not None or status.gate_passed or status.stable_revision == revision
+    begun = status.gate_started_at_s is not None or status.gate_passed
     ready = {shown for shown, count in preview.ready_by_revision.items() if count}
     holds, reason = False, Reason.PREVIEW_STARTING
     message = f"{name} leads to no other revision than {revision}, whose pods are not all ready"

@@ -353,7 +353,12 @@ CANARIES: dict[str, tuple[tuple[Manifest, ...], bool]] = {
     "with labels": ((canary(metadata={"labels": {"team": "a"}, "finalizers": ["finalizer.flagger.app"]}), deployment()), True),
     "of a DaemonSet": ((canary(targetRef={"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "web"}),), False),
     "with datadog": ((canary(analysis=_TEMPLATED), deployment(), of(METRIC_TEMPLATE, "errors", "flagger", spec={
-        "provider": {"type": "datadog", "secretRef": {"name": "dd"}}, "query": "avg:errors{*}"})), False),
+        "provider": {"type": "datadog", "secretRef": {"name": "dd"}}, "query": "avg:errors{pod=~{{target}}}"})), False),
+    "with graphite": ((canary(analysis=_TEMPLATED), deployment(), of(METRIC_TEMPLATE, "errors", "flagger", spec={
+        "provider": {"type": "graphite", "address": "http://graphite.monitoring"},
+        "query": "target=sumSeries(web.errors)&from=-{{interval}}"})), False),
+    "with stackdriver": ((canary(analysis=_TEMPLATED), deployment(), of(METRIC_TEMPLATE, "errors", "flagger", spec={
+        "provider": {"type": "stackdriver", "secretRef": {"name": "gcp"}}, "query": "fetch"})), False),
     "with a gateway of an unknown class": ((canary("gatewayapi:v1", ANALYSES["by weights and its own metrics"]),
         deployment()), False),
 }  # fmt: skip
@@ -454,7 +459,7 @@ ARGO_ROLLOUTS: dict[str, tuple[tuple[Manifest, ...], bool]] = {
         of(EXPERIMENT, spec={"duration": "1m"})), False),
     "with datadog": ((argo_rollout(argo_canary("no router", ARGO_STEPS["judged in a step"])), *BOTH, of(
         ARGO_TEMPLATE, "ok", spec={"args": [{"name": "service-name"}], "metrics": [{"name": "ok", "interval": "10s", "count": 2,
-        "successCondition": "result >= 0.95", "provider": {"datadog": {"query": "avg:ok{*}"}}}]})), False),
+        "successCondition": "result >= 0.95", "provider": {"datadog": {"query": "avg:ok{*}"}}}]})), True),
     "that asks a server in an argument": ((argo_rollout(argo_canary("no router", ARGO_STEPS["judged in a step"])), *BOTH, of(
         ARGO_TEMPLATE, "ok", spec={"args": [{"name": "service-name"}], "metrics": [{"name": "ok", "count": 1,
         "successCondition": "result[0] > 0", "provider": {"prometheus": {

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from rollouts.api.spec.analysis.run import parse_template
 from rollouts.cli.migrate.completeness import WITHOUT_MEANING, lost
 from rollouts.cli.migrate.metadata import OF_TOOLS
 from rollouts.cli.migrate.migrated import converted, migrated
 from rollouts.cli.migrate.outcome import Migration, Move, Told, below, steps_in, value_at
+from rollouts.controller.providers.declarations import server_of
 from rollouts.objects import Kind, Manifest
 from tests.api.argo_provider_examples import ALL
 from tests.cli.command_line import CommandLine
@@ -345,7 +348,7 @@ def test_pods_get_a_label_that_the_workload_before_has_not() -> None:
         ("as Flagger left the Deployment", "to do: Deployment web spec.replicas: Flagger scales it to 0"),
         ("that asks about pods by name", "to do: MetricTemplate errors spec.query: it was about the canary's Deployment"),
         ("beside a budget of the primary", "to do: PodDisruptionBudget web spec.selector.matchLabels.app: web-primary goes"),
-        ("with datadog", "left out: MetricTemplate errors spec.provider: datadog"),
+        ("with stackdriver", "left out: MetricTemplate errors spec.provider: stackdriver"),
         ("whose template is elsewhere", "left out: Canary web spec.analysis.metrics[0]: MetricTemplate errors of namespace"),
         ("of another namespace", "left out: Canary web: Deployment web: give its file too"),
     ],
@@ -431,3 +434,21 @@ def test_what_nothing_is_done_about_comes_out_as_it_is(typed: CommandLine) -> No
     rollout, *rest = yaml.safe_load_all(said.out)
     assert rollout["kind"] == "Rollout"
     assert rest == list(objects[1:])
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "condition"),
+    [("with datadog", "datadog", "result <= 5"), ("with graphite", "graphite", "all(result, # <= 5)")],
+)
+def test_a_template_that_asks_a_service_asks_it_here(name: str, kind: str, condition: str) -> None:
+    """With a MetricProvider of its own, whose credentials are keys of the Secret that Flagger read."""
+    outcome = of_canary(name)
+    (template,) = (each for each in outcome.objects if each["kind"] == "AnalysisTemplate")
+    (provider,) = (each for each in outcome.objects if each["kind"] == "MetricProvider")
+    (metric,) = template["spec"]["metrics"]
+
+    assert metric["successCondition"] == condition
+    assert metric["provider"][kind]["metricProvider"] == provider["metadata"]["name"]
+    assert provider["spec"]["type"] == kind
+    assert parse_template(template["spec"])
+    assert server_of("it", provider["spec"], folder=Path("/nowhere"), taken=False).kind == kind

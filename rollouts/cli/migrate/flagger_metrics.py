@@ -13,6 +13,10 @@ from rollouts.cli.kubernetes.parts import entries, number
 from rollouts.cli.migrate.flagger_canary import FlaggerCanary
 from rollouts.cli.migrate.outcome import Ref, Told, name_of, ref_of
 from rollouts.cli.migrate.servers import EXPLAINED
+from rollouts.cli.migrate.vendors import FLAGGER, VendorSecret, declare_vendor
+from rollouts.core.analysis.recipe import ResultKind
+from rollouts.core.analysis.recipes import RECIPES
+from rollouts.core.model.frozen import replace
 from rollouts.metrics.kubernetes_values import go_duration_s
 from rollouts.objects import ANALYSIS_TEMPLATE, Manifest, mapping
 
@@ -105,7 +109,7 @@ class _Metrics:
             to = {"spec.metricsServer": "spec.metrics", canary.at("interval"): "spec.metrics"}
             canary.moved(template, {**to, canary.at("metrics"): "spec.metrics"})
             for source in self.sources:
-                paths = ("query", "provider.address", "provider.insecureSkipVerify")
+                paths = ("query", "provider")
                 canary.migration.moved(source, template, {f"spec.{path}": "spec.metrics" for path in paths})
         if not self.named:
             return MigratedMetrics()
@@ -183,8 +187,12 @@ class _Metrics:
             return
         spec = mapping(template.get("spec"))
         provider = mapping(spec.get("provider"))
+        known = FLAGGER.get(str(provider.get("type")))
+        if known is not None:
+            self._by_vendor(path, metric, template, *known)
+            return
         if provider.get("type") != "prometheus":
-            why = f"{provider.get('type')}: only Prometheus and web servers are asked here"
+            why = f"{provider.get('type')}: such a server is not asked here"
             migration.note(Told.LEFT_OUT, template, "spec.provider", why)
             canary.note(Told.LEFT_OUT, path, f"its MetricTemplate asks {provider.get('type')}")
             return
@@ -207,6 +215,29 @@ class _Metrics:
             self.sources.append(template)
         canary.note(Told.CHANGED, f"{path}.templateRef", f"it is in AnalysisTemplate {name_of(canary.manifest)}")
         self._measure(path, metric, asked)
+
+    def _by_vendor(
+        self, path: str, metric: Mapping[str, Any], template: Manifest, kind: str, secret: VendorSecret
+    ) -> None:
+        """A MetricTemplate that asks a monitoring service."""
+        canary, migration = self.canary, self.canary.migration
+        spec = mapping(template.get("spec"))
+        provider = mapping(spec.get("provider"))
+        name = name_of(template)
+        secret_name = str(mapping(provider.get("secretRef")).get("name") or "")
+        known = secret if secret_name else replace(secret, headers={}, bearer="")
+        address = str(provider.get("address") or "")
+        declare_vendor(migration, template, "spec.provider", kind, name, secret_name, known, address)
+        query = str(spec.get("query", ""))
+        self._about(template, "spec.query", query)
+        asked: Manifest = {"query": self._filled(path, metric, query), "metricProvider": name}
+        if "interval" in {field.removesuffix("_s") for field in RECIPES[kind].fields.__struct_fields__}:
+            asked["interval"] = str(metric.get("interval") or _WINDOW)
+        if all(each is not template for each in self.sources):
+            self.sources.append(template)
+        canary.note(Told.CHANGED, f"{path}.templateRef", f"it is in AnalysisTemplate {name_of(canary.manifest)}")
+        numbers = RECIPES[kind].exchanges[0].read.kind
+        self._measure(path, metric, asked, kind, "{}" if numbers is ResultKind.ALL else "result")
 
     def _about(self, source: Manifest, path: str, query: str) -> None:
         """Says what a query has to ask now: canary pods have no Deployment of their own."""
@@ -248,13 +279,28 @@ class _Metrics:
             canary.note(Told.TO_DO, path, f"{left}}}}} is still in the query, and nothing gives it a value")
         return filled
 
-    def _measure(self, path: str, metric: Mapping[str, Any], asked: Manifest) -> None:
+    def _measure(
+        self,
+        path: str,
+        metric: Mapping[str, Any],
+        asked: Manifest,
+        kind: str = "prometheus",
+        result: str = "result[0]",
+    ) -> None:
+        """Adds a metric.
+
+        Args:
+            result: what a condition writes for the number; "{}" where it is about each of them.
+        """
         limits = mapping(metric.get("thresholdRange"))
         signs = (("min", ">="), ("max", "<="))
-        bounds = [f"result[0] {sign} {limits[key]}" for key, sign in signs if limits.get(key) is not None]
+        it = "#" if result == "{}" else result
+        bounds = [f"{it} {sign} {limits[key]}" for key, sign in signs if limits.get(key) is not None]
         if not limits:
-            bounds = [f"result[0] <= {metric.get('threshold', 0)}"]
+            bounds = [f"{it} <= {metric.get('threshold', 0)}"]
         condition = " && ".join(bounds)
+        if it == "#":
+            condition = f"all(result, {condition})"
         for name in ("thresholdRange", "threshold"):
             if metric.get(name) is not None:
                 self.canary.note(Told.CHANGED, f"{path}.{name}", f"successCondition: {condition}")
@@ -267,7 +313,7 @@ class _Metrics:
                 "failureLimit": self.canary.failures,
                 "noData": "fail",  # as Flagger counts it
                 "successCondition": condition,
-                "provider": {"prometheus": asked},
+                "provider": {kind: asked},
             }
         )
 

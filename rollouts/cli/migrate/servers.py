@@ -9,6 +9,8 @@ from urllib.parse import urlsplit
 
 from rollouts.cli.kubernetes.parts import entries, entries_at, is_a
 from rollouts.cli.migrate.outcome import Migration, Told, below
+from rollouts.cli.migrate.vendors import ARGO, declare_vendor
+from rollouts.core.model.frozen import replace
 from rollouts.core.placeholders import filled
 from rollouts.objects import (
     ANALYSIS_RUN,
@@ -35,6 +37,8 @@ def declare_servers(migration: Migration) -> None:
         same = source.get("kind") == made.manifest["kind"]
         for path, url in _urls(made.manifest):
             _declare(url, declared, migration, source, path if same else "")
+        for path, kind, fields in _vendors(made.manifest):
+            _declare_vendor(migration, source, path if same else "", kind, fields)
         for path, what in _rights(made.manifest):
             migration.note(Told.THEN, source, path, what)
 
@@ -50,6 +54,26 @@ def _declare(url: str, declared: list[str], migration: Migration, source: Manife
         declared.append(server)
         why = f"MetricProvider {name} lets metrics ask {server}; an administrator has to apply it"
         migration.note(Told.CHANGED, source, path, why)
+
+
+def _vendors(manifest: Manifest) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """The metrics of monitoring services: path, kind and fields."""
+    for path, metric in entries_at(mapping(manifest.get("spec")), "metrics", "spec"):
+        for kind, fields in mapping(metric.get("provider")).items():
+            if kind in ARGO and isinstance(fields, dict) and not fields.get("metricProvider"):
+                yield f"{path}.provider.{kind}", kind, fields
+
+
+def _declare_vendor(migration: Migration, source: Manifest, path: str, kind: str, fields: Mapping[str, Any]) -> None:
+    secret, address = ARGO[kind], str(fields.get("address") or "")
+    url = address if "://" in address or not address else f"https://{address}"
+    secret_name = str(fields.get("profile") or mapping(fields.get("secretRef")).get("name") or secret.name)
+    name = secret_name or kind.lower()
+    if address:
+        name = _NOT_IN_NAMES.sub("-", urlsplit(url).netloc.lower()).strip("-")
+    if kind == "wavefront" and address:
+        secret = replace(secret, bearer=urlsplit(url).netloc)  # its key is the server's name
+    declare_vendor(migration, source, path, kind, name, secret_name, secret, url)
 
 
 def _urls(manifest: Manifest) -> Iterator[tuple[str, str]]:

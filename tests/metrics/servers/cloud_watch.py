@@ -21,7 +21,7 @@ STAT = {
     "stat": "Sum",
     "unit": "Count",
 }
-QUERIES = [
+QUERIES: list[dict[str, Any]] = [
     {"id": "rate", "expression": "errors / 100", "label": "rate"},
     {"id": "errors", "metricStat": STAT, "returnData": False},
 ]

@@ -73,15 +73,12 @@ def _check_in_place(spec: RolloutSpecWire, reference: WorkloadRef, problems: Pro
     if reference.scale_down is not None:
         problems.add(f"{_PATH}.scaleDown", f"is for mode: Template; with InPlace the {kind}'s pods are the only ones")
     _check_nodes(reference, kind, problems)
+    _check_traffic(spec.strategy or RolloutStrategy(), reference, kind, problems)
     canary = (spec.strategy or RolloutStrategy()).canary or CanaryStrategy()
-    is_blue_green = spec.strategy is not None and spec.strategy.blue_green is not None
     blue_green = (spec.strategy or RolloutStrategy()).blue_green or BlueGreenStrategy()
     drain, versioning = spec.drain or Drain(), spec.config_versioning or ConfigVersioningWire()
     path, preview = "spec.strategy.canary", "spec.strategy.blueGreen"
     has_it = f"must be absent with {_IN_PLACE}: the {kind} has it"
-    own_pods = _BY_RATIO.get(kind, "")
-    yet = f"is not supported with {_IN_PLACE} yet"
-    whole = f"is not supported with {_IN_PLACE}: the Deployment keeps all stable pods while routers move requests"
     changes = f"is not supported with {_IN_PLACE}: it would change the {kind}'s template"
     refused: tuple[tuple[str, object, str], ...] = (
         ("spec.replicas", None if spec.replicas == 1 else spec.replicas, has_it),  # 1 is the API server's default
@@ -91,13 +88,6 @@ def _check_in_place(spec: RolloutSpecWire, reference: WorkloadRef, problems: Pro
         (f"{path}.maxSurge", canary.max_surge, has_it),
         (f"{path}.maxUnavailable", canary.max_unavailable, has_it),
         (f"{preview}.maxUnavailable", blue_green.max_unavailable, has_it),
-        ("spec.strategy.blueGreen", (is_blue_green and own_pods) or None, own_pods),
-        (f"{path}.trafficRouting", canary.traffic_routing if own_pods else None, own_pods),
-        (f"{path}.stableService", canary.stable_service if own_pods else None, own_pods),
-        (f"{path}.canaryService", canary.canary_service if own_pods else None, own_pods),
-        (f"{path}.dynamicStableScale", canary.dynamic_stable_scale or None, whole),
-        (f"{ROUTING_PATH}.istio.destinationRule", destination_rule(canary), f"{yet}; name two Services"),
-        (f"{path}.pingPong", canary.ping_pong, own_pods or f"{yet}; name stableService and canaryService"),
         (f"{preview}.antiAffinity", blue_green.anti_affinity, changes),
         (f"{preview}.activeMetadata", blue_green.active_metadata, changes),
         (f"{preview}.previewMetadata", blue_green.preview_metadata, changes),
@@ -112,8 +102,33 @@ def _check_in_place(spec: RolloutSpecWire, reference: WorkloadRef, problems: Pro
     for name, value, why in refused:
         if value is not None:
             problems.add(name, why)
-    services = (canary.stable_service, canary.canary_service, blue_green.active_service)
-    if any(services) and not own_pods and len(reference.name or "") > _NAME_MAX:
+
+
+def _check_traffic(strategy: RolloutStrategy, reference: WorkloadRef, kind: WorkloadKind, problems: Problems) -> None:
+    """What sends requests to one revision."""
+    path = "spec.strategy.canary"
+    canary, blue_green = strategy.canary or CanaryStrategy(), strategy.blue_green
+    parts = {
+        "spec.strategy.blueGreen": blue_green,
+        f"{path}.trafficRouting": canary.traffic_routing,
+        f"{path}.stableService": canary.stable_service,
+        f"{path}.canaryService": canary.canary_service,
+        f"{path}.pingPong": canary.ping_pong,
+    }
+    if kind in _BY_RATIO:
+        for name in [name for name in parts if parts[name] is not None]:
+            problems.add(name, _BY_RATIO[kind])
+        return
+    yet = f"is not supported with {_IN_PLACE} yet"
+    if canary.dynamic_stable_scale:
+        keeps = "the Deployment keeps all stable pods while routers move requests"
+        problems.add(f"{path}.dynamicStableScale", f"is not supported with {_IN_PLACE}: {keeps}")
+    if destination_rule(canary) is not None:
+        problems.add(f"{ROUTING_PATH}.istio.destinationRule", f"{yet}; name two Services")
+    if canary.ping_pong is not None:
+        problems.add(f"{path}.pingPong", f"{yet}; name stableService and canaryService")
+    services = (canary.stable_service, canary.canary_service, blue_green and blue_green.active_service)
+    if any(services) and len(reference.name or "") > _NAME_MAX:
         problems.add(
             f"{_PATH}.name",
             f"has more than {_NAME_MAX} characters, so the names of pods do not show the revision that a Service leads to; "

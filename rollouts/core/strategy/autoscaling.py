@@ -52,14 +52,14 @@ def gate_wait(ctx: PassContext, *, since_s: float) -> Wait | None:
     gate, status, seen = ctx.spec.autoscaling, ctx.status, ctx.seen.autoscaling
     if gate is None or status.stable_revision in ("", status.current_revision):
         return None
-    if status.gate_passed or ctx.promoted_full or ctx.spec.replicas == 0 or ctx.aborted or ctx.paused:
+    if any((status.gate_passed, ctx.promoted_full, ctx.spec.replicas == 0, ctx.aborted, ctx.paused)):
         return None
     if seen is None or seen.at_s < since_s or ctx.now_s - seen.at_s > FRESH_S:
         return Wait(
             Reason.AUTOSCALING_UNKNOWN, "waiting for what the autoscaler and the containers show since this step"
         )
     wait = _container_wait(ctx, gate, seen, since_s=since_s)
-    if wait is not None or (not gate.settled and gate.min_headroom_percent is None):
+    if wait is not None or (gate.settled, gate.min_headroom_percent) == (False, None):
         return wait
     if seen.autoscalers is None:
         why = seen.message or "the API server gave no answer"

@@ -34,11 +34,11 @@ def declare_servers(migration: Migration) -> None:
     analyses = [made for made in migration.made if any(is_a(made.manifest, kind) for kind in _ANALYSES)]
     for made in analyses:
         source = migration.inputs[made.sources[-1]]
-        same = source.get("kind") == made.manifest["kind"]
+        is_itself = source.get("kind") == made.manifest["kind"]
         for path, url in _urls(made.manifest):
-            _declare(url, declared, migration, source, path if same else "")
+            _declare(url, declared, migration, source, path * is_itself)
         for path, kind, fields in _vendors(made.manifest):
-            _declare_vendor(migration, source, path if same else "", kind, fields)
+            _declare_vendor(migration, source, path * is_itself, kind, fields)
         for path, what in _rights(made.manifest):
             migration.note(Told.THEN, source, path, what)
 

@@ -90,33 +90,36 @@ def declare_vendor(
     others = [made.manifest for made in migration.made if made.manifest.get("kind") == METRIC_PROVIDER.kind]
     if any(mapping(other.get("metadata")).get("name") == name for other in others):
         return
-    spec: Manifest = {"type": kind, "url": url or secret.url}
-    keys = [*secret.headers.values(), *([secret.bearer] if secret.bearer else [])]
-    if secret.headers:
-        spec["headers"] = [
-            {"name": header, "valueFrom": _key(secret_name, key)} for header, key in secret.headers.items()
-        ]
-    if secret.bearer:
-        spec["bearer"] = _key(secret_name, secret.bearer)
+    spec = _provider_spec(kind, secret, secret_name, url)
     migration.add({**METRIC_PROVIDER.head, "metadata": {"name": name}, "spec": spec}, source)
     title = RECIPES[kind].title
     what = f"MetricProvider {name} lets metrics ask {title}; an administrator has to apply it"
-    if keys:
-        what += (
-            f", with Secret {secret_name} in the controller's namespace and in analysis.secrets of the chart's values"
-        )
+    if secret.headers or secret.bearer:
+        where = "in the controller's namespace and in analysis.secrets of the chart's values"
+        what += f", with Secret {secret_name} {where}"
     migration.note(Told.CHANGED, source, path, what)
+    left = [f"{setting} into spec.settings.{setting}" for setting in secret.settings]
     if spec["url"] == TO_BE_SET:
-        migration.note(Told.TO_DO, source, path, f"MetricProvider {name}: write the URL of {title} into spec.url")
-    known = {setting.name: setting for setting in RECIPES[kind].settings}
+        left.insert(0, f"the URL of {title} into spec.url")
+    if "sigv4" in spec:
+        left.append("the region into spec.sigv4.region")
+    for each in left:
+        migration.note(Told.TO_DO, source, path, f"MetricProvider {name}: write {each}")
+
+
+def _provider_spec(kind: str, secret: VendorSecret, secret_name: str, url: str) -> Manifest:
+    spec: Manifest = {"type": kind, "url": url or secret.url}
+    if secret.headers:
+        keys = secret.headers.items()
+        spec["headers"] = [{"name": header, "valueFrom": _key(secret_name, key)} for header, key in keys]
+    if secret.bearer:
+        spec["bearer"] = _key(secret_name, secret.bearer)
     if secret.settings:
-        spec["settings"] = {name: "0" if known[name].number else UNKNOWN for name in secret.settings}
+        numbers = {setting.name for setting in RECIPES[kind].settings if setting.number}
+        spec["settings"] = {name: "0" if name in numbers else UNKNOWN for name in secret.settings}
     if RECIPES[kind].service:
         spec["sigv4"] = {"region": UNKNOWN}
-    for setting in secret.settings:
-        migration.note(Told.TO_DO, source, path, f"MetricProvider {name}: write {setting} into spec.settings.{setting}")
-    if RECIPES[kind].service:
-        migration.note(Told.TO_DO, source, path, f"MetricProvider {name}: write the region into spec.sigv4.region")
+    return spec
 
 
 def _key(name: str, key: str) -> dict[str, Any]:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from functools import cache
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rollouts.core.decide import decide
 from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.core.model.frozen import replace
+from rollouts.core.model.intents import PatchReplicaSet
 from rollouts.core.model.rollout import Canary
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import Phase
@@ -186,3 +188,59 @@ def test_any_update_in_place_is_safe_and_comes_to_rest(
         assert status.phase in (Phase.ABORTED, Phase.ROLLED_BACK), (status.phase, status.message)
         assert sizes(there) == ({status.stable_revision: wanted} if wanted else {})
         assert workload.deployment.paused
+
+
+@pytest.mark.parametrize("ready", [1, 7], ids="pods are ready in each round {}".format)
+@pytest.mark.parametrize("late", [1, 3, 8], ids="acts in each round {}".format)
+@pytest.mark.parametrize("limits", [(1, 0), (0, 1), (0, 2)], ids="surge and unavailable {}".format)
+@pytest.mark.parametrize("listed", [True, False], ids=["", "pods are not listed"])
+def test_a_newer_template_in_a_step_keeps_the_pods_however_late_others_are(
+    limits: tuple[int, int], late: int, ready: int, listed: bool
+) -> None:
+    """The fields in force may take stable pods away later: until they have, no pod of the older update goes instead.
+
+    Nor does a ready one of which a controller that has just started does not know for how long it is.
+    """
+    surge, unavailable = limits
+    steps = (SetWeight(25), Pause(5), SetWeight(50), PauseUntilPromoted())
+    strategy = Canary(steps=steps, max_surge=surge, max_unavailable=unavailable)
+    there = settled(template_changed(settled(deployed(strategy, replicas=8, min_ready_s=1)), "b"))
+    assert sizes(there) == {"a": 4, "b": 4}
+    there = reconciled(template_changed(there, "c"))
+    for round_ in range(60 * late):
+        for name in ("replica sets catch up", "all pods are ready", "pods are heard of", ACTS, "time passes", "pass"):
+            if round_ % {ACTS: late, "all pods are ready": ready}.get(name, 1):
+                continue
+            if name == "pass":
+                seen = snapshot(there)
+                after = reconciled(there, seen=seen if listed or round_ > ready * late else replace(seen, pods=None))
+            else:
+                after = HARMLESS[name](there, 0, 0)
+            assert _ready(after) >= min(_ready(there), _needed(after, [8])), f"{name} takes away a pod that is needed"
+            there = after
+    assert sizes(settled(there)) == {"a": 4, "c": 4}
+
+
+def test_no_pod_of_an_older_update_goes_while_fields_are_carried_out() -> None:
+    """The Deployment may still take pods of the stable revision, which have become available meanwhile."""
+    steps = (SetWeight(25), Pause(5), SetWeight(50), PauseUntilPromoted())
+    strategy = Canary(steps=steps, max_surge=0, max_unavailable=2)
+    there = settled(template_changed(settled(deployed(strategy, replicas=8, min_ready_s=1)), "b"))
+    there = reconciled(template_changed(there, "c"))
+    for _ in range(40):
+        for name in ("replica sets catch up", "pods are heard of", ACTS, "time passes"):
+            there = HARMLESS[name](there, 0, 0)
+        there = reconciled(there)
+        if (
+            there.workload is not None
+            and there.workload.deployment is not None
+            and not there.workload.deployment.paused
+        ):
+            break
+    assert sizes(there) == {"a": 8, "b": 2}
+    assert there.workload is not None
+    seen = snapshot(replace(there, workload=replace(there.workload, observed=True)))
+    sets = [replace(each, ready=8, available=8) if each.revision == "a" else each for each in seen.replica_sets]
+
+    intents = decide(replace(seen, replica_sets=tuple(sets))).intents
+    assert [each for each in intents if isinstance(each, PatchReplicaSet)] == []

@@ -82,12 +82,18 @@ def _ready_since_s(seen: Snapshot, replica_set: ReplicaSet) -> list[float]:
     ]
 
 
+def _unlisted(seen: Snapshot) -> list[ReplicaSet]:
+    """ReplicaSets with ready pods of which is not known for how long: none of these pods goes before it is."""
+    held = [each for each in seen.replica_sets if each.min_ready_s == HELD_MIN_READY_S]
+    return [each for each in held if seen.rollout.spec.min_ready_s and len(_ready_since_s(seen, each)) < each.ready]
+
+
 def _with_pods_listed(seen: Snapshot, decision: Decision) -> Decision:
     """With a question about pods that have become ready since they were listed, and a look when the next one is available."""
     wanted_s, now_s = seen.rollout.spec.min_ready_s, seen.now_s
     held = [each for each in seen.replica_sets if each.min_ready_s == HELD_MIN_READY_S] if wanted_s else []
     list_at_s = None
-    if any(len(_ready_since_s(seen, each)) < each.ready for each in held):
+    if _unlisted(seen):
         list_at_s = now_s if seen.pods is None else seen.pods.at_s + PODS_AGAIN_S
     asks = list_at_s is not None and list_at_s <= now_s and AskPods() not in decision.intents
     due_s = [at_s + wanted_s for each in held for at_s in _ready_since_s(seen, each)]
@@ -133,6 +139,8 @@ def carried(seen: Snapshot, decision: Decision) -> Decision:
     moves = _moves(update)
     shrinks = [each for each in moves if _may_shrink(seen, each)]
     first = [each for each in moves if each not in shrinks]
+    unlisted = {each.uid for each in _unlisted(seen)}
+    shrinks = [each for each in shrinks if not (isinstance(each, PatchReplicaSet) and each.uid in unlisted)]
     told = (*decision.notices, *_told(update, moves))
     moved = _with_pods_listed(seen, replace(decision, intents=(*first, *others, *shrinks), notices=told))
     asks = AskPods(seen.rollout.spec.selector_text, workload.uid)
@@ -226,15 +234,19 @@ def rests_paused(seen: Snapshot, workload: WorkloadSeen) -> bool | None:
 
 
 def _forward(update: Update) -> tuple[Intent, ...]:
-    """The ReplicaSet of the current revision comes into the paused Deployment, and then grows there, step by step."""
+    """The ReplicaSet of the current revision comes into the paused Deployment, and then grows there, step by step.
+
+    No other one shrinks while the Deployment's controller has not carried out the fields in force: it may still take pods that
+    the policy counts on.
+    """
     new, found, replicas = update.new, update.deployment, update.replicas
     if new is None:
         made = (CreateInDeployment(revision=update.seen.rollout.spec.revision),) if update.creates else ()
-        return (*update.outside(), *(made if found.paused else update.step(paused=True)))
+        return (*update.outside(), *made) if found.paused else update.step(paused=True)
     if not new.inside:
-        return (*update.outside(), *_comes_in(update, new))
+        return (*update.outside(), *_comes_in(update, new)) if found.paused else update.step(paused=True)
     if not _is_settled(update):
-        return update.outside()
+        return ()
     kept = update.wanted(update.stable)
     wanted = max(update.wanted(new), replicas - kept)
     if wanted == 0 or replicas == 0:
@@ -253,8 +265,6 @@ def _comes_in(update: Update, new: ReplicaSet) -> tuple[Intent, ...]:
     With available pods its controller would take it for complete, and scale the stable one to 0 at once.
     """
     found, stable = update.deployment, update.stable
-    if not found.paused:
-        return update.step(paused=True)
     if update.wanted(new) < new.spec_replicas or stable is None or stable.spec_replicas != update.replicas:
         return ()
     if update.wanted(new) == new.spec_replicas and update.wanted(stable) >= stable.spec_replicas:

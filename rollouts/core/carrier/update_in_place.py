@@ -199,7 +199,7 @@ def back(update: Update) -> tuple[Intent, ...]:
     serving = update.serving
     settled = serving is not None and serving.spec_replicas >= update.replicas
     fields = ONE_NEW_POD if settled else None
-    return (*update.outside(), *update.step(fields, paused=True))
+    return (*(update.outside() if update.deployment.paused else ()), *update.step(fields, paused=True))
 
 
 def surge(pods: int, *, replicas: int) -> IntOrPercent:

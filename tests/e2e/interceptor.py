@@ -48,9 +48,10 @@ class Interceptor:
         self._plane = plane
         self._places = places
         self._counts: Counter[str] = Counter()
-        self._held: set[str] = set()
+        self.held: set[str] = set()
+        """Those that are at their place."""
         self._armed = False
-        self._all_held = threading.Event()
+        self._changed = threading.Condition()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
         self._listening = threading.Event()
         self._loop: asyncio.AbstractEventLoop
@@ -81,9 +82,15 @@ class Interceptor:
 
     def wait_until_all_are_held(self, *, within_s: float) -> None:
         """Raises: AssertionError naming those that did not come to their place."""
-        if not self._all_held.wait(within_s):
-            missing = {name: self._counts[name] for name in self._places if name not in self._held}
+        if self.held_within(within_s, count=len(self._places)) < len(self._places):
+            missing = {name: self._counts[name] for name in self._places if name not in self.held}
             raise AssertionError(f"writes of those that did not come to their place: {missing}")
+
+    def held_within(self, within_s: float, *, count: int) -> int:
+        """How many are at their place: as soon as these are `count`, or after that time."""
+        with self._changed:
+            self._changed.wait_for(lambda: len(self.held) >= count, timeout=within_s)
+            return len(self.held)
 
     async def _serve(self) -> None:
         self._loop, self._end = asyncio.get_running_loop(), asyncio.Event()
@@ -132,14 +139,14 @@ class Interceptor:
         if place is None:
             return None
         self._counts[name] += 1
-        if name in self._held:  # it tries again: that must not arrive either
+        if name in self.held:  # it tries again: that must not arrive either
             return Loss.THE_WRITE
         return place.loss if self._counts[name] == place.number else None
 
     async def _hold(self, name: str) -> None:
-        self._held.add(name)
-        if self._held == set(self._places):
-            self._all_held.set()
+        with self._changed:
+            self.held.add(name)
+            self._changed.notify_all()
         await asyncio.Event().wait()  # until the other side is gone
 
 

@@ -28,6 +28,7 @@ from rollouts.core.carrier.update_in_place import (
     surge,
     taken_out,
     unavailable,
+    unlisted,
     update_of,
 )
 from rollouts.core.context.pass_context import PassContext
@@ -83,7 +84,7 @@ def _with_pods_listed(seen: Snapshot, decision: Decision) -> Decision:
     wanted_s, now_s = seen.rollout.spec.min_ready_s, seen.now_s
     held = [each for each in seen.replica_sets if each.min_ready_s == HELD_MIN_READY_S] if wanted_s else []
     list_at_s = None
-    if any(len(ready_since_s(seen, each)) < each.ready for each in held):
+    if unlisted(seen):
         list_at_s = now_s if seen.pods is None else seen.pods.at_s + PODS_AGAIN_S
     asks = list_at_s is not None and list_at_s <= now_s and AskPods() not in decision.intents
     due_s = [at_s + wanted_s for each in held for at_s in ready_since_s(seen, each)]
@@ -247,13 +248,17 @@ def rests_paused(seen: Snapshot, workload: WorkloadSeen) -> bool | None:
 
 
 def _forward(update: Update) -> tuple[Intent, ...]:
-    """The ReplicaSet of the current revision comes into the paused Deployment, and then grows there, step by step."""
+    """The ReplicaSet of the current revision comes into the paused Deployment, and then grows there, step by step.
+
+    No other one shrinks while the Deployment's controller has not carried out the fields in force: it may still take pods that
+    the policy counts on.
+    """
     new, found, replicas = update.new, update.deployment, update.replicas
     if new is None:
         made = (CreateInDeployment(revision=update.seen.rollout.spec.revision),) if update.creates else ()
-        return (*update.outside(), *(made if found.paused else update.step(paused=True)))
+        return (*update.outside(), *made) if found.paused else update.step(paused=True)
     if not new.inside:
-        return (*update.outside(), *_comes_in(update, new))
+        return (*update.outside(), *_comes_in(update, new)) if found.paused else update.step(paused=True)
     if not update.settled:
         return ()
     kept = update.wanted(update.stable)
@@ -274,8 +279,6 @@ def _comes_in(update: Update, new: ReplicaSet) -> tuple[Intent, ...]:
     With available pods its controller would take it for complete, and scale the stable one to 0 at once.
     """
     found, stable = update.deployment, update.stable
-    if not found.paused:
-        return update.step(paused=True)
     if update.wanted(new) < new.spec_replicas or stable is None or stable.spec_replicas != update.replicas:
         return ()
     if update.wanted(new) == new.spec_replicas and update.wanted(stable) >= stable.spec_replicas:

@@ -97,14 +97,6 @@ class Update(Struct, frozen=True, kw_only=True):
         both = new.spec_replicas + stable.spec_replicas
         return both == replicas + added and (stable.spec_replicas <= kept or found.held.replicas != replicas)
 
-    @property
-    def availability_known(self) -> bool:
-        """Whether the list of pods shows each ready pod that the API does not count as available during an update."""
-        held = [each for each in self.seen.replica_sets if each.min_ready_s == HELD_MIN_READY_S]
-        return not self.seen.rollout.spec.min_ready_s or all(
-            len(ready_since_s(self.seen, each)) >= each.ready for each in held
-        )
-
     def wanted(self, replica_set: ReplicaSet | None) -> int:
         """The size that the policy wants."""
         if replica_set is None:
@@ -121,7 +113,7 @@ class Update(Struct, frozen=True, kw_only=True):
         Args:
             grows: of all of them, because the Deployment's controller does not make their pods.
         """
-        if not self.settled or not self.availability_known:
+        if not self.settled or unlisted(self.seen):
             return ()
         sets = [each for each in self.seen.replica_sets if not each.inside]
         changed = [resized(each, self.wanted(each)) for each in sets if self.wanted(each) < each.spec_replicas]
@@ -222,7 +214,7 @@ def back(update: Update) -> tuple[Intent, ...]:
     serving = update.serving
     settled = serving is not None and serving.spec_replicas >= update.replicas
     fields = ONE_NEW_POD if settled else None
-    return (*update.outside(), *update.step(fields, paused=True))
+    return (*(update.outside() if update.deployment.paused else ()), *update.step(fields, paused=True))
 
 
 def surge(pods: int, *, replicas: int) -> IntOrPercent:
@@ -263,3 +255,9 @@ def ready_since_s(seen: Snapshot, replica_set: ReplicaSet) -> list[float]:
         for pod in pods
         if pod.ready_since_s is not None and pod.ready and not pod.deleting and pod.revision == replica_set.revision
     ]
+
+
+def unlisted(seen: Snapshot) -> list[ReplicaSet]:
+    """ReplicaSets with ready pods that do not count as available in the API, and of which no list shows since when they are."""
+    held = [each for each in seen.replica_sets if each.min_ready_s == HELD_MIN_READY_S]
+    return [each for each in held if seen.rollout.spec.min_ready_s and len(ready_since_s(seen, each)) < each.ready]

@@ -27,8 +27,8 @@ from rollouts.metrics.kubernetes_values import (
     time_s,
 )
 
-DEPLOYMENTS_REVISION = "pod-template-hash"
-"""The label of a pod of a Deployment that is updated in place."""
+_REVISION_LABELS = (REVISION_LABEL, "pod-template-hash", "controller-revision-hash")
+"""Where a pod has its revision: ours, and of updates in place those of a Deployment, and of a StatefulSet or DaemonSet."""
 
 ROUNDING_S = 1.0
 """Times of pods and of samples are whole seconds."""
@@ -253,7 +253,7 @@ def _listed(pod: _Pod, rollout_label: str) -> ListedPod:
     return ListedPod(
         name=pod.metadata.name,
         rollout=labels.get(rollout_label, ""),
-        revision=labels.get(REVISION_LABEL) or labels.get(DEPLOYMENTS_REVISION, ""),
+        revision=next((labels[name] for name in _REVISION_LABELS if labels.get(name)), ""),
         counts=pod.metadata.deletion_timestamp is None
         and any(condition.type == "Ready" and condition.status == "True" for condition in status.conditions or ()),
         containers={

@@ -16,6 +16,7 @@ from rollouts.api.spec.parse import parse_spec
 from rollouts.controller.facts.cluster_metrics import ClusterMetrics
 from rollouts.controller.facts.in_place import InPlace, pods_of_revision
 from rollouts.core.model.autoscaling import AutoscalingGate, ContainerLimit, ContainerMetric
+from rollouts.core.model.workload_ref import WorkloadKind
 from rollouts.objects import ANALYSIS_RUN, AUTOSCALER, DEPLOYMENT, POD, POD_METRICS, ROLLOUT, Key, Manifest
 from rollouts.ports import MERGE_PATCH, Request
 from rollouts.sim.cluster import SimulatedCluster
@@ -105,7 +106,7 @@ async def test_lists_are_asked_for_by_the_selector_of_the_deployment(crds: Seque
     """Samples, too; and of the two autoscalers that of the Deployment counts."""
     async with SimulatedCluster(seed=1, crds=crds) as cluster:
         client: Any = Listed()
-        metrics = ClusterMetrics(client, cluster.clock, lambda _: InPlace("cart", "app=cart"))
+        metrics = ClusterMetrics(client, cluster.clock, lambda _: InPlace(WorkloadKind.DEPLOYMENT, "cart", "app=cart"))
         limit = ContainerLimit(container="app", resource=ContainerMetric.CPU, max_utilization_percent=90)
         seen = await metrics.seen(Key("shop", "carts"), AutoscalingGate(settled=True, container=limit))
 
@@ -113,11 +114,19 @@ async def test_lists_are_asked_for_by_the_selector_of_the_deployment(crds: Seque
     assert client.asked == [(AUTOSCALER.plural, ""), (POD_METRICS.plural, "app=cart"), (POD.plural, "app=cart")]
 
 
-def test_the_pods_of_a_revision_are_found_by_what_the_deployment_gives_them() -> None:
-    """The label that its controller adds, beside the user's own."""
+@pytest.mark.parametrize(
+    ("kind", "label"),
+    [
+        (WorkloadKind.DEPLOYMENT, "pod-template-hash"),
+        (WorkloadKind.STATEFUL_SET, "controller-revision-hash"),
+        (WorkloadKind.DAEMON_SET, "controller-revision-hash"),
+    ],
+)
+def test_the_pods_of_a_revision_are_found_by_what_their_controller_gives_them(kind: WorkloadKind, label: str) -> None:
+    """The label that it adds, beside the user's own."""
     key = Key("shop", "cart")
 
-    assert pods_of_revision(key, "7ff", InPlace("cart", "app=cart")) == "app=cart,pod-template-hash=7ff"
+    assert pods_of_revision(key, "7ff", InPlace(kind, "cart", "app=cart")) == f"app=cart,{label}=7ff"
     assert pods_of_revision(key, "7ff", None) == "rollouts.dev/name=cart,rollouts.dev/revision=7ff"
 
 

@@ -29,7 +29,7 @@ from rollouts.errors import ApiForbidden, ApiNotFound, ApiThrottled, ApiUnavaila
 from rollouts.manifests.ownership import NAME, name_label
 from rollouts.metrics.autoscalers import ListedAutoscaler, listed_autoscalers
 from rollouts.metrics.container_use import ListedPod, PodSample, listed_pods, pod_samples, use_by_revision
-from rollouts.objects import AUTOSCALER, DEPLOYMENT, POD, POD_METRICS, ROLLOUT, Key, Kind
+from rollouts.objects import AUTOSCALER, POD, POD_METRICS, ROLLOUT, Key, Kind
 from rollouts.ports import Clock
 
 INTERVAL_S = 15.0
@@ -108,7 +108,7 @@ class ClusterMetrics:
         else:
             target = (ROLLOUT.group, ROLLOUT.kind, name_label(key.name))
             if (found := self.in_place(key)) is not None:
-                target = (DEPLOYMENT.group, DEPLOYMENT.kind, name_label(found.deployment))
+                target = (found.kind.resource.group, found.kind.resource.kind, name_label(found.name))
             wanted = [
                 autoscaler.seen
                 for autoscaler in listed.value

@@ -1,4 +1,4 @@
-"""How the pods of a Rollout are found that updates a Deployment in place: they carry no label of the Rollout."""
+"""How the pods of a Rollout are found that updates a workload in place: they carry no label of the Rollout."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from msgspec import Struct
 from rollouts.cluster.decoding import json_object
 from rollouts.cluster.store import Store
 from rollouts.cluster.structs import RolloutObject
-from rollouts.core.model.workload_ref import WorkloadMode
-from rollouts.manifests.ownership import NAME, POD_TEMPLATE_HASH, REVISION
+from rollouts.core.model.workload_ref import WorkloadKind, WorkloadMode
+from rollouts.manifests.ownership import CONTROLLER_REVISION_HASH, NAME, POD_TEMPLATE_HASH, REVISION
 from rollouts.objects import ROLLOUT, Key, mapping
 
 
 class InPlace(Struct, frozen=True):
-    """The Deployment that a Rollout updates in place, and its selector as text."""
+    """The workload that a Rollout updates in place, and its selector as text."""
 
-    deployment: str
+    kind: WorkloadKind
+    name: str
     selector: str
 
 
 InPlaceOf: TypeAlias = Callable[[Key], InPlace | None]
-"""The Deployment of the Rollout of that key; None for pods of its own."""
+"""The workload of the Rollout of that key; None for pods of its own."""
 
 
 def in_place_in(store: Store) -> InPlaceOf:
@@ -37,7 +38,11 @@ def in_place_in(store: Store) -> InPlaceOf:
         selector = json_object(bytes(rollout.status)).get("selector")
         if reference.get("mode") != WorkloadMode.IN_PLACE.value or not isinstance(selector, str) or not selector:
             return None
-        return InPlace(str(reference.get("name")), selector)
+        try:
+            kind = WorkloadKind(str(reference.get("kind") or WorkloadKind.DEPLOYMENT))
+        except ValueError:
+            return None  # its spec is refused
+        return InPlace(kind, str(reference.get("name")), selector)
 
     return of
 
@@ -46,4 +51,5 @@ def pods_of_revision(key: Key, revision: str, in_place: InPlace | None) -> str:
     """Label selector of the pods of one revision; of a Rollout's name what the label has of it."""
     if in_place is None:
         return f"{NAME}={key.name},{REVISION}={revision}"
-    return f"{in_place.selector},{POD_TEMPLATE_HASH}={revision}"
+    label = POD_TEMPLATE_HASH if in_place.kind is WorkloadKind.DEPLOYMENT else CONTROLLER_REVISION_HASH
+    return f"{in_place.selector},{label}={revision}"

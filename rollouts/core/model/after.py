@@ -102,7 +102,7 @@ def after(seen: Snapshot, intent: Intent) -> Snapshot:
         case CreateAnalysisRun():
             return _with_run(seen, intent)
         case TerminateAnalysisRun(uid=uid):
-            runs = [replace(run, terminate=True) if run.uid == uid else run for run in seen.runs]
+            runs = [replace(run, terminate=run.terminate or run.uid == uid) for run in seen.runs]
             return replace(seen, runs=tuple(runs))
         case DeleteAnalysisRun(uid=uid):
             return replace(seen, runs=tuple([run for run in seen.runs if run.uid != uid]))

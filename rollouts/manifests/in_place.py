@@ -39,7 +39,7 @@ def deployment_patch(intent: StepDeployment) -> Manifest:
 
 
 def disowned(written: Manifest) -> list[Manifest] | None:
-    """The JSON Patch by which our field manager owns no field of a Deployment's spec; None if it owns none already.
+    """The JSON Patch by which our field manager owns no field of a workload's spec; None if it owns none already.
 
     A write that gives a value back makes its writer the owner of the field. Then the user's own apply of another value would be a
     conflict. A pause stays ours. The operations fit only the entries that were read.

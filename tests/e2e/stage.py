@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from rollouts.manifests.ownership import FIELD_MANAGER
 from tests.e2e.manifests import Manifest
 from tests.lab.control_plane import AT_WORK, ControlPlane, is_true
 from tests.lab.loopback import meanwhile
@@ -155,6 +156,12 @@ class Stage:
                 if given >= Counter(wanted):
                     return found
         raise AssertionError(f"Events about {rollout}: {dict(given)}, which lacks {Counter(wanted) - given}")
+
+    def our_fields(self, kind: str, name: str) -> set[str]:
+        """The fields of an object's spec that are our field manager's."""
+        found = json.loads(self.kubectl("get", kind, name, "-o", "json", "--show-managed-fields"))["metadata"]
+        entries = [entry for entry in found["managedFields"] if entry["manager"] == FIELD_MANAGER]
+        return {field for entry in entries for field in entry["fieldsV1"].get("f:spec", {})}
 
     def until_pods(self, app: str, wanted: Mapping[str, int], *, within_s: int = WITHIN_S) -> None:
         """Watches the pods labelled `app` until as many of each revision are ready as wanted, and none else is there."""

@@ -133,6 +133,7 @@ def test_an_update_moves_node_by_node_and_gives_the_type_back(stage: Stage) -> N
     stage.until("daemonsets", "agent", lambda one: one["spec"]["updateStrategy"] == own)
     if own["type"] == "RollingUpdate":
         stage.kubectl("rollout", "status", "daemonset/agent", "--timeout=30s")
+        stage.until("daemonsets", "agent", lambda _: not stage.our_fields("daemonset", "agent"))
 
 
 def test_an_abort_keeps_its_nodes_until_the_undo_that_it_names(stage: Stage) -> None:

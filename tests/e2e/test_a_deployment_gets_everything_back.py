@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from rollouts.manifests.ownership import FIELD_MANAGER, HELD, HOLD, MANAGED, MANAGED_BY, PREFIX
+from rollouts.manifests.ownership import HELD, HOLD, MANAGED, MANAGED_BY, PREFIX
 from rollouts.objects import ROLLOUT
 from tests.e2e.controllers import confined_controller
 from tests.e2e.stage import Stage
@@ -47,10 +47,9 @@ def spec_of(at: Stage) -> dict[str, Any]:
 
 def ours(at: Stage) -> set[str]:
     """Our marks, and the fields of the spec that are our field manager's."""
-    metadata = json.loads(at.kubectl("get", "deployment", "web", "-o", "json", "--show-managed-fields"))["metadata"]
+    metadata = at.get("deployments", "web")["metadata"]
     marks = {mark for part in ("labels", "annotations") for mark in metadata.get(part, {}) if mark.startswith(PREFIX)}
-    entries = [entry for entry in metadata["managedFields"] if entry["manager"] == FIELD_MANAGER]
-    return marks | {name for entry in entries for name in entry["fieldsV1"].get("f:spec", {})}
+    return marks | at.our_fields("deployment", "web")
 
 
 def settled(at: Stage, **sizes: int) -> None:

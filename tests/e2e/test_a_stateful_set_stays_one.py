@@ -149,7 +149,10 @@ def test_an_update_goes_from_the_top_ordinal_down_and_gives_the_fields_back(stag
     until(stage, "Healthy", "2222")
 
     stage.until("statefulsets", "db", is_at_rest)
-    status = stage.get("statefulsets", "db")["status"]
+    found = stage.get("statefulsets", "db")
+    if "rollouts.dev/held" not in found["metadata"].get("annotations", {}):  # else it is held between updates
+        stage.until("statefulsets", "db", lambda _: not stage.our_fields("statefulset", "db"))
+    status = found["status"]
     assert status["currentRevision"] == status["updateRevision"]
     assert claims(stage) == before
 

@@ -212,9 +212,11 @@ def _in_place(snapshot: Snapshot, intent: InPlaceIntent) -> Write:
             step = _patch(DEPLOYMENT, intent.name, intent.uid, deployment_patch(intent))
             return replace(step, disowns=intent.held is None)
         case StepStatefulSet():
-            return _patch(STATEFUL_SET, intent.name, intent.uid, stateful_set_patch(intent))
+            step = _patch(STATEFUL_SET, intent.name, intent.uid, stateful_set_patch(intent))
+            return replace(step, disowns=intent.held is None)
         case StepDaemonSet():
-            return _patch(DAEMON_SET, intent.name, intent.uid, daemon_set_patch(intent))
+            step = _patch(DAEMON_SET, intent.name, intent.uid, daemon_set_patch(intent))
+            return replace(step, disowns=intent.held is None and not intent.on_delete)  # that holds it between updates
         case RevertTemplate():
             return intent
         case DeletePod():

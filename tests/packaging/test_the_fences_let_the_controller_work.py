@@ -39,10 +39,10 @@ from rollouts.manifests.adoption import adoption_patch, release_patch
 from rollouts.manifests.analysis_job import MeasuringJob, job_manifest
 from rollouts.manifests.analysis_run import termination_patch
 from rollouts.manifests.config_copy import config_copy, config_copy_probe, config_key
-from rollouts.manifests.in_place import hold_question
+from rollouts.manifests.in_place import disowned, hold_question
 from rollouts.manifests.named_workload import mark_workload, release_workload
 from rollouts.manifests.nodes import daemon_set_patch, revert_patch
-from rollouts.manifests.ownership import controller_reference, owner_reference
+from rollouts.manifests.ownership import FIELD_MANAGER, controller_reference, owner_reference
 from rollouts.manifests.partition import stateful_set_patch
 from rollouts.manifests.service import mark_service, release_service, switch_service
 from rollouts.manifests.workload import replica_set, replica_set_patch
@@ -119,7 +119,8 @@ class Bench:
         """The account changes an object, by JSON Patch if the body is a list."""
         form = "json-patch" if isinstance(body, list) else "merge-patch"
         content = {"Content-Type": f"application/{form}+json"}
-        answer = self.account.patch(kind.path(self.namespace, name), content=json.dumps(body), headers=content)
+        path, manager = kind.path(self.namespace, name), {"fieldManager": FIELD_MANAGER}
+        answer = self.account.patch(path, content=json.dumps(body), headers=content, params=manager)
         assert answer.is_success, answer.text
         found: Manifest = answer.json()
         return found
@@ -275,7 +276,9 @@ def test_a_stateful_set_is_stepped_and_its_pods_are_deleted(bench: Bench) -> Non
         step = StepStatefulSet(name="db", uid=seen["uid"], resource_version="", fields=fields, held=note)
         body = stateful_set_patch(step)
         del body["metadata"]["resourceVersion"]  # its own controller writes status meanwhile
-        bench.patches(STATEFUL_SET, "db", body)
+        answer = bench.patches(STATEFUL_SET, "db", body)
+    assert (disowns := disowned(answer)) is not None
+    bench.patches(STATEFUL_SET, "db", disowns)
     pod = build.pod_template("db", image="db:1")
     for owner, name in ((STATEFUL_SET, "db-7"), (REPLICA_SET, "other")):
         owned = {**pod["metadata"], "ownerReferences": [controller_reference(owner, name="db", uid=seen["uid"])]}
@@ -298,7 +301,9 @@ def test_a_daemon_set_is_stepped_and_gets_a_template_back(bench: Bench) -> None:
         step = StepDaemonSet(name="agent", uid=seen["uid"], resource_version="", on_delete=on_delete, held=held)
         body = daemon_set_patch(step)
         del body["metadata"]["resourceVersion"]  # its own controller writes status meanwhile
-        bench.patches(DAEMON_SET, "agent", body)
+        answer = bench.patches(DAEMON_SET, "agent", body)
+    assert (disowns := disowned(answer)) is not None
+    bench.patches(DAEMON_SET, "agent", disowns)
     limits = {"spec": {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 2}}}}
     other = bench.account.patch(
         DAEMON_SET.path(bench.namespace, "agent"), json=limits, headers={"Content-Type": "application/merge-patch+json"}

@@ -80,14 +80,16 @@ def install_chart(plane: ControlPlane, *arguments: str) -> Path:
     return kubeconfig
 
 
-def another_account(plane: ControlPlane, name: str, *arguments: str) -> Path:
+def another_account(plane: ControlPlane, name: str, *arguments: str, holds: bool = False) -> Path:
     """A kubeconfig for an account of that name, with the rights that the chart gives with these arguments of Helm's.
 
-    The chart's own account stays as it is, and so do the CRDs. With `analysis.jobs.enabled` the caller sets `watchNamespaces`:
+    The chart's own account stays as it is, and so do the CRDs. Policies that hold workloads would hold those of every other test:
+    with `holds` the caller sets `watchNamespaces`. With `analysis.jobs.enabled` the caller sets `watchNamespaces`:
     the policy for authors of Jobs lets only this account pass, and would refuse the runs of every other test's controller.
     """
     rendered = render(Path(plane.programs, "helm"), *arguments, "--set", f"fullnameOverride={name}")
-    plane.apply(*map(_for_tests, needed_by_the_controller(rendered)))
+    needed = [one for one in needed_by_the_controller(rendered) if holds or ".hold-" not in one["metadata"]["name"]]
+    plane.apply(*map(_for_tests, needed))
     return plane.service_account_kubeconfig(RELEASE_NAMESPACE, name)
 
 

@@ -17,6 +17,7 @@ import yaml
 
 from rollouts.api.schema import crd_manifests
 from rollouts.controller.facts.route_kinds import kinds_of
+from rollouts.core.analysis.recipes import RECIPES
 from rollouts.objects import (
     ANALYSIS_TEMPLATE,
     AUTOSCALER,
@@ -57,7 +58,11 @@ _ANALYSES = (
     "spec/strategy/blueGreen/prePromotionAnalysis",
     "spec/strategy/blueGreen/postPromotionAnalysis",
 )
-_BY_METRICS = ("spec/metrics/provider/prometheus", "spec/metrics/provider/compare/of/prometheus")
+_BY_METRICS = (
+    "spec/metrics/provider/prometheus",
+    "spec/metrics/provider/compare/of/prometheus",
+    *(f"spec/metrics/provider/{name}" for name in sorted(RECIPES)),
+)
 _ROUTES = {
     "alb": ("ingress", "ingresses"),
     "apisix": ("route/name",),

@@ -136,7 +136,7 @@ def bench(control_plane: ControlPlane, controller_kubeconfig: Path) -> Iterator[
     install_crds(control_plane, *gateway_crds())
     user = f"system:serviceaccount:{RELEASE_NAMESPACE}:{ACCOUNT}"
     with control_plane.fresh_namespace(stays=True) as namespace, as_user(control_plane, user) as account:
-        another_account(control_plane, ACCOUNT, "--set", VALUES.format(namespace))
+        another_account(control_plane, ACCOUNT, "--set", VALUES.format(namespace), holds=True)
         control_plane.apply(every_right(user, namespace))
         wait_until_fenced(account, namespace)
         web = build.manifest(ROLLOUT, "web", spec=SPEC)
@@ -228,9 +228,10 @@ def test_secrets_are_copied_and_asked_for(bench: Bench) -> None:
 @pytest.mark.parametrize("label", ["rollouts.dev/revision", "pod-template-hash"])
 def test_a_service_is_switched_marked_and_given_back(bench: Bench, label: str) -> None:
     """Also one that has no label, no annotation and no selector of its own."""
+    of = label.replace("/", "-").replace(".", "-")
     for name, spec in (
-        ("web", {"selector": {"app": "web"}, "ports": [{"port": 80}]}),
-        ("bare", {"ports": [{"port": 80}]}),
+        (f"web-{of}", {"selector": {"app": "web"}, "ports": [{"port": 80}]}),
+        (f"bare-{of}", {"ports": [{"port": 80}]}),
     ):
         seen = bench.there(SERVICE, {"spec": spec}, name=name)["metadata"]
         uid, version = seen["uid"], seen["resourceVersion"]
@@ -277,11 +278,15 @@ def test_a_stateful_set_is_stepped_and_its_pods_are_deleted(bench: Bench) -> Non
         body = stateful_set_patch(step)
         del body["metadata"]["resourceVersion"]  # its own controller writes status meanwhile
         answer = bench.patches(STATEFUL_SET, "db", body)
-    assert (disowns := disowned(answer)) is not None
+    disowns = disowned(answer)
+    assert disowns is not None
     bench.patches(STATEFUL_SET, "db", disowns)
     pod = build.pod_template("db", image="db:1")
-    for owner, name in ((STATEFUL_SET, "db-7"), (REPLICA_SET, "other")):
-        owned = {**pod["metadata"], "ownerReferences": [controller_reference(owner, name="db", uid=seen["uid"])]}
+    elsewhere = bench.there(CONFIG_MAP, {"data": {}}, name="db")["metadata"][
+        "uid"
+    ]  # an owner that exists, or the pod goes
+    for owner, uid, name in ((STATEFUL_SET, seen["uid"], "db-7"), (CONFIG_MAP, elsewhere, "other")):
+        owned = {**pod["metadata"], "ownerReferences": [controller_reference(owner, name="db", uid=uid)]}
         bench.there(POD, {"metadata": owned, "spec": pod["spec"]}, name=name)
 
     bench.deletes(POD, "db-7")
@@ -302,7 +307,8 @@ def test_a_daemon_set_is_stepped_and_gets_a_template_back(bench: Bench) -> None:
         body = daemon_set_patch(step)
         del body["metadata"]["resourceVersion"]  # its own controller writes status meanwhile
         answer = bench.patches(DAEMON_SET, "agent", body)
-    assert (disowns := disowned(answer)) is not None
+    disowns = disowned(answer)
+    assert disowns is not None
     bench.patches(DAEMON_SET, "agent", disowns)
     limits = {"spec": {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 2}}}}
     other = bench.account.patch(

@@ -222,7 +222,7 @@ async def test_a_deleted_rollout_gives_its_services_back(shell: Shell) -> None:
 
     assert get.path.endswith("/rollouts/cart")
     assert patch.path.endswith("/services/web")
-    assert body["spec"] == {"selector": {"rollouts.dev/revision": None}}
+    assert body["spec"] == {"selector": {"rollouts.dev/revision": None, "pod-template-hash": None}}
     assert body["metadata"]["resourceVersion"] == "3"
 
 

@@ -42,9 +42,9 @@ def _all_endpoints_are_of_the_selected_revision(monkeypatch: pytest.MonkeyPatch)
     """Observer: whatever pods the slices show are taken for those that the selector means, so the old ones seem to have left."""
     right = vars(services)["service_seen"]
 
-    def seen(service: Any, labels: Any, ready: dict[str, int]) -> Any:
-        selected = (service.spec.selector or {}).get(REVISION, "")
-        return right(service, labels, {selected: sum(ready.values())})
+    def seen(service: Any, labels: Any, ready: dict[str, int], label: str) -> Any:
+        selected = (service.spec.selector or {}).get(label, "")
+        return right(service, labels, {selected: sum(ready.values())}, label)
 
     monkeypatch.setattr(services, "service_seen", seen)
 

@@ -144,11 +144,8 @@ def loaded(stage: Stage, *, pods: int) -> Iterator[Load]:
 
 
 def autoscaler(name: str, kind: str, **spec: Any) -> Manifest:
-    """An HPA of the Rollout `name` by one metric. It may grow at once; nothing makes it shrink while it is tested.
-
-    With less tolerance than by default (0.1): a sample of a load that has just changed would leave it a pod short of its end.
-    """
-    behavior = {"scaleUp": {"tolerance": "0.02"}, "scaleDown": {"stabilizationWindowSeconds": 3600}}
+    """An HPA of the Rollout `name` by one metric. It may grow at once; nothing makes it shrink while it is tested."""
+    behavior = {"scaleDown": {"stabilizationWindowSeconds": 3600}}
     return build.autoscaler(name, None, metric(kind, name), most=99, minReplicas=1, behavior=behavior, **spec)
 
 

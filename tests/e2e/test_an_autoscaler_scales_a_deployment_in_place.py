@@ -96,6 +96,7 @@ def test_a_load_is_followed_at_rest_in_a_step_after_an_abort_and_after_the_promo
         order(stage, "retry")
         until(stage, "Paused", v1=12, v2=4)
         order(stage, "promote")
+        until(stage, "Healthy", v2=16)
         load.pods = 20
         until(stage, "Healthy", v2=20)
         load.wait_for_looks(KINDS, looks=4)

@@ -19,9 +19,8 @@ from rollouts.core.drain.pre_stop import cut_short, unsafe
 from rollouts.core.lifecycle.commands import problems_of
 from rollouts.core.lifecycle.holds import AT_REST, hold_of, is_reading, with_hold
 from rollouts.core.lifecycle.housekeeping import not_adopted
+from rollouts.core.lifecycle.in_place import after_abort, beyond_step, daemon_set_of, ordinal_facts, stable_is_lost
 from rollouts.core.lifecycle.lost_copies import forged_copies, gone_copies
-from rollouts.core.lifecycle.nodes import after_abort, beyond_step, daemon_set_of
-from rollouts.core.lifecycle.ordinals import ordinal_facts, stable_is_lost
 from rollouts.core.lifecycle.preview import preview_fact
 from rollouts.core.lifecycle.progress import counted, needs_a_person, overdue, progressed_at_s, stalls_at_s, waiting_for
 from rollouts.core.model.autoscaling import (

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from rollouts.core.lifecycle.in_place_commands import needs_its_template
+from rollouts.core.lifecycle.in_place import needs_its_template
 from rollouts.core.model.analysis import AnalysisGate, AnalysisKind
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import Notice

@@ -9,19 +9,22 @@ from __future__ import annotations
 from typing import Any
 
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.rollout import IntOrPercent, Percent, Strategy
+from rollouts.core.model.rollout import IntOrPercent, Percent, RolloutSpec, Strategy
 from rollouts.core.model.snapshot import ReplicaSet
 from rollouts.core.model.workload import DeploymentSeen, HoldSeen, UpdateFields, WorkloadSeen
 from rollouts.core.model.workload_ref import Hold, NamedWorkload, WorkloadKind, WorkloadMode
 from tests.core.model import World, world
 
 USERS = UpdateFields(max_surge=Percent(25), max_unavailable=Percent(25), min_ready_s=None, progress_deadline_s=600)
-"""The fields that the user's manifest gives."""
+"""The fields that a user's manifest gives, which names none of them."""
 
 
-def users(min_ready_s: int) -> UpdateFields:
-    """The user's fields with that `minReadySeconds`."""
-    return replace(USERS, min_ready_s=min_ready_s or None)
+def users(spec: RolloutSpec) -> UpdateFields:
+    """The fields that the user's manifest gives, when a pass sees this spec, which has its limits and `minReadySeconds`."""
+    strategy, min_ready_s = spec.strategy, spec.min_ready_s or None
+    return replace(
+        USERS, max_surge=strategy.max_surge, max_unavailable=strategy.max_unavailable, min_ready_s=min_ready_s
+    )
 
 
 def deployed(
@@ -39,7 +42,7 @@ def deployed(
         watched=True,
         template_hash="a",
         replicas=replicas,
-        in_place=DeploymentSeen(paused=False, by_recreate=False, fields=users(min_ready_s), holds=True),
+        in_place=DeploymentSeen(paused=False, by_recreate=False, fields=users(there.rollout.spec), holds=True),
         hold=HoldSeen(at_s=0.0, works=hold is Hold.POLICY),
     )
     return replace(there, workload=workload)
@@ -69,7 +72,7 @@ def fields_applied(there: World) -> World:
     workload = there.workload
     if workload is None or workload.deployment is None:
         return there
-    fields = users(there.rollout.spec.min_ready_s)
+    fields = users(there.rollout.spec)
     if workload.deployment.fields == fields:
         return there
     there = replace(there, version=there.version + 1)

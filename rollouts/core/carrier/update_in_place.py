@@ -176,7 +176,8 @@ def update_of(
 
 
 def _roles(status: RolloutStatus) -> tuple[object, ...]:
-    return status.current_revision, status.stable_revision, status.abort
+    verdicts = [each.run for each in status.analyses if each.phase.over or each.passed]
+    return status.current_revision, status.stable_revision, status.abort, verdicts
 
 
 def begins(update: Update) -> bool:

@@ -158,18 +158,23 @@ def test_an_update_goes_from_the_top_ordinal_down_and_gives_the_fields_back(stag
 
 
 def test_an_abort_a_manifest_that_is_applied_again_and_the_way_back(stage: Stage) -> None:
-    """The template stays what Git says, and so do the claims; with the old template everything is as before."""
-    before = claims(stage)
-    stage.kubectl("apply", "-f", "-", input=json.dumps(stateful_set("db:2")))
+    """The template stays what Git says, and so do the claims; with the old template everything is as before.
+
+    No policy keeps the partition at rest, so the manifest that is applied does not name it, as the page says.
+    """
+    before, old, new = claims(stage), stateful_set("db:1"), stateful_set("db:2")
+    if stage.get("statefulsets", "db")["spec"]["updateStrategy"] != OWN:
+        del old["spec"]["updateStrategy"], new["spec"]["updateStrategy"]
+    stage.kubectl("apply", "-f", "-", input=json.dumps(new))
     until(stage, "Paused", "1112")
     stage.annotate("db", "promote", "true")
     until(stage, "Paused", "1122")
     stage.annotate("db", "abort", "true")
     until(stage, "Aborted", "1111")
     for _ in range(3):
-        stage.kubectl("apply", "-f", "-", input=json.dumps(stateful_set("db:2")))
+        stage.kubectl("apply", "-f", "-", input=json.dumps(new))
     assert images(stage) == "1111"
-    stage.kubectl("apply", "-f", "-", input=json.dumps(stateful_set("db:1")))
+    stage.kubectl("apply", "-f", "-", input=json.dumps(old))
     until(stage, "Healthy", "1111")
 
     stage.until("statefulsets", "db", is_at_rest)

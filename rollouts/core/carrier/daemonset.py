@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 
 from rollouts.core.carrier.deployment import rests_paused
+from rollouts.core.carrier.update_in_place import is_published
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import earliest
 from rollouts.core.model.frozen import replace
@@ -225,13 +226,6 @@ class _Update(Struct, frozen=True):
             [pod for pod in self.nodes.pods.values() if pod.revision != self.newest] if self.nodes is not None else []
         )
 
-    @property
-    def settled(self) -> bool:
-        """Whether the published status says the same about revisions and aborts as the one that is decided."""
-        before, now = self.seen.status, self.status
-        roles = (before.current_revision, before.stable_revision, before.abort)
-        return bool(before.stable_revision) and roles == (now.current_revision, now.stable_revision, now.abort)
-
     def stepped(self, *, on_delete: bool, held: bool) -> tuple[StepDaemonSet]:
         """The write of the type, with the next number of the note, or without a note."""
         found, note = self.daemon_set, None
@@ -261,7 +255,7 @@ def _moves(update: _Update) -> tuple[Intent, ...]:
     status, found = update.status, update.daemon_set
     if not update.seen.status.stable_revision and not status.stable_revision and found.update.is_stopped:
         return _let_go(update)  # a policy holds updates, and this is the first revision
-    if not update.settled:
+    if not update.seen.status.stable_revision or not is_published(update.seen, status):
         return ()
     is_over = status.stable_revision == status.current_revision == update.newest
     if is_over and not update.old:

@@ -23,6 +23,7 @@ from msgspec import Struct
 
 from rollouts.core.carrier.deployment import rests_paused
 from rollouts.core.carrier.ordinals import Ordinal, as_own, places_of
+from rollouts.core.carrier.update_in_place import is_published
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import earliest
 from rollouts.core.model.frozen import replace
@@ -38,7 +39,6 @@ from rollouts.core.model.intents import (
 )
 from rollouts.core.model.limits import surge_and_unavailable
 from rollouts.core.model.snapshot import Pod, ReplicaSet, Snapshot
-from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.workload import NO_POD, PartitionFields, PartitionHeld, StatefulSetSeen, WorkloadSeen
 from rollouts.core.scale.canary_sizes import Sizes
 
@@ -124,7 +124,7 @@ class _Update(Struct, frozen=True, kw_only=True, dict=True):
         new, stable: revisions; "" for `stable` when it is `new`.
         forward: the StatefulSet's template is the current revision, and it is not aborted.
         over: the current revision is stable.
-        durable: the published status says the same about revisions and aborts, and a first revision has been rolled out.
+        durable: the status that it follows from is published, and a first revision has been rolled out.
         sizes: by revision, as they are; `wanted`: as the policy wants them.
     """
 
@@ -240,15 +240,10 @@ def _update(
         stable="" if over else status.stable_revision,
         forward=status.current_revision == seen.rollout.spec.revision and not aborted,
         over=over,
-        durable=bool(seen.status.stable_revision) and _roles(seen.status) == _roles(status),
+        durable=bool(seen.status.stable_revision) and is_published(seen, status),
         sizes=sizes,
         wanted={**sizes, **patches},
     )
-
-
-def _roles(status: RolloutStatus) -> tuple[object, ...]:
-    """What one decision alone may change: the next pass carries it out."""
-    return status.current_revision, status.stable_revision, status.abort, status.analyses, status.commands
 
 
 def _moves(update: _Update) -> tuple[Intent, ...]:

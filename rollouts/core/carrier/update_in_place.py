@@ -34,7 +34,7 @@ class Update(Struct, frozen=True, kw_only=True):
         older: all others.
         forward: the Deployment's template is the current revision, and it is not aborted.
         over: the current revision is stable.
-        durable: the published status says the same about revisions and aborts, and a first revision has been rolled out.
+        durable: the status that it follows from is published, and a first revision has been rolled out.
         creates: the policy makes the ReplicaSet of the current revision.
         patches: of sizes, by uid.
     """
@@ -169,15 +169,19 @@ def update_of(
         older=tuple([each for each in sets.values() if each is not new and each is not stable]),
         forward=status.current_revision == seen.rollout.spec.revision and not aborted,
         over=over,
-        durable=bool(seen.status.stable_revision) and _roles(seen.status) == _roles(status),
+        durable=bool(seen.status.stable_revision) and is_published(seen, status),
         creates=any(isinstance(intent, CreateReplicaSet) for intent in intents),
         patches={intent.uid: intent for intent in intents if isinstance(intent, PatchReplicaSet)},
     )
 
 
-def _roles(status: RolloutStatus) -> tuple[object, ...]:
-    verdicts = [each.run for each in status.analyses if each.phase.over or each.passed]
-    return status.current_revision, status.stable_revision, status.abort, verdicts
+def is_published(seen: Snapshot, status: RolloutStatus) -> bool:
+    """Whether the API has what only a decision can change: what follows from it is written after it, as a pass may crash."""
+    return _decided(seen.status) == _decided(status)
+
+
+def _decided(status: RolloutStatus) -> tuple[object, ...]:
+    return status.current_revision, status.stable_revision, status.abort, status.analyses, status.commands
 
 
 def begins(update: Update) -> bool:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
+import socket
 import ssl
 import tempfile
+import threading
+import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
@@ -388,6 +392,38 @@ async def test_a_watch_gives_lines_until_its_end_and_notices_silence(tmp_path: P
         with pytest.raises(ApiUnavailable, match="silent"):
             await watch.readline()
         await watch.aclose()
+
+
+def test_a_watch_that_is_closed_waits_for_no_goodbye(tmp_path: Path) -> None:
+    """A server may never answer TLS's close_notify; the socket is closed at once all the same."""
+    tls, authority = certificates(tmp_path)
+
+    def served(listening: socket.socket, ends: threading.Event) -> None:
+        with listening.accept()[0] as raw, tls.wrap_socket(raw, server_side=True) as one:
+            assert one.recv(65_536).startswith(b"GET /api/v1/pods")
+            one.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\none\n\r\n")
+            assert ends.wait(20)
+
+    async def watched(path: Path) -> None:
+        async with connected(path) as connection:
+            watch = await connection.open_watch(Request("GET", "/api/v1/pods"), deadline_s=5, silence_s=5)
+            assert await watch.readline() == b"one\n"
+            await watch.aclose()
+
+    ends = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listening, warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", ResourceWarning)
+        server = threading.Thread(target=served, args=(listening, ends))
+        server.start()
+        url = f"https://127.0.0.1:{listening.getsockname()[1]}"
+        try:
+            asyncio.run(watched(kubeconfig(tmp_path, url, {}, **{"certificate-authority": str(authority)})))
+            gc.collect()
+        finally:
+            ends.set()
+            server.join()
+
+    assert [str(each.message) for each in told if each.category is ResourceWarning] == []
 
 
 NAMED = "current-context: x\ncontexts: [{name: x, context: {cluster: c}}]"

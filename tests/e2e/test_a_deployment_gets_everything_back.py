@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from rollouts.manifests.ownership import HELD, HOLD, MANAGED, MANAGED_BY, PREFIX
-from rollouts.objects import ROLLOUT
+from rollouts.objects import DEPLOYMENT, ROLLOUT
 from tests.e2e.controllers import confined_controller
 from tests.e2e.stage import Stage
 from tests.e2e.test_a_deployment_stays_one import account, by_image, deployment, rollout, until
-from tests.lab.chart import hold_deployments
+from tests.lab.chart import hold_workloads
 from tests.lab.control_plane import ControlPlane
 
 __all__ = ["account"]  # a fixture
@@ -65,7 +65,7 @@ def owned(
 ) -> Iterator[Stage]:
     """The user's own manifest is applied by its manager and rolled out, and then it gets a Rollout."""
     if request.param == "Policy":
-        hold_deployments(control_plane, namespace)
+        hold_workloads(control_plane, namespace, DEPLOYMENT)
     with confined_controller(control_plane, account, namespace, leader_elect=False):
         found = Stage(control_plane, namespace)
         applied(found, "1")
@@ -103,9 +103,22 @@ def test_after_promotion_abort_and_deletion_the_deployment_is_its_users(owned: S
     owned.kubectl("delete", ROLLOUT.plural, "web")
     owned.until("deployments", "web", lambda _: ours(owned) == set())
     assert spec_of(owned) == {name: part for name, part in promoted.items() if name != "paused"}
+    sets = [each["metadata"] for each in owned.all("replicasets", "app=web")]
+    assert [each["name"] for each in sets if "rollouts.dev/name" in each["labels"]] == []
+    assert [each["name"] for each in sets if "rollouts.dev/held" in each["annotations"]] == []
     applied(owned, "1")
     owned.kubectl("rollout", "status", "deployment/web", "--timeout=60s")
     assert by_image(owned) == {"v1": 4}
+
+
+def test_after_an_undo_in_a_step_the_deployment_is_its_users(owned: Stage) -> None:
+    """kubectl replaces all annotations, also the note of an update."""
+    before = spec_of(owned)
+    applied(owned, "2")
+    until(owned, "Paused", v1=3, v2=1)
+    owned.kubectl("rollout", "undo", "deployment/web")
+    settled(owned, v1=4)
+    assert spec_of(owned) == before
 
 
 def test_a_deletion_in_a_step_is_told_and_one_command_ends_it(owned: Stage) -> None:

@@ -11,7 +11,7 @@ from rollouts.cluster.decoding import json_object
 from rollouts.cluster.store import Store
 from rollouts.cluster.structs import WorkloadObject
 from rollouts.cluster.watch_state import FAILED_TELL_S
-from rollouts.controller.observe.in_place import sets_inside, spec_in_place, strays
+from rollouts.controller.observe.in_place import sets_inside, spec_in_place, strays, with_labelled_sets
 from rollouts.controller.observe.pods import pods_of_workload
 from rollouts.controller.workqueue.inbox import Inbox
 from rollouts.controller.workqueue.managed import ManagedNames, managed_by
@@ -19,16 +19,16 @@ from rollouts.controller.workqueue.pod_watches import PodWatches
 from rollouts.core.carrier.update_in_place import HELD_MIN_READY_S
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.nodes import DaemonSetSeen, NodeRevision, NodeUpdate
-from rollouts.core.model.rollout import RolloutSpec
+from rollouts.core.model.rollout import Percent, RolloutSpec
 from rollouts.core.model.snapshot import PodsSeen, ReplicaSet, Snapshot
 from rollouts.core.model.workload import (
     DeploymentSeen,
     Held,
     InPlaceSeen,
+    NamedReplicaSet,
     PartitionFields,
     ReferencedWorkload,
     StatefulSetSeen,
-    StrayReplicaSet,
     UpdateFields,
     WorkloadAbsent,
     WorkloadForbidden,
@@ -37,15 +37,17 @@ from rollouts.core.model.workload import (
     is_of,
 )
 from rollouts.core.model.workload_ref import NamedWorkload, WorkloadKind, WorkloadMode
-from rollouts.manifests.in_place import held_of, held_text, limit_of
+from rollouts.manifests.in_place import held_of, limit_of, own_text
 from rollouts.manifests.named_workload import scaled_down_of
 from rollouts.manifests.nodes import nodes_held_of
-from rollouts.manifests.ownership import HELD, HOLD, MANAGED, MANAGED_VALUE
+from rollouts.manifests.ownership import HELD, HOLD, MANAGED, MANAGED_VALUE, OWN_FIELDS
 from rollouts.manifests.partition import partition_held_of, replaced_of
 from rollouts.objects import REPLICA_SET, Key, Kind
 
 _KRUISE = "rollouts.kruise.io/"
 _FLAGGER = "flagger.app/"
+_EXAMPLE = own_text(UpdateFields(max_surge=Percent(25), max_unavailable=Percent(25)))
+"""Of a label of the user's fields: the defaults of Kubernetes."""
 
 
 class WorkloadLook(Struct, frozen=True, kw_only=True):
@@ -61,7 +63,7 @@ class WorkloadLook(Struct, frozen=True, kw_only=True):
 
     spec: RolloutSpec
     replica_sets: tuple[ReplicaSet, ...]
-    unseen: tuple[StrayReplicaSet, ...] | None = ()
+    unseen: tuple[NamedReplicaSet, ...] | None = ()
     pods: PodsSeen | None = None
     revisions: tuple[NodeRevision, ...] = ()
 
@@ -108,7 +110,7 @@ class WorkloadReader(Struct, frozen=True):
         key, reference = Key(rollout.namespace, rollout.name), rollout.spec.workload_ref
         named = (reference.kind, reference.name) if reference is not None else None
         left = tuple(
-            workload_seen(kind, seen)
+            with_labelled_sets(workload_seen(kind, seen), self.store.table(REPLICA_SET), key.namespace)
             for kind in WorkloadKind
             for name in self.managed[kind.resource].of(key)
             if (kind, name) != named and (seen := self.store.table(kind.resource).get(key.namespace, name)) is not None
@@ -121,6 +123,8 @@ class WorkloadReader(Struct, frozen=True):
             workload = replace(workload, template_hash=rollout.spec.template_hash, hold=hold, strays=in_place.unseen)
             if isinstance(workload.in_place, DaemonSetSeen):
                 workload = self._on_nodes(key, reference, workload, workload.in_place, in_place.revisions)
+            if rollout.deleting:
+                workload = with_labelled_sets(workload, self.store.table(REPLICA_SET), key.namespace)
         pods = snapshot.pods if in_place.pods is None else in_place.pods
         return replace(snapshot, workload=workload, left_workloads=left, pods=pods)
 
@@ -291,8 +295,8 @@ def _problem(kind: WorkloadKind, seen: WorkloadObject) -> str:
 def _deployment(seen: WorkloadObject) -> tuple[DeploymentSeen, str]:
     """What an update in place reads, and why it cannot be used.
 
-    With a note that cannot be read the user's own fields are not known: a release gives back the API server's defaults then, or
-    leaves fields that no update has taken.
+    With a label that cannot be read the user's own fields are not known: a release gives back the API server's defaults then,
+    or leaves fields that no update has taken.
 
     Raises: ValueError, when a limit cannot be read.
     """
@@ -306,18 +310,23 @@ def _deployment(seen: WorkloadObject) -> tuple[DeploymentSeen, str]:
     )
     problem = ""
     try:
-        held = held_of(metadata.annotations or {})
+        held = held_of(metadata.labels or {}, metadata.annotations or {})
     except ValueError as exc:
         taken = fields.min_ready_s == HELD_MIN_READY_S
-        held = Held(number=0, replicas=spec.replicas, own=UpdateFields() if taken else fields)
-        again = f"kubectl annotate deployment {metadata.name} -n {metadata.namespace} --overwrite {HELD}='{held_text(held)}'"
-        problem = f"{exc}; write it again, with the numbers of your manifest in `own` (nothing for defaults): {again}"
+        held = Held(number=0, replicas=0, own=UpdateFields() if taken else fields)
+        named = f"{metadata.name} -n {metadata.namespace}"
+        again = f"kubectl label deployment {named} --overwrite {OWN_FIELDS}={_EXAMPLE}"
+        problem = (
+            f"{exc}; write it again, with your manifest's maxSurge, maxUnavailable, minReadySeconds and progressDeadlineSeconds "
+            f"after s, u, m and d (p for per cent, nothing for defaults): {again}"
+        )
     deployment = DeploymentSeen(
         paused=spec.paused,
         by_recreate=spec.strategy.type == "Recreate",
         fields=fields,
         holds=HOLD in (metadata.labels or {}),
         held=held,
+        note_is_copied=held is None and HELD in (metadata.annotations or {}),
         updated=status.updated_replicas,
         rolled_out=status.observed_generation >= metadata.generation
         and spec.replicas == status.replicas == status.updated_replicas,

@@ -21,11 +21,11 @@ class UpdateFields(Struct, frozen=True, kw_only=True):
 
 
 class Held(Struct, frozen=True, kw_only=True):
-    """The note of an update under way (annotation `rollouts.dev/held`).
+    """The note of an update under way (label `rollouts.dev/own-fields` and annotation `rollouts.dev/held`).
 
     Args:
-        number: of our last write; each one raises it.
-        replicas: of the Deployment at that write: its controller spreads pods anew when they change.
+        number: of our last write; each one raises it. 0 when the annotation was lost.
+        replicas: of the Deployment at that write: its controller spreads pods anew when they change. 0 when it was lost.
         own: the user's fields, which stand again when the update is over.
         written: the fields of that write; others that are there now are somebody else's. None where the note does not say.
     """
@@ -43,6 +43,7 @@ class DeploymentSeen(Struct, frozen=True, kw_only=True):
         by_recreate: its strategy is Recreate, which has no steps.
         holds: it carries the label `rollouts.dev/hold`, by which the policy knows it.
         held: None while no update is under way.
+        note_is_copied: no update is under way, and its annotation is that of an earlier one.
         updated: pods of its template's ReplicaSet, as its controller has counted them (`status.updatedReplicas`).
         rolled_out: its own controller counts all its pods as pods of its template.
     """
@@ -52,6 +53,7 @@ class DeploymentSeen(Struct, frozen=True, kw_only=True):
     fields: UpdateFields
     holds: bool = False
     held: Held | None = None
+    note_is_copied: bool = False
     updated: int = 0
     rolled_out: bool = False
 
@@ -179,8 +181,8 @@ class ScaledDown(Struct, frozen=True):
     to: int
 
 
-class StrayReplicaSet(Struct, frozen=True):
-    """A ReplicaSet of the Deployment without our label, so that no watch shows it."""
+class NamedReplicaSet(Struct, frozen=True):
+    """A ReplicaSet of the Deployment."""
 
     name: str
     uid: str
@@ -199,6 +201,7 @@ class WorkloadSeen(Struct, frozen=True, kw_only=True):
         in_place: what an update in place reads of it; None for kinds whose template alone is taken.
         hold: the last answer about the policy that holds it; None while it was not asked.
         scaled_down: None unless the Rollout has scaled it.
+        labelled: of one that may be released, the ReplicaSets that it controls with our label.
         strays: ReplicaSets of an update in place that must be watched before anything is decided; None while that is not known.
         problem: why it cannot be used, and what to do; "" when the other fields decide that.
         read_at_s: when it was read; None for one that the watch shows.
@@ -218,7 +221,8 @@ class WorkloadSeen(Struct, frozen=True, kw_only=True):
     in_place: InPlaceSeen | None = None
     hold: HoldSeen | None = None
     scaled_down: ScaledDown | None = None
-    strays: tuple[StrayReplicaSet, ...] | None = ()
+    labelled: tuple[NamedReplicaSet, ...] = ()
+    strays: tuple[NamedReplicaSet, ...] | None = ()
     problem: str = ""
     read_at_s: float | None = None
 

@@ -153,6 +153,7 @@ class ReleaseWorkload(Struct, frozen=True, kw_only=True):
         own: the user's fields that an update in place has taken, which stand again; None where they stay as they are.
         paused: whether a Deployment in place is paused afterwards; None to leave that as it is.
         replica_sets: of a Deployment, which lose our marks before.
+        in_update: it is left in the middle of an update, of which nobody asked for the rest.
     """
 
     kind: WorkloadKind
@@ -163,6 +164,7 @@ class ReleaseWorkload(Struct, frozen=True, kw_only=True):
     own: UpdateFields | PartitionFields | OwnType | None = None
     paused: bool | None = None
     replica_sets: tuple[NamedReplicaSet, ...] = ()
+    in_update: bool = False
 
 
 class PatchPod(Struct, frozen=True, kw_only=True):

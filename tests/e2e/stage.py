@@ -163,9 +163,20 @@ class Stage:
         entries = [entry for entry in found["managedFields"] if entry["manager"] == FIELD_MANAGER]
         return {field for entry in entries for field in entry["fieldsV1"].get("f:spec", {})}
 
-    def until_pods(self, app: str, wanted: Mapping[str, int], *, within_s: int = WITHIN_S) -> None:
-        """Watches the pods labelled `app` until as many of each revision are ready as wanted, and none else is there."""
-        pods = Pods()
+    def until_pods(
+        self,
+        app: str,
+        wanted: Mapping[str, int],
+        *,
+        by: Callable[[Manifest], str] | None = None,
+        within_s: int = WITHIN_S,
+    ) -> None:
+        """Watches the pods labelled `app` until as many of each revision are ready as wanted, and none else is there.
+
+        Args:
+            by: what a pod is counted as, if not as its revision.
+        """
+        pods = Pods(by=by or revision_of)
         if any(pods.settled == wanted for _ in self._followed("pods", f"app={app}", pods, within_s=within_s)):
             return
         raise AssertionError(
@@ -292,18 +303,26 @@ class Followed:
             self.objects[name] = event["object"]
 
 
+def revision_of(pod: Manifest) -> str:
+    """The revision of a pod of our own; "" for any other."""
+    return str(pod["metadata"]["labels"].get(REVISION, ""))
+
+
+@dataclass
 class Pods(Followed):
-    """The pods of a watch, counted by revision."""
+    """The pods of a watch, counted by revision, or by what `by` says of them."""
+
+    by: Callable[[Manifest], str] = revision_of
 
     @property
     def all(self) -> Counter[str]:
         """Those that are not being deleted."""
-        return _counted(self._staying())
+        return Counter(map(self.by, self._staying()))
 
     @property
     def ready(self) -> Counter[str]:
         """Those that are Ready and not being deleted."""
-        return _counted(pod for pod in self._staying() if is_true(pod, "Ready"))
+        return Counter(self.by(pod) for pod in self._staying() if is_true(pod, "Ready"))
 
     @property
     def leaving(self) -> dict[str, str]:
@@ -350,7 +369,3 @@ def current(rollout: Manifest) -> str:
 def seconds(text: str) -> float:
     """A time of a status or of managedFields."""
     return datetime.fromisoformat(text).timestamp()
-
-
-def _counted(pods: Iterator[Manifest]) -> Counter[str]:
-    return Counter(pod["metadata"]["labels"].get(REVISION, "") for pod in pods)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.lab.chart import install_chart
 from tests.lab.control_plane import ControlPlane
 from tests.node import engine, machine
 from tests.node.cutover import Seen
@@ -60,6 +61,12 @@ def node(request: pytest.FixtureRequest) -> Iterator[RealNode]:
 def control_plane(node: RealNode) -> ControlPlane:
     """The node's control plane, for the fixtures that the lab has."""
     return node.plane
+
+
+@pytest.fixture(scope="session")
+def controller_kubeconfig(node: RealNode) -> Path:
+    """The chart's ServiceAccount, with the rights to workloads that are updated in place, and the policies that hold them."""
+    return install_chart(node.plane, "--set", "workloads={deployments,statefulsets,daemonsets}")
 
 
 @pytest.fixture(scope="session")

@@ -72,16 +72,22 @@ def make_cgroup() -> str:
     for left in {group.name for hierarchy in _hierarchies() for group in hierarchy.glob(f"{_CGROUP}*")}:
         if not is_running(int(left.removeprefix(_CGROUP))):
             remove_cgroup(left)
+    make_cgroup_below(name)
+    for hierarchy in _hierarchies():
+        for setting, weight in _WEIGHT.items():
+            if (hierarchy / name / setting).exists():
+                (hierarchy / name / setting).write_text(str(weight))
+    return name
+
+
+def make_cgroup_below(name: str) -> None:
+    """Makes a control group of that path in every hierarchy; the one above it is there."""
     for hierarchy in _hierarchies():
         group = hierarchy / name
         group.mkdir(exist_ok=True)
         for setting in ("cpuset.mems", "cpuset.cpus"):
             with contextlib.suppress(FileNotFoundError):  # version 1, where they are empty at first and must not be
-                (group / setting).write_text((hierarchy / setting).read_text())
-        for setting, weight in _WEIGHT.items():
-            if (group / setting).exists():
-                (group / setting).write_text(str(weight))
-    return name
+                (group / setting).write_text((group.parent / setting).read_text())
 
 
 def remove_cgroup(name: str) -> None:

@@ -10,7 +10,8 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,9 +41,9 @@ IMAGES = {
 }
 """Programs, and the images that are made of them, as examples and pages name them; no registry is asked for any."""
 
-_STATE = Path("/run/rollouts-node")  # in memory, seen from the node's namespaces only
-_SOCKET = _STATE / "containerd.sock"
-_CTR = ("ctr", f"--address={_SOCKET}")
+STATE = Path("/run/rollouts-node")
+"""Files of the nodes: in memory, seen from the nodes' namespaces only."""
+
 _ADDRESS = "10.200.0.1"
 _PROXY_HEALTH = "http://127.0.0.1:10256/healthz"
 _PROXY_METRICS_PORT = 10249
@@ -79,20 +80,20 @@ _CNI = {
                 "type": "host-local",
                 "ranges": [[{"subnet": "10.88.0.0/16", "gateway": "10.88.0.1"}]],
                 "routes": [{"dst": "0.0.0.0/0"}],
-                "dataDir": str(_STATE / "addresses"),
+                "dataDir": str(STATE / "addresses"),
             },
         }
     ],
 }
 _CONTAINERD = f"""
 version = 2
-root = "{_STATE}/containerd"
-state = "{_STATE}/containerd-state"
+root = "$home/containerd"
+state = "$home/containerd-state"
 oom_score = 0
 [grpc]
-address = "{_SOCKET}"
+address = "$home/containerd.sock"
 [plugins."io.containerd.internal.v1.opt"]
-path = "{_STATE}/opt"
+path = "$home/opt"
 [plugins."io.containerd.grpc.v1.cri"]
 sandbox_image = "{IMAGES["pause"][0]}"
 restrict_oom_score_adj = true
@@ -101,8 +102,38 @@ disable_apparmor = true
 snapshotter = "overlayfs"
 [plugins."io.containerd.grpc.v1.cri".cni]
 bin_dir = "{machine.CNI_PLUGINS}"
-conf_dir = "{_STATE}/cni"
+conf_dir = "{STATE}/cni"
 """
+
+
+@dataclass(frozen=True)
+class _Host:
+    """One node of the cluster: a kubelet and a containerd of its own, in the network that all nodes here share."""
+
+    number: int
+
+    @property
+    def name(self) -> str:
+        return f"node{self.number}"
+
+    @property
+    def home(self) -> Path:
+        return STATE / self.name
+
+    @property
+    def socket(self) -> Path:
+        return self.home / "containerd.sock"
+
+    def ctr(self, *words: str | Path, code: int | None = 0) -> int:
+        """Runs containerd's client; its exit code."""
+        return run("ctr", f"--address={self.socket}", *words, code=code).returncode
+
+    def import_image(self, archive: Path) -> None:
+        self.ctr("--namespace", "k8s.io", "images", "import", archive)
+
+
+_FIRST, _SECOND = _Host(1), _Host(2)
+_STARTING = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +175,23 @@ class RealNode:
 
     def import_image(self, archive: Path) -> None:
         """Gives the images of an archive (`docker save`, or the OCI layout) to containerd."""
-        run(*_CTR, "--namespace", "k8s.io", "images", "import", archive)
+        _FIRST.import_image(archive)
+
+    def start_second(self) -> None:
+        """Starts a second node, unless it is there; returns when it is ready. It takes only pods that tolerate its taint.
+
+        Both have the machine's network, so the one kube-proxy is that of both.
+        """
+        with _STARTING:
+            if _SECOND.home.exists():
+                return
+            run("ip", "address", "add", f"{_address(_SECOND)}/32", "dev", "lo")
+            machine.make_cgroup_below(_cgroup(_SECOND))
+            _start_containerd(self.processes, _SECOND)
+            _import_images(_SECOND, Path(self.plane.programs), ("pause", "app-dies"))
+            self.processes.start(f"kubelet-{_SECOND.name}", _kubelet(self.plane, _SECOND))
+            nodes = "/api/v1/nodes"
+            self.plane.until(nodes, _SECOND.name, lambda one: is_true(one, "Ready"), within_s=READY_WITHIN_S)
 
     def _write_proxy_config(self, proxy: Proxy) -> Path:
         sync = {"minSyncPeriod": f"{proxy.min_sync_period_s:g}s"}
@@ -179,11 +226,13 @@ def started(folder: Path, *, programs: Path) -> Iterator[RealNode]:
     processes = Processes(folder / "logs")
     try:
         _make_network()
-        _start_containerd(processes)
+        (STATE / "cni").mkdir(parents=True)
+        (STATE / "cni" / "10-lab.conflist").write_text(json.dumps(_CNI))
+        _start_containerd(processes, _FIRST)
         plane = start_without_nodes(folder, processes, programs=programs)
         node = RealNode(plane, processes)
-        _import_images(node, programs)
-        processes.start("kubelet", _kubelet(plane))
+        _import_images(_FIRST, programs, IMAGES)
+        processes.start("kubelet", _kubelet(plane, _FIRST))
         plane.until("/api/v1/nodes", NODE, lambda one: is_true(one, "Ready"), within_s=READY_WITHIN_S)
         plane.wait_for_default_account("default")
         _publish_api_server(plane)
@@ -207,40 +256,56 @@ def _make_network() -> None:
     run("ip", "netns", "exec", CLIENTS, "sh", "-c", ports)
 
 
-def _start_containerd(processes: Processes) -> None:
-    (_STATE / "cni").mkdir(parents=True)
-    (_STATE / "cni" / "10-lab.conflist").write_text(json.dumps(_CNI))
-    config = _STATE / "containerd.toml"
-    config.write_text(_CONTAINERD)
-    processes.start("containerd", ["containerd", "--config", config])
+def _start_containerd(processes: Processes, host: _Host) -> None:
+    host.home.mkdir()
+    config = host.home / "containerd.toml"
+    config.write_text(_CONTAINERD.replace("$home", str(host.home)))
+    processes.start(f"containerd-{host.name}", ["containerd", "--config", config])
 
 
-def _import_images(node: RealNode, programs: Path) -> None:
+def _import_images(host: _Host, programs: Path, names: Iterable[str]) -> None:
     """Packs the images and gives them to containerd, which has been starting meanwhile."""
-    wait_for(lambda: run(*_CTR, "version", code=None).returncode == 0, "containerd")
-    for program, names in IMAGES.items():
-        archive = _STATE / f"{program}.tar"
-        images.pack(programs / program, names=names, archive=archive)
-        node.import_image(archive)
+    wait_for(lambda: host.ctr("version", code=None) == 0, "containerd")
+    for program in names:
+        archive = host.home / f"{program}.tar"
+        images.pack(programs / program, names=IMAGES[program], archive=archive)
+        host.import_image(archive)
         archive.unlink()
 
 
-def _kubelet(plane: ControlPlane) -> list[str | Path]:
+def _address(host: _Host) -> str:
+    return f"10.200.0.{host.number}"
+
+
+def _cgroup(host: _Host) -> str:
+    """Below it are the control groups of its pods."""
+    all_nodes = os.environ[machine.INSIDE]
+    return all_nodes if host is _FIRST else f"{all_nodes}/{host.name}"
+
+
+def _kubelet(plane: ControlPlane, host: _Host) -> list[str | Path]:
+    # What all nodes of a machine would have in common if nobody said otherwise.
+    own = {
+        "port": 10_250 + host.number - 1,
+        "healthzPort": 10_240 + host.number,
+        "podLogsDir": str(host.home / "pod-logs"),
+        "registerWithTaints": [{"key": "second", "effect": "NoSchedule"}],
+    }
     config = {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
-        "containerRuntimeEndpoint": f"unix://{_SOCKET}",
+        "containerRuntimeEndpoint": f"unix://{host.socket}",
         "authentication": {"anonymous": {"enabled": True}, "webhook": {"enabled": False}},
         "authorization": {"mode": "AlwaysAllow"},
         "cgroupDriver": "cgroupfs",
-        "cgroupRoot": f"/{os.environ[machine.INSIDE]}",
+        "cgroupRoot": f"/{_cgroup(host)}",
         "enforceNodeAllocatable": [],
         "failCgroupV1": False,
         "failSwapOn": False,
         "localStorageCapacityIsolation": False,
         "oomScoreAdj": 0,
         "resolvConf": "",
-        "volumePluginDir": str(_STATE / "volume-plugins"),
+        "volumePluginDir": str(STATE / "volume-plugins"),
         # The machine's disk is none of the tests' business.
         "evictionHard": {
             "memory.available": "50Mi",
@@ -252,15 +317,17 @@ def _kubelet(plane: ControlPlane) -> list[str | Path]:
         "maxPods": 110,
         "kubeAPIQPS": 200,
         "kubeAPIBurst": 400,
+        **({} if host is _FIRST else own),
     }
-    path = Path(plane.folder, "kubelet.json")
+    path = host.home / "kubelet.json"
     path.write_text(json.dumps(config, indent=1))
     return [
         Path(plane.programs, "kubelet"),
         f"--config={path}",
         f"--kubeconfig={plane.kubeconfig_admin}",
-        f"--hostname-override={NODE}",
-        f"--node-ip={_ADDRESS}",
+        f"--hostname-override={host.name}",
+        f"--node-ip={_address(host)}",
+        *([] if host is _FIRST else [f"--root-dir={host.home}/kubelet"]),
     ]
 
 

@@ -44,6 +44,9 @@ def main() -> int:
     elif options.configs:
         title = f"{options.configs:,} idle Rollouts, without and with {configs.EACH} ConfigMaps of 4 KiB each"
         results = Results(title=title, settings={"configs": options.configs})
+    elif options.held:
+        title = f"{options.held:,} idle Rollouts, with pods of their own and of Deployments in place"
+        results = Results(title=title, settings={"held": options.held})
     elif options.updates:
         results = Results(
             title=f"{options.updates:,} updates of {level.COUNT} Rollouts", settings={"updates": options.updates}
@@ -65,7 +68,7 @@ def main() -> int:
     if not measured:
         return 2
     show(results, console)
-    name = next((each for each in ("analyses", "configs", "idle", "updates") if getattr(options, each)), "")
+    name = next((each for each in ("analyses", "configs", "held", "idle", "updates") if getattr(options, each)), "")
     report = REPORTS / f"bench{f'-{name}' if name else ''}.json"
     results.save(report)
     report.with_suffix(".md").write_text("\n".join([*table(results), ""]))
@@ -101,6 +104,8 @@ def _measure(results: Results, options: argparse.Namespace, console: Console, fo
             asyncio.run(phases.analyse(plane, results, progress, count=options.analyses, samples=options.samples))
         elif options.configs:
             asyncio.run(phases.configure(plane, results, progress, count=options.configs))
+        elif options.held:
+            asyncio.run(phases.hold(plane, results, progress, count=options.held))
         elif options.updates:
             asyncio.run(phases.stay_level(plane, results, progress, updates=options.updates))
         elif options.idle:
@@ -127,6 +132,12 @@ def _options() -> argparse.Namespace:
         type=int,
         metavar="N",
         help="instead: the memory and the start with N idle Rollouts, without and with ConfigMaps, and an edit of one",
+    )
+    parser.add_argument(
+        "--held",
+        type=int,
+        metavar="N",
+        help="instead: the memory and the start with N idle Rollouts, with pods of their own and of Deployments in place",
     )
     parser.add_argument(
         "--updates", type=int, metavar="N", help="instead: the memory while 50 Rollouts are updated N times"

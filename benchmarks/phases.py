@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from rich.progress import Progress
 
-from benchmarks import analyses, configs, floor, latency, level, metric_server, startup, workloads
+from benchmarks import analyses, configs, floor, held, latency, level, metric_server, startup, workloads
 from benchmarks.api import connected
 from benchmarks.audit import Audit
 from benchmarks.figures import Results, percentile
@@ -59,6 +59,13 @@ async def configure(plane: ControlPlane, results: Results, progress: Progress, *
     async with connected(plane) as api:
         scene = await scene_of(plane, api, results, progress)
         await configs.measure(scene, count=count)
+
+
+async def hold(plane: ControlPlane, results: Results, progress: Progress, *, count: int) -> None:
+    """N Rollouts with pods of their own at rest, then N that update a Deployment in place."""
+    async with connected(plane) as api:
+        scene = await scene_of(plane, api, results, progress, *held.WORKLOADS)
+        await held.measure(scene, count=count)
 
 
 async def stay_level(plane: ControlPlane, results: Results, progress: Progress, *, updates: int) -> None:

@@ -83,8 +83,8 @@ class Scene:
                 await asyncio.sleep(2)
 
 
-async def scene_of(plane: ControlPlane, api: Api, results: Results, progress: Progress) -> Scene:
-    """The scene, with the chart installed."""
-    kubeconfig = await asyncio.to_thread(install_chart, plane)
+async def scene_of(plane: ControlPlane, api: Api, results: Results, progress: Progress, *chart: str) -> Scene:
+    """The scene, with the chart installed by these words of Helm's."""
+    kubeconfig = await asyncio.to_thread(install_chart, plane, *chart)
     audit = Audit(plane, user=CONTROLLER_USER)
     return Scene(plane=plane, api=api, audit=audit, kubeconfig=kubeconfig, results=results, progress=progress)

@@ -59,8 +59,8 @@ def control_plane(node: RealNode) -> ControlPlane:
 
 @pytest.fixture(scope="session")
 def controller_kubeconfig(node: RealNode) -> Path:
-    """The chart's ServiceAccount with the rights that it has when these routers are among its values."""
-    return install_chart(node.plane, "--set", "routers={gatewayAPI,contour,traefik,nginx}")
+    """The chart's ServiceAccount with the rights that it has when these routers and workloads are among its values."""
+    return install_chart(node.plane, "--set", "routers={gatewayAPI,contour,traefik,nginx},workloads={deployments}")
 
 
 @pytest.fixture(scope="session")

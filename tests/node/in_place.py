@@ -154,7 +154,14 @@ ACTS: Mapping[str, Callable[[Stage, Shape], Course]] = {
     "supersession": supersede,
     "undo": undo,
 }
-PROMOTING = frozenset({"promotion", "supersession"})
+_PROMOTING = ("promotion", "supersession")
+
+
+def lost_pods(course: Course, shape: Shape, act: str) -> frozenset[str]:
+    """Uids of pods that did not live through it: new ones that were promoted, stable ones that new ones only ran beside."""
+    if act in _PROMOTING:
+        return course.at_gate - course.after
+    return course.before - course.after if shape.is_beside else frozenset()
 
 
 def change(stage: Stage, shape: Shape, version: str) -> None:

@@ -1,0 +1,65 @@
+"""A controller that has just been started on a cluster where nothing is to be done: what it asks, and its memory."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from benchmarks.process import running
+from benchmarks.scene import QUIET_WITHIN_S, Scene
+from benchmarks.workloads import Object
+
+IDLE_S = 30
+READY_WITHIN_S = 300.0
+REPLICA_SETS = "/apis/apps/v1/namespaces/{namespace}/replicasets"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A controller that has just started and looked at each Rollout.
+
+    Args:
+        ready_s: from the start of its process until /readyz says 200.
+        looked_s: CPU until it had looked at each Rollout.
+    """
+
+    ready_s: float
+    looked_s: float
+    rss_mib: float
+
+
+async def started(scene: Scene, title: str, *, count: int) -> Standing:
+    """Starts a controller, waits until it asks nothing any more, and looks at it for half a minute."""
+    mark = scene.audit.mark()
+    with running(scene.kubeconfig, log_folder=scene.logs) as controller, scene.bar(f"starting, {title}", 1):
+        ready_s = await controller.wait_until_ready(deadline_s=READY_WITHIN_S)
+        await scene.quiet(f"looking at each once, {title}", within_s=QUIET_WITHIN_S)
+        looked_s, load = controller.cpu_s(), scene.audit.load(since=mark)
+        mark = scene.audit.mark()
+        await asyncio.sleep(IDLE_S)
+        idle = scene.audit.load(since=mark)
+        standing = Standing(ready_s, looked_s, controller.rss_mib())
+    add = scene.results.add
+    add(f"{title}: start to ready", ready_s, "s")
+    add(f"{title}: CPU of start and a look at each", looked_s, "s")
+    add(f"{title}: RSS with {count:,} idle Rollouts", standing.rss_mib, "MiB")
+    add(f"{title}: writes of a start", load.writes + load.events, "", limit=0)
+    add(f"{title}: {IDLE_S} s idle: requests besides the Lease", idle.requests, "", limit=0)
+    scene.results.requests[f"start, {title}"] = dict(load.kinds)
+    return standing
+
+
+async def deleted(scene: Scene, collection: str, *, until_none_in: str) -> None:
+    """Deletes a collection, and waits until another one is empty, too."""
+    with scene.bar(f"deleting {collection}", 1):
+        await scene.api.request("DELETE", collection)
+        async with asyncio.timeout(QUIET_WITHIN_S):
+            while True:
+                if not (await scene.api.request("GET", f"{until_none_in}?limit=1"))["items"]:
+                    return
+                await asyncio.sleep(1)
+
+
+def is_healthy(rollout: Object) -> bool:
+    """Whether a Rollout's update is over."""
+    return bool(rollout.get("status", {}).get("phase") == "Healthy")

@@ -22,7 +22,7 @@ from rollouts.core.model.in_place_intents import (
 )
 from rollouts.core.model.rollout import Canary, IntOrPercent, Percent
 from rollouts.core.model.snapshot import Pod, PodsSeen, ReplicaSet, Snapshot
-from rollouts.core.model.workload import PartitionFields, StrayReplicaSet, UpdateFields, WorkloadSeen
+from rollouts.core.model.workload import NamedReplicaSet, PartitionFields, UpdateFields, WorkloadSeen
 from rollouts.core.model.workload_ref import WorkloadKind
 from rollouts.objects import CONTROLLER_REVISION, POD, REPLICA_SET, ROLLOUT, Manifest
 from rollouts.sim.actors.pods import is_ready, is_terminating
@@ -108,7 +108,7 @@ class InPlace:
         named = self.revision or spec.revision
         spec = replace(spec, replicas=self.replicas, revision=named, template_hash=named, strategy=strategy)
         if isinstance(workload, WorkloadSeen):
-            strays = [StrayReplicaSet(each.name, each.uid) for each in self.replica_sets if each.inside]
+            strays = [NamedReplicaSet(each.name, each.uid) for each in self.replica_sets if each.inside]
             workload = replace(workload, strays=tuple(strays))
         return replace(
             seen,

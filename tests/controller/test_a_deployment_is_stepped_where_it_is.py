@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 from rollouts.manifests.ownership import PREFIX
 from rollouts.objects import DEPLOYMENT, POD, REPLICA_SET, ROLLOUT, Kind, Manifest
-from rollouts.ports import ApiServer, Request, Response, WatchStream
+from rollouts.ports import JSON_PATCH, ApiServer, Request, Response, WatchStream
 from rollouts.sim.cluster import SimulatedCluster
 from tests import build
 from tests.controller.test_the_process_outlives_what_objects_hold import Running, Spoiling, annotate, until, waits_for
@@ -201,6 +202,43 @@ async def test_the_stable_template_in_a_step_ends_the_update(held: SimulatedClus
 
     spec = found(held, DEPLOYMENT)["spec"]
     assert (spec["strategy"]["rollingUpdate"], spec.get("minReadySeconds", 0)) == (LIMITS, 0)
+
+
+async def undone(cluster: SimulatedCluster, tag: str) -> None:
+    """What `kubectl rollout undo` writes: the template of a ReplicaSet, and its annotations in place of the Deployment's.
+
+    Source: k8s.io/kubectl pkg/polymorphichelpers/rollback.go, without the annotations that it leaves out.
+    """
+    target = next(
+        each
+        for each in cluster.list(REPLICA_SET, SPACE)
+        if each["spec"]["template"]["spec"]["containers"][0]["image"] == f"web:{tag}"
+    )
+    noted = target["metadata"].get("annotations", {})
+    annotations = {name: value for name, value in noted.items() if not name.startswith("deployment.kubernetes.io/")}
+    template = target["spec"]["template"]
+    labels = {name: value for name, value in template["metadata"]["labels"].items() if name != "pod-template-hash"}
+    template = {**template, "metadata": {**template["metadata"], "labels": labels}}
+    change = [
+        {"op": "replace", "path": "/spec/template", "value": template},
+        {"op": "replace", "path": "/metadata/annotations", "value": annotations},
+    ]
+    written = Request("PATCH", DEPLOYMENT.path(SPACE, NAME), {}, json.dumps(change).encode(), JSON_PATCH)
+    answer = await cluster.api.request(written, deadline_s=5)
+    assert answer.status == 200, answer.body
+
+
+async def test_an_undo_in_a_step_ends_the_update_and_gives_the_fields_back(held: SimulatedCluster) -> None:
+    """It takes the note of the user's fields off, as the stable ReplicaSet has none."""
+    held.apply(deployment("2"))
+    await at(held, "Paused", v1=3, v2=1)
+    await undone(held, "1")
+    await at(held, "Healthy", v1=4)
+    await asyncio.sleep(5)
+
+    spec = found(held, DEPLOYMENT)["spec"]
+    assert (spec["strategy"]["rollingUpdate"], spec.get("minReadySeconds", 0)) == (LIMITS, 0)
+    assert spec["progressDeadlineSeconds"] == 600
 
 
 async def test_a_newer_template_in_a_step_begins_with_the_first_step(held: SimulatedCluster) -> None:

@@ -16,7 +16,7 @@ from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary
 from rollouts.core.model.snapshot import Pod, PodsSeen, ReplicaSet, Snapshot
 from rollouts.core.model.status import Abort, RolloutStatus, Verb
-from rollouts.core.model.workload import HoldSeen, StrayReplicaSet, WorkloadSeen, WorkloadUnasked
+from rollouts.core.model.workload import HoldSeen, NamedReplicaSet, WorkloadSeen, WorkloadUnasked
 from rollouts.core.model.workload_ref import Hold, NamedWorkload, OnAbort, WorkloadKind, WorkloadMode
 from rollouts.core.scale.canary_sizes import Sizes
 from tests.core.model import T0, world
@@ -169,7 +169,7 @@ _WITH_ITS_USERS_OWN = {"held": replace(HELD, own=OwnType(True)), "limits": False
         (_view(*OLD, problem="unusable"), ()),
         (_view(*OLD, managed_by="another"), ()),
         (_view(*OLD, strays=None), ()),
-        (_view(*OLD, strays=(StrayReplicaSet("x", "y"),)), ()),
+        (_view(*OLD, strays=(NamedReplicaSet("x", "y"),)), ()),
         (_view(*OLD, now=replace(BEGUN, stable_revision="z")), ()),
         (_view(*OLD, now=replace(BEGUN, current_revision="c")), ()),
         (_view(*OLD, now=ABORTED), ()),

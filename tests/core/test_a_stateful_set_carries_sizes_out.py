@@ -19,10 +19,10 @@ from rollouts.core.model.status import Abort, RolloutStatus, Verb
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from rollouts.core.model.workload import (
     HoldSeen,
+    NamedReplicaSet,
     PartitionFields,
     PartitionHeld,
     StatefulSetSeen,
-    StrayReplicaSet,
     WorkloadSeen,
     WorkloadUnasked,
 )
@@ -215,7 +215,7 @@ NOTED = {
     "its controller has not seen it": (_view("aaaaa", workload={"observed": False}), {"a": 4}, ()),
     "it is deleted": (_view("aaaaa", workload={"deleting": True}), {"a": 4}, ()),
     "not known": (_view("aaaaa", workload={"strays": None}), {"a": 4}, ()),
-    "not watched": (_view("aaaaa", workload={"strays": (StrayReplicaSet("x", "y"),)}), {"a": 4}, ()),
+    "not watched": (_view("aaaaa", workload={"strays": (NamedReplicaSet("x", "y"),)}), {"a": 4}, ()),
     "another Rollout's": (_view("aaaaa", workload={"managed_by": "x"}), {"a": 4}, ()),
 }  # fmt: skip
 NEW = {"status": PROMOTED, "current_revision": "b"}

@@ -129,3 +129,14 @@ def test_a_newer_template_a_restart_and_a_scale_in_a_step(stage: Stage) -> None:
     until(stage, "Paused", v1=6, v2=2)
     stage.kubectl("set", "image", "deployment/web", "app=web:3")
     until(stage, "Paused", v1=6, v3=2)
+
+
+def test_an_undo_in_a_step_ends_the_update_and_gives_the_fields_back(stage: Stage) -> None:
+    """kubectl replaces all annotations of the Deployment by those of the ReplicaSet: so the note of its fields goes."""
+    stage.kubectl("set", "image", "deployment/web", "app=web:2")
+    until(stage, "Paused", v1=3, v2=1)
+    stage.kubectl("rollout", "undo", "deployment/web")
+    until(stage, "Healthy", v1=4)
+
+    stage.until("deployments", "web", lambda one: one["spec"]["strategy"]["rollingUpdate"] == LIMITS)
+    stage.kubectl("rollout", "status", "deployment/web", "--timeout=30s")

@@ -140,10 +140,13 @@ def abort(stage: Stage, shape: Shape) -> Course:
 
 
 def undo(stage: Stage, shape: Shape) -> Course:
-    """Somebody types `kubectl rollout undo` in an update."""
+    """Somebody goes back in an update: by `kubectl rollout undo`, which refuses a paused Deployment, or else by the Rollout."""
     before = pods(stage)
     at_gate = _gated(stage, shape, "2")
-    stage.kubectl("rollout", "undo", f"{shape.kind.plural}/{NAME}")
+    if shape.is_beside:
+        stage.annotate(NAME, "rollback", stage.get("rollouts", NAME)["status"]["stableRevision"])
+    else:
+        stage.kubectl("rollout", "undo", f"{shape.kind.plural}/{NAME}")
     until(stage, "Healthy", {"1": shape.replicas})
     return Course(before=before, at_gate=at_gate, after=pods(stage))
 

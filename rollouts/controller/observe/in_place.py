@@ -11,6 +11,7 @@ from rollouts.cluster.store import Table
 from rollouts.cluster.structs import ControllerRevisionObject, ReplicaSetObject, WorkloadObject
 from rollouts.controller.observe.replica_sets import replica_set_seen
 from rollouts.controller.workqueue.inbox import RevisionsAnswer, SetsAnswer
+from rollouts.core.carrier.update_in_place import HELD_MIN_READY_S
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.limits import ceil_percent
 from rollouts.core.model.nodes import DaemonSetSeen, NodeRevision
@@ -112,7 +113,7 @@ def sets_answer(
             revision = revision_of(each.metadata.labels or {})
         if inside and (is_its_own or each.spec.replicas or each.status.replicas):
             found.append(NamedReplicaSet(each.metadata.name, each.metadata.uid))
-    held = OWN_FIELDS in (metadata.labels or {})
+    held = OWN_FIELDS in (metadata.labels or {}) or deployment.spec.min_ready_seconds == HELD_MIN_READY_S
     return SetsAnswer(asked_s=asked_s, template_hash=template_hash, held=held, revision=revision, sets=tuple(found))
 
 

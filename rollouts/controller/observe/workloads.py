@@ -295,8 +295,8 @@ def _problem(kind: WorkloadKind, seen: WorkloadObject) -> str:
 def _deployment(seen: WorkloadObject) -> tuple[DeploymentSeen, str]:
     """What an update in place reads, and why it cannot be used.
 
-    With a label that cannot be read the user's own fields are not known: a release gives back the API server's defaults then,
-    or leaves fields that no update has taken.
+    With a label that is missing or cannot be read the user's own fields are not known: a release gives back the API server's
+    defaults then, or leaves fields that no update has taken.
 
     Raises: ValueError, when a limit cannot be read.
     """
@@ -308,11 +308,12 @@ def _deployment(seen: WorkloadObject) -> tuple[DeploymentSeen, str]:
         min_ready_s=spec.min_ready_seconds,
         progress_deadline_s=spec.progress_deadline_seconds,
     )
-    problem = ""
+    taken, problem = fields.min_ready_s == HELD_MIN_READY_S, ""
     try:
         held = held_of(metadata.labels or {}, metadata.annotations or {})
+        if held is None and taken:
+            raise ValueError(f"label {OWN_FIELDS} is missing")
     except ValueError as exc:
-        taken = fields.min_ready_s == HELD_MIN_READY_S
         held = Held(number=0, replicas=0, own=UpdateFields() if taken else fields)
         named = f"{metadata.name} -n {metadata.namespace}"
         again = f"kubectl label deployment {named} --overwrite {OWN_FIELDS}={_EXAMPLE}"

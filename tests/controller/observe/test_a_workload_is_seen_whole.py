@@ -31,11 +31,11 @@ from rollouts.core.model.workload import (
     DeploymentSeen,
     Held,
     HoldSeen,
+    NamedReplicaSet,
     PartitionFields,
     PartitionHeld,
     ScaledDown,
     StatefulSetSeen,
-    StrayReplicaSet,
     UpdateFields,
     WorkloadAbsent,
     WorkloadForbidden,
@@ -75,6 +75,10 @@ def _held(note: Any) -> dict[str, Any]:
     return {"annotations": META["annotations"] | {"rollouts.dev/held": json.dumps(note)}}
 
 
+def _own(text: str) -> dict[str, Any]:
+    return {"labels": META["labels"] | {"rollouts.dev/own-fields": text}}
+
+
 ROLLED: dict[str, Any] = {"observedGeneration": 3, "replicas": 4, "updatedReplicas": 4, "availableReplicas": 2}
 LIMITS = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": 2}}
 FIELDS = UpdateFields(max_surge=Percent(25), max_unavailable=2, min_ready_s=9, progress_deadline_s=600)
@@ -93,9 +97,11 @@ NODES = {
     "desiredNumberScheduled": 7, "currentNumberScheduled": 6, "updatedNumberScheduled": 2, "numberReady": 5,
     "numberAvailable": 4, "observedGeneration": 2, "replicas": 9, "availableReplicas": 9,
 }  # fmt: skip
-NOTE = "annotation rollouts.dev/held cannot be read: 'number'"
-AGAIN = "write it again, with the numbers of your manifest in `own` (nothing for defaults): "
-COMMAND = "kubectl annotate deployment cart -n shop --overwrite rollouts.dev/held="
+AGAIN = (
+    "write it again, with your manifest's maxSurge, maxUnavailable, minReadySeconds and progressDeadlineSeconds after s, u, m "
+    "and d (p for per cent, nothing for defaults): kubectl label deployment cart -n shop --overwrite rollouts.dev/own-fields=s25p.u25p"
+)
+LOST = Held(number=0, replicas=0, own=UpdateFields())
 
 
 @pytest.mark.parametrize(
@@ -112,19 +118,19 @@ COMMAND = "kubectl annotate deployment cart -n shop --overwrite rollouts.dev/hel
             replace(SEEN, replicas=4, available=2, in_place=replace(DEPLOYED, updated=3, rolled_out=False))),
         (DEPLOYMENT, _workload(OF_DEPLOYMENT | {"replicas": 5}, ROLLED),
             replace(SEEN, replicas=5, available=2, in_place=replace(DEPLOYED, rolled_out=False))),
-        (DEPLOYMENT, _workload(OF_DEPLOYMENT, ROLLED, **_held({"number": 2, "replicas": 3, "own": {"maxSurge": 1}})),
+        (DEPLOYMENT, _workload(OF_DEPLOYMENT, ROLLED, **_held({"number": 2, "replicas": 3}), **_own("s1")),
             replace(SEEN, replicas=4, available=2, scaled_down=ScaledDown(4, 1),
                 in_place=replace(DEPLOYED, held=Held(number=2, replicas=3, own=UpdateFields(max_surge=1))))),
-        (DEPLOYMENT, _workload(OF_DEPLOYMENT, ROLLED, **_held({})),
-            replace(SEEN, replicas=4, available=2, in_place=replace(DEPLOYED, held=Held(number=0, replicas=4, own=FIELDS)),
-                problem=f"{NOTE}; {AGAIN}{COMMAND}'"
-                '{"number":0,"own":{"maxSurge":"25%","maxUnavailable":2,"minReadySeconds":9,"progressDeadlineSeconds":600},'
-                '"replicas":4}\'')),
+        (DEPLOYMENT, _workload(OF_DEPLOYMENT, ROLLED, **_held({"number": 2, "replicas": 3})),
+            replace(SEEN, replicas=4, available=2, in_place=replace(DEPLOYED, note_is_copied=True))),
+        (DEPLOYMENT, _workload(OF_DEPLOYMENT, ROLLED, **_own("nonsense")),
+            replace(SEEN, replicas=4, available=2, in_place=replace(DEPLOYED, held=replace(LOST, own=FIELDS)),
+                problem="label rollouts.dev/own-fields cannot be read: 'nonsense' is none of s, u, m and d with a number; "
+                f"{AGAIN}")),
         (DEPLOYMENT, _workload(OF_DEPLOYMENT | {"minReadySeconds": 2_147_483_646}, ROLLED, **_held({})),
             replace(SEEN, replicas=4, available=2,
-                in_place=replace(DEPLOYED, fields=replace(FIELDS, min_ready_s=2_147_483_646),
-                    held=Held(number=0, replicas=4, own=UpdateFields())),
-                problem=f"{NOTE}; {AGAIN}{COMMAND}'" '{"number":0,"own":{},"replicas":4}\'')),
+                in_place=replace(DEPLOYED, fields=replace(FIELDS, min_ready_s=2_147_483_646), held=LOST),
+                problem=f"label rollouts.dev/own-fields is missing; {AGAIN}")),
         (DEPLOYMENT, _workload({"strategy": {"rollingUpdate": {"maxSurge": "some"}}}, {"observedGeneration": 3}),
             replace(SEEN, replicas=1, problem="'some' is neither a number nor a percentage; repair it")),
         (STATEFUL_SET, _workload(OF_STATEFUL_SET,
@@ -320,7 +326,7 @@ async def test_the_spec_of_a_deployment_in_place_waits_for_the_name_of_its_templ
     reading.watched(DEPLOYMENT, there)
     assert reading.look(IN_PLACE) == replace(plain, spec=spec_in_place(plain.spec, seen, revision="native"))
     assert reading.look(by_template).spec == spec(Canary(), revision="h", workload_ref=by_template)
-    stray = StrayReplicaSet("a", "u-a")
+    stray = NamedReplicaSet("a", "u-a")
     reading.inbox.put_sets(CART, replace(sets, sets=(stray,)))
     assert reading.look(IN_PLACE) == replace(unknown, unseen=(stray,))
     reading.inbox.put_sets(CART, replace(sets, template_hash=template_hash))

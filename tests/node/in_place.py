@@ -145,6 +145,8 @@ def undo(stage: Stage, shape: Shape) -> Course:
     at_gate = _gated(stage, shape, "2")
     if shape.is_beside:
         stage.annotate(NAME, "rollback", stage.get("rollouts", NAME)["status"]["stableRevision"])
+        until(stage, "RolledBack", {"1": shape.replicas})
+        change(stage, shape, "1")
     else:
         stage.kubectl("rollout", "undo", f"{shape.kind.plural}/{NAME}")
     until(stage, "Healthy", {"1": shape.replicas})

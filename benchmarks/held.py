@@ -46,9 +46,10 @@ async def _created(scene: Scene, namespace: str, *, count: int, in_place: bool) 
         scene.bar(f"{namespace}: Rollouts", count) as done,
     ):
         await controller.wait_until_ready(deadline_s=READY_WITHIN_S)
-        await for_each(range(count), create)
-        await scene.until_counted(rollouts, count, is_healthy, done)
-        await scene.quiet(f"{namespace}: quiet")
+        async with controller.staying_alive():
+            await for_each(range(count), create)
+            await scene.until_counted(rollouts, count, is_healthy, done)
+            await scene.quiet(f"{namespace}: quiet")
 
 
 def _in_place(name: str) -> Object:

@@ -99,7 +99,8 @@ NODES = {
 }  # fmt: skip
 AGAIN = (
     "write it again, with your manifest's maxSurge, maxUnavailable, minReadySeconds and progressDeadlineSeconds after s, u, m "
-    "and d (p for per cent, nothing for defaults): kubectl label deployment cart -n shop --overwrite rollouts.dev/own-fields=s25p.u25p"
+    "and d (p for per cent, nothing for defaults): kubectl label deployment cart -n shop --overwrite "
+    "rollouts.dev/own-fields=s25p.u25p"
 )
 LOST = Held(number=0, replicas=0, own=UpdateFields())
 

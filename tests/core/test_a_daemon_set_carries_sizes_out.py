@@ -75,9 +75,14 @@ def _view(
         ),
         chosen=None if chosen is None else ChosenNodes(at_s=NOW_S, names=frozenset(chosen)),
     )
-    given: dict[str, Any] = {"replicas": nodes, "hold": HoldSeen(at_s=NOW_S, works=True) if known else None, **workload}
+    given: dict[str, Any] = {
+        "replicas": nodes,
+        "hold": HoldSeen(at_s=NOW_S, works=True) if known else None,
+        "managed_by": "cart",
+        **workload,
+    }
     seen = WorkloadSeen(
-        kind=WorkloadKind.DAEMON_SET, name="agent", uid="uid-agent", resource_version="7", managed_by="cart",
+        kind=WorkloadKind.DAEMON_SET, name="agent", uid="uid-agent", resource_version="7",
         watched=True, template_hash="b", in_place=daemon_set, **given,
     )  # fmt: skip
     pods_seen = PodsSeen(NOW_S, pods)
@@ -89,7 +94,7 @@ def _moves(view: tuple[Snapshot, RolloutStatus], **sizes: int) -> tuple[Intent, 
     """What is done when the policy wants other sizes of these revisions."""
     seen, status = view
     patches = [PatchReplicaSet(name=each, uid=each, revision=each, replicas=size) for each, size in sizes.items()]
-    return carried(as_own(seen), Decision(status=status, intents=tuple(patches))).intents
+    return carried(seen, Decision(status=status, intents=tuple(patches))).intents
 
 
 def _gone(*nodes: str, revision: str = "a") -> tuple[DeletePod, ...]:
@@ -132,14 +137,14 @@ def _typed(*, on_delete: bool, number: int | None) -> tuple[StepDaemonSet]:
          (DeletePod(name="x", uid="1", resource_version="version-"),)),
         (_view(*OLD, limit=5, min_ready_s=100), {"a": 4}, _gone("n0")),
         (_view(*OLD, limit=4, min_ready_s=101), {"a": 3}, _gone("n0", "n1")),
-        (_view(_pod("n0", "a", ready_since_s=None), *OLD[1:]), {"a": 3}, _gone("n0")),
+        (_view(*OLD[:4], _pod("n4", "a", ready_since_s=NOW_S + 5)), {"a": 3}, _gone("n0")),
     ],
     ids=[
         "as many as may be unavailable", "as many as the policy wants", "no size is to change", "of no other revision",
         "a node without a pod is one of them", "a second one may be", "more nodes than it counts",
         "a broken one costs nothing", "chosen ones first", "chosen ones are not listed", "nothing is chosen",
         "a broken one behind a chosen one", "each revision by its size", "by name on no node",
-        "available now", "available later", "ready since nobody knows when",
+        "available now", "available later", "ready by a clock that is ahead",
     ],
 )  # fmt: skip
 def test_the_pods_that_go_are_chosen_broken_and_first_by_name(
@@ -162,6 +167,7 @@ _WITH_ITS_USERS_OWN = {"held": replace(HELD, own=OwnType(True)), "limits": False
         (_view(*OLD, on_delete=False), _typed(on_delete=True, number=4)),
         (_view(*OLD, deleting=True), ()),
         (_view(*OLD, problem="unusable"), ()),
+        (_view(*OLD, managed_by="another"), ()),
         (_view(*OLD, strays=None), ()),
         (_view(*OLD, strays=(StrayReplicaSet("x", "y"),)), ()),
         (_view(*OLD, now=replace(BEGUN, stable_revision="z")), ()),
@@ -173,6 +179,7 @@ _WITH_ITS_USERS_OWN = {"held": replace(HELD, own=OwnType(True)), "limits": False
         (_view(*OLD, status=replace(BEGUN, current_revision="a"), on_delete=False), _typed(on_delete=True, number=4)),
         (_view(*OLD, status=replace(ABORTED, current_revision="a"), ref=REVERTED), ()),
         (_view(*OLD, status=ABORTED), ()),
+        (_view(*OLD, status=ABORTED, held=None), ()),
         (_view(*OLD, status=ABORTED, ref=REVERTED), _REVERT),
         (_view(*OLD, status=ABORTED, ref=REVERTED, observed=False), ()),
         (_view(*OLD, status=ABORTED, ref=REVERTED, held=None), _typed(on_delete=True, number=1)),
@@ -216,8 +223,10 @@ def test_what_is_no_size_stays_in_the_decision_and_the_next_available_pod_is_loo
     )
 
     moved = replace(decision, intents=(*_gone("n1"), AskPods("app=cart", "uid-agent"), other), requeue_at_s=NOW_S + 15)
-    assert carried(as_own(seen), decision) == moved
-    assert carried(as_own(seen), replace(decision, requeue_at_s=NOW_S + 9)).requeue_at_s == NOW_S + 9
+    assert carried(seen, decision) == moved
+    assert carried(seen, replace(decision, requeue_at_s=NOW_S + 9)).requeue_at_s == NOW_S + 9
+    unlisted = replace(decision, intents=(AskPods("app=cart", "uid-agent"), other))
+    assert carried(replace(seen, pods=None), decision) == unlisted
     absent = replace(seen, workload=WorkloadUnasked())
     assert carried(absent, decision) == replace(decision, intents=(AskPods("app=cart"), other))
     assert as_own(absent) is absent

@@ -36,7 +36,7 @@ from rollouts.core.model.nodes import DaemonSetSeen, HeldNodes, OwnType
 from rollouts.core.model.rollout import RolloutSpec
 from rollouts.core.model.snapshot import Pod, ReplicaSet, Snapshot
 from rollouts.core.model.status import RolloutStatus
-from rollouts.core.model.workload import WorkloadSeen
+from rollouts.core.model.workload import WorkloadSeen, to_write
 from rollouts.core.model.workload_ref import OnAbort
 from rollouts.core.scale.canary_sizes import Sizes
 
@@ -169,14 +169,13 @@ def reachable(ctx: PassContext, sizes: Sizes) -> Sizes:
 
 def carried(seen: Snapshot, decision: Decision) -> Decision:
     """The decision with pods to delete in place of sizes, and a pass when the next pod becomes available."""
-    workload, (sizes, others) = seen.workload, _without_sets(seen, decision.intents)
-    if not isinstance(workload, WorkloadSeen) or (daemon_set := workload.daemon_set) is None:
+    workload, (sizes, others) = to_write(seen.workload, seen.rollout.name), _without_sets(seen, decision.intents)
+    if workload is None or workload.daemon_set is None:
         return replace(decision, intents=others)
-    nodes, moves = _nodes(seen, workload, daemon_set), tuple[Intent, ...]()
-    if not (workload.deleting or workload.problem) and workload.strays == ():
-        moves = _moves(_Update(seen, decision.status, workload, daemon_set, nodes, sizes))
+    nodes = _nodes(seen, workload, workload.daemon_set)
+    moves = _moves(_Update(seen, decision.status, workload, workload.daemon_set, nodes, sizes))
     wait_s = seen.rollout.spec.min_ready_s
-    ready_s = [pod.ready_since_s for pod in nodes.pods.values()] if nodes is not None and wait_s else []
+    ready_s = [pod.ready_since_s for pod in nodes.pods.values()] if nodes is not None else []
     due_s = [at_s + wait_s for at_s in ready_s if at_s is not None]
     requeue_at_s = earliest([decision.requeue_at_s, *due_s], after_s=seen.now_s)
     return replace(decision, intents=(*moves, *others), requeue_at_s=requeue_at_s)
@@ -284,7 +283,7 @@ def _at_rest(update: _Update) -> tuple[Intent, ...]:
 def _let_go(update: _Update) -> tuple[StepDaemonSet]:
     """Its controller goes on by RollingUpdate. What a policy has stopped stays so until an update takes it over: the note."""
     found = update.daemon_set
-    if found.update.is_stopped and found.held is None:
+    if found.held is None:
         return update.stepped(on_delete=True, held=True)
     return update.stepped(on_delete=False, held=False)
 

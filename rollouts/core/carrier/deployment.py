@@ -48,7 +48,7 @@ from rollouts.core.model.intents import (
 )
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.snapshot import ReplicaSet, Snapshot
-from rollouts.core.model.workload import WorkloadSeen
+from rollouts.core.model.workload import WorkloadSeen, to_write
 from rollouts.core.model.workload_ref import Hold
 from rollouts.core.scale.canary_sizes import Sizes
 from rollouts.core.scale.restarts import PODS_AGAIN_S
@@ -117,14 +117,8 @@ def carried(seen: Snapshot, decision: Decision) -> Decision:
     for intent in decision.intents:
         of_sets = isinstance(intent, CreateReplicaSet | AdoptReplicaSet | PatchReplicaSet | DeleteReplicaSet)
         (ours if of_sets else others).append(intent)
-    workload = seen.workload
-    if (
-        not isinstance(workload, WorkloadSeen)
-        or workload.deleting
-        or workload.strays != ()
-        or workload.deployment is None
-        or workload.problem
-    ):
+    workload = to_write(seen.workload, seen.rollout.name)
+    if workload is None or workload.deployment is None:
         return replace(decision, intents=tuple(others))
     update = update_of(seen, decision, workload, workload.deployment, ours)
     moves = _moves(update)

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.snapshot import Pod, ReplicaSet, Snapshot
-from rollouts.core.model.workload import NO_POD, StatefulSetSeen, WorkloadSeen
+from rollouts.core.model.workload import StatefulSetSeen, WorkloadSeen
 
 
 class Ordinal(Struct, frozen=True, kw_only=True):
@@ -43,7 +43,7 @@ def places_of(seen: Snapshot, workload: WorkloadSeen, found: StatefulSetSeen) ->
     return tuple(
         [
             Ordinal(index=index, revision=revision, is_ready=index >= ready, is_available=index >= available)
-            for index in range(replicas if revision else 0)
+            for index in range(replicas)
         ]
     )
 
@@ -65,7 +65,7 @@ def _place(found: StatefulSetSeen, index: int, pod: Pod | None, *, now_s: float)
 
 def _ordinal(pod: Pod) -> int:
     number = pod.name.rpartition("-")[2]
-    return int(number) if number.isdecimal() and len(number) < len(str(NO_POD)) else -1
+    return int(number) if number.isdecimal() else -1
 
 
 def as_own(seen: Snapshot) -> Snapshot:

@@ -39,7 +39,14 @@ from rollouts.core.model.intents import (
 )
 from rollouts.core.model.limits import surge_and_unavailable
 from rollouts.core.model.snapshot import Pod, ReplicaSet, Snapshot
-from rollouts.core.model.workload import NO_POD, PartitionFields, PartitionHeld, StatefulSetSeen, WorkloadSeen
+from rollouts.core.model.workload import (
+    NO_POD,
+    PartitionFields,
+    PartitionHeld,
+    StatefulSetSeen,
+    WorkloadSeen,
+    to_write,
+)
 from rollouts.core.scale.canary_sizes import Sizes
 
 _HOLDS = PartitionFields(partition=NO_POD)
@@ -102,11 +109,10 @@ def carried(seen: Snapshot, decision: Decision) -> Decision:
     for intent in decision.intents:
         of_sets = isinstance(intent, CreateReplicaSet | AdoptReplicaSet | PatchReplicaSet | DeleteReplicaSet)
         (ours if of_sets else others).append(intent)
-    workload = seen.workload
-    found = workload.stateful_set if isinstance(workload, WorkloadSeen) else None
-    if not isinstance(workload, WorkloadSeen) or found is None or workload.deleting or workload.strays != ():
+    workload = to_write(seen.workload, seen.rollout.name)
+    if workload is None or workload.stateful_set is None:
         return replace(decision, intents=tuple(others))
-    update = _update(as_own(seen), decision, workload, found, ours)
+    update = _update(as_own(seen), decision, workload, workload.stateful_set, ours)
     asks = AskPods(seen.rollout.spec.selector_text, workload.uid)
     rest = [asks if isinstance(each, AskPods) else each for each in others]
     due_s = [place.available_at_s for place in update.places]

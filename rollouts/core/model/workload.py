@@ -275,3 +275,10 @@ def is_of(workload: ReferencedWorkload | None, rollout: str) -> bool:
         and workload.managed_by == rollout
         and not workload.problem
     )
+
+
+def to_write(workload: ReferencedWorkload | None, rollout: str) -> WorkloadSeen | None:
+    """The workload, if that Rollout may update it in place now: it can use it, it stays, and all that it controls is watched."""
+    if not isinstance(workload, WorkloadSeen) or not is_of(workload, rollout):
+        return None
+    return None if workload.deleting or workload.strays != () else workload

@@ -12,11 +12,16 @@ from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskWorkload, CreateReplicaSet, MarkWorkload, ReleaseWorkload
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary
+from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from rollouts.core.model.workload import WorkloadForbidden, WorkloadSeen
+from tests.core import daemonsets
+from tests.core.daemonsets import daemons
+from tests.core.deployments import deployed, template_changed
 from tests.core.model import World, deleted, snapshot, world
 from tests.core.named_workloads import REF, Sight, deployment
+from tests.core.stateful_sets import new_template, stateful
 from tests.core.worlds import edited, later, one, reconciled, settled, sizes
 
 STRATEGY = Canary(steps=(SetWeight(50), PauseUntilPromoted()))
@@ -195,3 +200,41 @@ def test_a_mark_makes_the_workload_the_rollouts_own() -> None:
     assert isinstance(told, WorkloadSeen)
     assert (told.managed_by, told.watched, told.resource_version) == ("cart", True, "1+")
     assert after(replace(view, workload=None), mark).workload is None
+
+
+_STEPS = Canary(steps=(SetWeight(50), PauseUntilPromoted()))
+
+
+def _in_place(kind: str, *, in_step: bool) -> Snapshot:
+    """A workload that a Rollout updates in place: between updates, or at the step of one."""
+    if kind == "DaemonSet":
+        nodes = daemonsets.settled(daemons(_STEPS))
+        nodes = daemonsets.settled(daemonsets.template_changed(nodes, "b")) if in_step else nodes
+        return daemonsets.snapshot(nodes)
+    there = settled(deployed(_STEPS) if kind == "Deployment" else stateful(_STEPS))
+    changed = template_changed if kind == "Deployment" else new_template
+    return snapshot(settled(changed(there, "b")) if in_step else there)
+
+
+@pytest.mark.parametrize("in_step", [False, True], ids=["between updates", "in a step"])
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet"])
+@pytest.mark.parametrize(
+    ("changes", "done"),
+    [
+        ({"managed_by": "another"}, []),
+        ({"problem": "OpenKruise Rollouts manages it"}, []),
+        ({"managed_by": "", "watched": False}, [MarkWorkload]),
+    ],
+    ids=["another Rollout's", "unusable", "unmarked"],
+)
+def test_a_workload_that_is_not_the_rollouts_own_is_not_written(
+    changes: dict[str, Any], done: list[type], kind: str, in_step: bool
+) -> None:
+    """Its fields and pods stay as they are; one that has lost its marks gets them first."""
+    seen = _in_place(kind, in_step=in_step)
+    assert isinstance(seen.workload, WorkloadSeen) and decide(seen).intents == ()
+    # The observer takes no template of it, so its revision is not known.
+    spec, workload = replace(seen.rollout.spec, revision="", template_hash=""), replace(seen.workload, **changes)
+    unknown = replace(seen, rollout=replace(seen.rollout, spec=spec), workload=replace(workload, template_hash=""))
+
+    assert [type(each) for each in decide(unknown).intents] == done

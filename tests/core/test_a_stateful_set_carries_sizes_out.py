@@ -307,7 +307,7 @@ def test_the_policy_sees_a_set_for_each_revision_with_the_ordinals_that_have_it_
     there = (
         _pod(2, "a", ready_since_s=NOW_S - 20),
         _pod(3, "a", ready_since_s=NOW_S - 19),
-        _pod(4, "c"),
+        _pod(4, "c", ready=False),
         _pod(5, "a", deleting=True),
         _pod(7, "b", ready_since_s=NOW_S - 20),
         _pod(8, "a"),
@@ -324,9 +324,20 @@ def test_the_policy_sees_a_set_for_each_revision_with_the_ordinals_that_have_it_
         own,
         _set("a", size=4, pods=4, ready=2, available=1),
         _set("b", size=3, pods=1, ready=1, available=1),
-        _set("c", size=1, pods=1, ready=1, available=1),
+        _set("c", size=1, pods=1),
         _set("y", size=0, pods=2),
         _set("z", size=0, pods=1),
+    )
+    assert as_own(replace(seen, pods=None)).replica_sets == (_set("a", size=5), _set("b", size=3))
+
+
+def test_without_a_partition_every_ordinal_will_have_the_templates_revision() -> None:
+    """Also the first one."""
+    seen, _ = _view("aab", partition=None, min_ready_s=20, workload={"observed": False})
+
+    assert as_own(seen).replica_sets == (
+        _set("a", size=0, pods=2),
+        _set("b", size=3, pods=1, ready=1, available=1),
     )
 
 

@@ -13,7 +13,7 @@ from rollouts.core.model.in_place_intents import DeletePod, RevertTemplate, Step
 from rollouts.core.model.intents import AdoptReplicaSet, AskPods, Decision, Intent, PatchReplicaSet, RemoveAnnotation
 from rollouts.core.model.nodes import ChosenNodes, DaemonSetSeen, HeldNodes, NodeRevision, NodeUpdate, OwnType
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.rollout import Canary
+from rollouts.core.model.rollout import Canary, Percent
 from rollouts.core.model.snapshot import Pod, PodsSeen, ReplicaSet, Snapshot
 from rollouts.core.model.status import Abort, RolloutStatus, Verb
 from rollouts.core.model.workload import HoldSeen, StrayReplicaSet, WorkloadSeen, WorkloadUnasked
@@ -155,7 +155,7 @@ def test_the_pods_that_go_are_chosen_broken_and_first_by_name(
 
 
 _REVERT = (RevertTemplate(name="agent", uid="uid-agent", resource_version="7", controller_revision="agent-a"),)
-_WITH_ITS_USERS_OWN = {"held": replace(HELD, own=OwnType(True)), "limits": False}
+_WITH_ITS_USERS_OWN = {"held": replace(HELD, own=OwnType(True))}
 
 
 @pytest.mark.parametrize(
@@ -265,6 +265,7 @@ def test_the_policy_sees_a_set_for_each_revision_with_the_nodes_that_run_it() ->
         _set("z", size=0, pods=2, made=1),
     )
     assert as_own(_view(*OLD, nodes=2, min_ready_s=20)[0]).rollout.spec.replicas == 5
+    assert as_own(_view(*NEW, nodes=5)[0]).replica_sets[1].ready == 5  # the status has not counted all of them
 
 
 def test_between_updates_the_policy_sees_what_the_status_counts() -> None:
@@ -302,3 +303,20 @@ def test_sizes_that_no_deletion_leads_to_become_the_nearest_ones(
     seen, _ = _view(*OLD[:3], _pod("n3", "z"), _pod("n4", "b"), nodes=6, status=status)
 
     assert reachable(context_of(as_own(seen), status), asked) == held
+
+
+@pytest.mark.parametrize(
+    ("update", "surges", "stopped"),
+    [
+        (NodeUpdate(on_delete=False, max_unavailable=1), False, False),
+        (NodeUpdate(on_delete=False, max_unavailable=1, max_surge=0), False, False),
+        (NodeUpdate(on_delete=False, max_surge=Percent(0)), False, False),
+        (NodeUpdate(on_delete=True, max_surge=1), True, True),
+        (NodeUpdate(on_delete=True, max_surge=Percent(1)), True, True),
+        (NodeUpdate(on_delete=True, max_unavailable=1), False, True),
+        (NodeUpdate(on_delete=True), False, False),
+    ],
+)
+def test_a_hold_is_on_delete_beside_limits(update: NodeUpdate, surges: bool, stopped: bool) -> None:
+    """The API server fills those in beside RollingUpdate alone."""
+    assert (update.surges, update.is_stopped) == (surges, stopped)

@@ -228,6 +228,7 @@ BESIDE = {
     "an empty one stays": (view(_COUNTED, _B0, **BY), {}, []),
     "not in an abort": (view(_COUNTED, _B0, status=ABORTED, **BY), {"b": 1}, []),
     "it grows": (view(_COUNTED, outside("b", 1), **BY), {"b": 2}, [sized("b", 2, grows=True)]),
+    "no stable one is there": (view(outside("b", 1), **BY), {"b": 2}, [sized("b", 2, grows=True)]),
     "it counts again": (view(_COUNTED, outside("b", 2), outside("c", 2), **BY), {}, [ready_after("b", 0)]),
     "both count again": (view(inside("a", 4), outside("b", 2), **BY), {"b": 1}, [ready_after("a", 0), sized("b", 1)]),
     "an older one with pods leaves": (view(_A4, inside("c", 1), **BY), {"new": 0}, [moved("c", into=False)]),

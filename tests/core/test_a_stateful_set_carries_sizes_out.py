@@ -43,7 +43,7 @@ def _pod(ordinal: int, revision: str, **given: Any) -> Pod:
     """One of the revision that has long been ready; in capitals one that is not."""
     ready = revision.islower()
     pod = Pod(
-        name=f"cart-{ordinal}", uid=f"uid-{ordinal}", revision=revision.lower(), created_at_s=T0, ready=ready,
+        name=f"my-cart-{ordinal}", uid=f"uid-{ordinal}", revision=revision.lower(), created_at_s=T0, ready=ready,
         ready_since_s=T0 if ready else None, resource_version=f"version-{ordinal}",
     )  # fmt: skip
     return replace(pod, **given)
@@ -118,7 +118,7 @@ def _ended(own: PartitionFields) -> tuple[StepStatefulSet]:
 
 
 def _gone(ordinal: int) -> tuple[DeletePod]:
-    return (DeletePod(name=f"cart-{ordinal}", uid=f"uid-{ordinal}", resource_version=f"version-{ordinal}"),)
+    return (DeletePod(name=f"my-cart-{ordinal}", uid=f"uid-{ordinal}", resource_version=f"version-{ordinal}"),)
 
 
 FORWARD = {
@@ -293,6 +293,8 @@ def test_what_is_no_size_stays_in_the_decision_and_the_next_available_pod_is_loo
     absent = replace(seen, workload=WorkloadUnasked())
     assert carried(absent, decision) == replace(decision, intents=(AskPods(), other))
     assert as_own(absent) is absent
+    unread = replace(seen, workload=replace(seen.workload, in_place=None))
+    assert as_own(unread) is unread
 
 
 def _set(revision: str, *, size: int, pods: int = 0, ready: int = 0, available: int = 0) -> ReplicaSet:
@@ -313,7 +315,7 @@ def test_the_policy_sees_a_set_for_each_revision_with_the_ordinals_that_have_it_
         _pod(8, "a"),
         _pod(9, "z", deleting=True),
         _pod(0, "y"),
-        _pod(10, "y", name="cart-x"),
+        _pod(10, "y", name="my-cart-x"),
     )
     seen, _ = _view(
         "", *there, partition=5, start=2, min_ready_s=20, workload={"replicas": 8, "observed": False}, status=PROMOTED
@@ -343,12 +345,13 @@ def test_without_a_partition_every_ordinal_will_have_the_templates_revision() ->
 
 def test_with_on_delete_each_pod_has_its_own_revision() -> None:
     """One that is missing gets that of the template."""
-    there = (_pod(0, "a"), _pod(1, "b"), _pod(2, "A"))
+    there = (_pod(0, "a"), _pod(1, "b"), _pod(2, "A"), _pod(3, "y", name="my-cart-x"))
     seen, _ = _view("", *there, on_delete=True, min_ready_s=20, workload={"replicas": 4, "observed": False})
 
     assert as_own(seen).replica_sets == (
         _set("a", size=2, pods=2, ready=1, available=1),
         _set("b", size=2, pods=1, ready=1, available=1),
+        _set("y", size=0, pods=1),
     )
 
 
@@ -356,7 +359,14 @@ def test_with_on_delete_each_pod_has_its_own_revision() -> None:
 def test_between_updates_the_policy_sees_what_the_status_counts(available: int, counted: int) -> None:
     """All ordinals have one revision. Those that would go first count as ready."""
     seen, _ = _view(
-        "aaaAA", begun=False, min_ready_s=20, pods=6, current=6, workload={"observed": False, "available": available}
+        "aaaAA",
+        _pod(9, "z"),
+        begun=False,
+        min_ready_s=20,
+        pods=6,
+        ready=3,
+        current=6,
+        workload={"observed": False, "available": available},
     )
     stable = replace(seen, status=replace(seen.status, stable_revision="s"))
 

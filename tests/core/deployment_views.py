@@ -10,7 +10,8 @@ from rollouts.core.model.in_place_intents import MoveReplicaSet, StepDeployment
 from rollouts.core.model.intents import CreateReplicaSet, Decision, Intent, PatchReplicaSet
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen, Canary, Percent, PodMetadata, Strategy
-from rollouts.core.model.snapshot import Pod, PodsSeen, ReplicaSet, Snapshot
+from rollouts.core.model.service_ref import ServiceRef
+from rollouts.core.model.snapshot import Pod, PodsSeen, ReplicaSet, Service, Snapshot
 from rollouts.core.model.status import Abort, RolloutStatus
 from rollouts.core.model.workload import DeploymentSeen, Held, HoldSeen, UpdateFields, WorkloadSeen
 from rollouts.core.model.workload_ref import Hold, NamedWorkload, WorkloadKind, WorkloadMode
@@ -87,7 +88,7 @@ def view(
         kind=WorkloadKind.DEPLOYMENT, name="cart", uid="uid-cart", resource_version="7", template_hash="b",
         replicas=replicas, in_place=found, **given,
     )  # fmt: skip
-    named = {
+    named: dict[ServiceRef, Service] = {
         name: service(name, revision=revision, managed_by="cart", watched=True)
         for name, revision in (services or {}).items()
     }

@@ -25,8 +25,9 @@ NOW_S = T0 + 100
 HELD = HeldNodes(number=3, own=OwnType(False))
 BEGUN = RolloutStatus(current_revision="b", stable_revision="a")
 PROMOTED = RolloutStatus(current_revision="b", stable_revision="b")
-ABORTED = replace(BEGUN, abort=Abort("b", T0, Reason.ROLLOUT_ABORTED, ""))
-REVERTED = {"on_abort": OnAbort.REVERT_TEMPLATE}
+ABORT = Abort("b", T0, Reason.ROLLOUT_ABORTED, "")
+ABORTED = replace(BEGUN, abort=ABORT)
+REVERTED: dict[str, Any] = {"on_abort": OnAbort.REVERT_TEMPLATE}
 
 
 def _pod(node: str, revision: str, **given: Any) -> Pod:
@@ -38,7 +39,7 @@ def _pod(node: str, revision: str, **given: Any) -> Pod:
     return replace(pod, **given)
 
 
-NOT_READY = {"ready": False, "ready_since_s": None}
+NOT_READY: dict[str, Any] = {"ready": False, "ready_since_s": None}
 OLD = tuple(_pod(f"n{number}", "a") for number in range(5))
 NEW = tuple(_pod(f"n{number}", "b") for number in range(5))
 
@@ -155,7 +156,7 @@ def test_the_pods_that_go_are_chosen_broken_and_first_by_name(
 
 
 _REVERT = (RevertTemplate(name="agent", uid="uid-agent", resource_version="7", controller_revision="agent-a"),)
-_WITH_ITS_USERS_OWN = {"held": replace(HELD, own=OwnType(True))}
+_WITH_ITS_USERS_OWN: dict[str, Any] = {"held": replace(HELD, own=OwnType(True))}
 
 
 @pytest.mark.parametrize(
@@ -184,7 +185,7 @@ _WITH_ITS_USERS_OWN = {"held": replace(HELD, own=OwnType(True))}
         (_view(*OLD, status=ABORTED, ref=REVERTED, observed=False), ()),
         (_view(*OLD, status=ABORTED, ref=REVERTED, held=None), _typed(on_delete=True, number=1)),
         (_view(*OLD, status=replace(ABORTED, stable_revision="q"), ref=REVERTED), ()),
-        (_view(*OLD, status=replace(BEGUN, abort=replace(ABORTED.abort, revision="c")), ref=REVERTED), _gone("n0")),
+        (_view(*OLD, status=replace(BEGUN, abort=replace(ABORT, revision="c")), ref=REVERTED), _gone("n0")),
         (_view(*OLD, status=PROMOTED), _gone("n0")),
         (_view(*NEW, status=replace(PROMOTED, stable_revision="a")), ()),
         (_view(*NEW, status=PROMOTED), _typed(on_delete=False, number=None)),

@@ -41,7 +41,7 @@ from tests.core.model import T0, service
 _A4, _B0, _B1 = inside("a", 4), inside("b", 0), inside("b", 1)
 _RUNS: dict[str, Any] = {"paused": False, "fields": QUARTER}
 _OLDER: dict[str, Any] = {"paused": False, "fields": USERS}
-FORWARD = {
+FORWARD: dict[str, Any] = {
     "no set yet": (view(_A4), {"new": 0}, [CreateInDeployment(revision="b")]),
     "none is wanted": (view(_A4), {}, []),
     "no set yet, and not paused": (view(_A4, paused=False), {"new": 0}, [stepped(ONE_NEW, paused=True)]),
@@ -99,7 +99,7 @@ FORWARD = {
     ),
     "with pods": (view(_A4, outside("b", 1)), {"b": 3}, [moved("b", into=True)]),
 }  # fmt: skip
-BACK = {
+BACK: dict[str, Any] = {
     "an abort": (view(inside("a", 3), _B1, status=ABORTED, **_RUNS), {}, [stepped(QUARTER, paused=True)]),
     "then it leaves": (view(inside("a", 3), _B1, status=ABORTED), {}, [moved("b", into=False)]),
     "then stable ones grow": (
@@ -136,7 +136,7 @@ BACK = {
     ),
     "no stable one": (view(inside("b", 1), status=ABORTED), {}, []),
 }  # fmt: skip
-BEGINS = {
+BEGINS: dict[str, Any] = {
     "the first is made": (
         view(_A4, held=False, fields=USERS), {"new": 0}, [stepped(replace(QUARTER, max_surge=Percent(25)), paused=True, number=1)]
     ),
@@ -160,6 +160,8 @@ BEGINS = {
     "not on record": (view(_A4, now=replace(BEGUN, stable_revision="c")), {"new": 0}, []),
     "not on record either": (view(_A4, now=replace(BEGUN, current_revision="c")), {"new": 0}, []),
     "the abort is not on record": (view(_A4, _B1, now=ABORTED), {}, []),
+    "no verdict on record": (view(_A4, now=replace(BEGUN, analyses=(None,))), {"new": 0}, []),
+    "no command on record": (view(_A4, now=replace(BEGUN, commands=(None,))), {"new": 0}, []),
     "no first revision": (view(_A4, status=replace(BEGUN, stable_revision="")), {"new": 0}, []),
     "not observed": (view(_A4, observed=False), {"new": 0}, []),
     "deleted": (view(_A4, deleting=True), {"new": 0}, []),
@@ -168,7 +170,7 @@ BEGINS = {
 }  # fmt: skip
 _B4 = inside("b", 4)
 REST: dict[str, Any] = {"status": PROMOTED, "updated": 4}
-AT_REST = {
+AT_REST: dict[str, Any] = {
     "the fields go back": (view(_B4, **REST), {}, [stepped(USERS, number=None)]),
     "they are back": (view(_B4, held=False, **_OLDER, **REST), {}, []),
     "it was paused by a policy": (view(_B4, held=False, fields=USERS, **REST), {}, [stepped(USERS, number=None)]),
@@ -204,7 +206,7 @@ AT_REST = {
 BY: dict[str, Any] = {"strategy": PREVIEWED}
 ROOM = fields_of(Percent(100), 0)
 _COUNTED = inside("a", 4, min_ready_s=0)
-BESIDE = {
+BESIDE: dict[str, Any] = {
     "it begins": (view(_A4, held=False, fields=USERS, **BY), {"new": 0}, [stepped(ONE_NEW, paused=True, number=1)]),
     "nothing keeps it": (view(_A4, held=False, **_OLDER, **BY), {}, [stepped(ONE_NEW, paused=True, number=1)]),
     "nothing is wanted": (view(_A4, held=False, fields=USERS, **BY), {}, []),
@@ -274,7 +276,7 @@ def _selects(name: str, revision: str) -> SwitchService:
     return SwitchService(name=name, uid=f"uid-{name}", resource_version="1", revision=revision)
 
 
-SERVICES = {
+SERVICES: dict[str, Any] = {
     "narrowed when paused": (
         view(_A4, services=_ALL, **BY), {"new": 0}, [_selects("cart", "a"), _selects("cart-preview", "a")]
     ),

@@ -34,7 +34,8 @@ from tests.core.stateful_sets import MOST, USERS
 NOW_S = T0 + 100
 BEGUN = RolloutStatus(current_revision="b", stable_revision="a")
 PROMOTED = RolloutStatus(current_revision="b", stable_revision="b")
-ABORTED = replace(BEGUN, abort=Abort("b", T0, Reason.ROLLOUT_ABORTED, ""))
+ABORT = Abort("b", T0, Reason.ROLLOUT_ABORTED, "")
+ABORTED = replace(BEGUN, abort=ABORT)
 HOLDS = PartitionFields(partition=MOST)
 ON_DELETE = PartitionFields(on_delete=True)
 
@@ -121,7 +122,7 @@ def _gone(ordinal: int) -> tuple[DeletePod]:
     return (DeletePod(name=f"my-cart-{ordinal}", uid=f"uid-{ordinal}", resource_version=f"version-{ordinal}"),)
 
 
-FORWARD = {
+FORWARD: dict[str, Any] = {
     "the first": (_view("aaaaa"), {"a": 4, "b": 1}, _stepped(4)),
     "one at a time": (_view("aaaaa"), {"a": 2, "b": 3}, _stepped(4)),
     "as many as may be unavailable": (_view("aaaaa", max_unavailable=2), {"a": 2, "b": 3}, _stepped(3)),
@@ -147,7 +148,7 @@ FORWARD = {
         _view("accab", partition=4, current_revision="c", current=2), {"a": 1, "b": 2}, _stepped(3)
     ),
 }  # fmt: skip
-BACK = {
+BACK: dict[str, Any] = {
     "fewer new ones: first the partition": (_view("aabbb", partition=2), {"a": 4, "b": 1}, _stepped(4)),
     "then the highest": (_view("aabbb", partition=4), {"a": 4, "b": 1}, _gone(3)),
     "of the highest that are too many": (_view("abBbb", partition=4), {"a": 3, "b": 2}, _gone(2)),
@@ -161,14 +162,14 @@ BACK = {
     "the highest where all start at once": (_view("aaaBB", status=ABORTED, ordered=False), {}, _gone(4)),
     "nothing that comes back as it is": (_view("aaabb", status=ABORTED, current_revision="b"), {}, ()),
     "another revision was aborted": (
-        _view("aaaaa", status=replace(ABORTED, abort=replace(ABORTED.abort, revision="c"))), {"a": 4, "b": 1}, _stepped(4)
+        _view("aaaaa", status=replace(ABORTED, abort=replace(ABORT, revision="c"))), {"a": 4, "b": 1}, _stepped(4)
     ),
     "the template is another one": (
         _view("aacac", partition=3, status=replace(BEGUN, current_revision="c")), {}, _stepped(MOST)
     ),
     "a pod that is gone already": (_view("aaab.", status=ABORTED), {}, ()),
 }  # fmt: skip
-BEGINS = {
+BEGINS: dict[str, Any] = {
     "the first is wanted": (_view("aaaaa", begun=False), {"a": 4, "b": 1}, _stepped(MOST, number=1, own=HOLDS)),
     "with the noted fields": (
         _view("aaaaa", begun=False, replaced=ON_DELETE), {"a": 4, "b": 1}, _stepped(MOST, number=1, own=ON_DELETE)
@@ -193,7 +194,7 @@ BEGINS = {
     "an abort without": (_view("aaaaa", begun=False, status=ABORTED), {}, ()),
     "its own controller does the rest": (_view("aaaab", begun=False, partition=0, status=PROMOTED), {}, ()),
 }  # fmt: skip
-NOTED = {
+NOTED: dict[str, Any] = {
     "somebody lowered it": (_view("aaaab", partition=0, held={"partition": 4, "surplus": 2}), {}, _stepped(4, surplus=2)),
     "somebody left it out": (_view("aaaab", partition=None, held={"partition": 4}), {}, _stepped(4)),
     "somebody made it OnDelete": (_view("aaaab", on_delete=True, held={"partition": 4}), {}, _stepped(4)),
@@ -218,10 +219,10 @@ NOTED = {
     "not watched": (_view("aaaaa", workload={"strays": (StrayReplicaSet("x", "y"),)}), {"a": 4}, ()),
     "another Rollout's": (_view("aaaaa", workload={"managed_by": "x"}), {"a": 4}, ()),
 }  # fmt: skip
-NEW = {"status": PROMOTED, "current_revision": "b"}
-OWN_ON_DELETE = {"held": {"own": ON_DELETE}}
+NEW: dict[str, Any] = {"status": PROMOTED, "current_revision": "b"}
+OWN_ON_DELETE: dict[str, Any] = {"held": {"own": ON_DELETE}}
 TWO = PartitionFields(partition=2)
-AT_REST = {
+AT_REST: dict[str, Any] = {
     "the fields go back": (_view("bbbbb", partition=0, **NEW), {}, _ended(USERS)),
     "from the partition": (_view("bbbbb", **NEW), {}, _ended(USERS)),
     "they are back": (_view("bbbbb", partition=0, begun=False, **NEW), {}, ()),
@@ -293,6 +294,7 @@ def test_what_is_no_size_stays_in_the_decision_and_the_next_available_pod_is_loo
     absent = replace(seen, workload=WorkloadUnasked())
     assert carried(absent, decision) == replace(decision, intents=(AskPods(), other))
     assert as_own(absent) is absent
+    assert isinstance(seen.workload, WorkloadSeen)
     unread = replace(seen, workload=replace(seen.workload, in_place=None))
     assert as_own(unread) is unread
 
@@ -381,7 +383,7 @@ def _sizes(new: int, stable: int, older: tuple[int, ...], wanted_new: int, wante
     return Sizes(new=new, stable=stable, older=older, wanted_new=wanted_new, wanted_stable=wanted_stable)
 
 
-WITHOUT_STABLE = {"current_revision": "c", "current": 2}
+WITHOUT_STABLE: dict[str, Any] = {"current_revision": "c", "current": 2}
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from rollouts.core.model.in_place_intents import DeletePod, RevertTemplate, Step
 from rollouts.core.model.intents import AdoptReplicaSet, AskPods, Decision, Intent, PatchReplicaSet, RemoveAnnotation
 from rollouts.core.model.nodes import ChosenNodes, DaemonSetSeen, HeldNodes, NodeRevision, NodeUpdate, OwnType
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.rollout import Canary
+from rollouts.core.model.rollout import Canary, Percent
 from rollouts.core.model.snapshot import Pod, PodsSeen, ReplicaSet, Snapshot
 from rollouts.core.model.status import Abort, RolloutStatus, Verb
 from rollouts.core.model.workload import HoldSeen, NamedReplicaSet, WorkloadSeen, WorkloadUnasked
@@ -25,8 +25,9 @@ NOW_S = T0 + 100
 HELD = HeldNodes(number=3, own=OwnType(False))
 BEGUN = RolloutStatus(current_revision="b", stable_revision="a")
 PROMOTED = RolloutStatus(current_revision="b", stable_revision="b")
-ABORTED = replace(BEGUN, abort=Abort("b", T0, Reason.ROLLOUT_ABORTED, ""))
-REVERTED = {"on_abort": OnAbort.REVERT_TEMPLATE}
+ABORT = Abort("b", T0, Reason.ROLLOUT_ABORTED, "")
+ABORTED = replace(BEGUN, abort=ABORT)
+REVERTED: dict[str, Any] = {"on_abort": OnAbort.REVERT_TEMPLATE}
 
 
 def _pod(node: str, revision: str, **given: Any) -> Pod:
@@ -38,7 +39,7 @@ def _pod(node: str, revision: str, **given: Any) -> Pod:
     return replace(pod, **given)
 
 
-NOT_READY = {"ready": False, "ready_since_s": None}
+NOT_READY: dict[str, Any] = {"ready": False, "ready_since_s": None}
 OLD = tuple(_pod(f"n{number}", "a") for number in range(5))
 NEW = tuple(_pod(f"n{number}", "b") for number in range(5))
 
@@ -155,7 +156,7 @@ def test_the_pods_that_go_are_chosen_broken_and_first_by_name(
 
 
 _REVERT = (RevertTemplate(name="agent", uid="uid-agent", resource_version="7", controller_revision="agent-a"),)
-_WITH_ITS_USERS_OWN = {"held": replace(HELD, own=OwnType(True)), "limits": False}
+_WITH_ITS_USERS_OWN: dict[str, Any] = {"held": replace(HELD, own=OwnType(True))}
 
 
 @pytest.mark.parametrize(
@@ -184,7 +185,7 @@ _WITH_ITS_USERS_OWN = {"held": replace(HELD, own=OwnType(True)), "limits": False
         (_view(*OLD, status=ABORTED, ref=REVERTED, observed=False), ()),
         (_view(*OLD, status=ABORTED, ref=REVERTED, held=None), _typed(on_delete=True, number=1)),
         (_view(*OLD, status=replace(ABORTED, stable_revision="q"), ref=REVERTED), ()),
-        (_view(*OLD, status=replace(BEGUN, abort=replace(ABORTED.abort, revision="c")), ref=REVERTED), _gone("n0")),
+        (_view(*OLD, status=replace(BEGUN, abort=replace(ABORT, revision="c")), ref=REVERTED), _gone("n0")),
         (_view(*OLD, status=PROMOTED), _gone("n0")),
         (_view(*NEW, status=replace(PROMOTED, stable_revision="a")), ()),
         (_view(*NEW, status=PROMOTED), _typed(on_delete=False, number=None)),
@@ -265,6 +266,7 @@ def test_the_policy_sees_a_set_for_each_revision_with_the_nodes_that_run_it() ->
         _set("z", size=0, pods=2, made=1),
     )
     assert as_own(_view(*OLD, nodes=2, min_ready_s=20)[0]).rollout.spec.replicas == 5
+    assert as_own(_view(*NEW, nodes=5)[0]).replica_sets[1].ready == 5  # the status has not counted all of them
 
 
 def test_between_updates_the_policy_sees_what_the_status_counts() -> None:
@@ -302,3 +304,20 @@ def test_sizes_that_no_deletion_leads_to_become_the_nearest_ones(
     seen, _ = _view(*OLD[:3], _pod("n3", "z"), _pod("n4", "b"), nodes=6, status=status)
 
     assert reachable(context_of(as_own(seen), status), asked) == held
+
+
+@pytest.mark.parametrize(
+    ("update", "surges", "stopped"),
+    [
+        (NodeUpdate(on_delete=False, max_unavailable=1), False, False),
+        (NodeUpdate(on_delete=False, max_unavailable=1, max_surge=0), False, False),
+        (NodeUpdate(on_delete=False, max_surge=Percent(0)), False, False),
+        (NodeUpdate(on_delete=True, max_surge=1), True, True),
+        (NodeUpdate(on_delete=True, max_surge=Percent(1)), True, True),
+        (NodeUpdate(on_delete=True, max_unavailable=1), False, True),
+        (NodeUpdate(on_delete=True), False, False),
+    ],
+)
+def test_a_hold_is_on_delete_beside_limits(update: NodeUpdate, surges: bool, stopped: bool) -> None:
+    """The API server fills those in beside RollingUpdate alone."""
+    assert (update.surges, update.is_stopped) == (surges, stopped)

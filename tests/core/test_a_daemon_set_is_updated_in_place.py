@@ -160,7 +160,13 @@ def test_an_abort_leaves_the_nodes_as_they_are() -> None:
 
     assert (runs(there), there.status.phase) == ({"a": 4, "b": 2}, Phase.ABORTED)
     assert (there.on_delete, len(there.deleted)) == (True, 2)
-    assert "kubectl rollout undo daemonset/agent -n shop" in there.status.message
+    retry = "to try revision b again: rollouts retry agent -n shop"
+    kept = "the nodes that have it keep it, until DaemonSet agent has the template of revision a again"
+    undo = "kubectl rollout undo daemonset/agent -n shop --to-revision=1"
+    assert there.status.message == f"revision b was aborted by annotation; {kept}: {undo}; {retry}"
+    there = settled(replace(there, made=there.made[1:]))
+    lost = "no template of revision a is left: apply one"
+    assert there.status.message == f"revision b was aborted by annotation; {lost}; {retry}"
 
 
 def test_a_retry_goes_on_with_the_nodes_that_have_it() -> None:
@@ -186,12 +192,14 @@ def test_a_command_that_only_a_template_carries_out_names_kubectls(verb: str, ty
 def test_an_abort_that_reverts_the_template_brings_the_stable_pods_back() -> None:
     """The template comes first, then the pods, and the type last."""
     there = replace(_at_its_step(on_abort=OnAbort.REVERT_TEMPLATE), writes=())
-    there = settled(annotated(there, "abort", "b"))
+    there = annotated(there, "abort", "b")
+    told = "DaemonSet agent gets the template of revision a again"
+    assert f"revision b was aborted by annotation; {told}; to try" in reconciled(there).status.message
+    there = settled(there)
 
     assert (runs(there), there.template, there.status.phase) == ({"a": 6}, "a", Phase.HEALTHY)
     assert (there.on_delete, there.held) == (False, None)
     assert there.writes == ("RevertTemplate", "DeletePod", "DeletePod", "StepDaemonSet")
-    assert [entry.outcome for entry in there.status.history][-2:] != []
 
 
 def test_a_node_that_joins_in_a_step_has_the_new_revision_and_is_told() -> None:

@@ -19,10 +19,10 @@ from rollouts.core.model.status import Abort, RolloutStatus, Verb
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from rollouts.core.model.workload import (
     HoldSeen,
-    NamedReplicaSet,
     PartitionFields,
     PartitionHeld,
     StatefulSetSeen,
+    NamedReplicaSet,
     WorkloadSeen,
     WorkloadUnasked,
 )
@@ -34,7 +34,8 @@ from tests.core.stateful_sets import MOST, USERS
 NOW_S = T0 + 100
 BEGUN = RolloutStatus(current_revision="b", stable_revision="a")
 PROMOTED = RolloutStatus(current_revision="b", stable_revision="b")
-ABORTED = replace(BEGUN, abort=Abort("b", T0, Reason.ROLLOUT_ABORTED, ""))
+ABORT = Abort("b", T0, Reason.ROLLOUT_ABORTED, "")
+ABORTED = replace(BEGUN, abort=ABORT)
 HOLDS = PartitionFields(partition=MOST)
 ON_DELETE = PartitionFields(on_delete=True)
 
@@ -43,7 +44,7 @@ def _pod(ordinal: int, revision: str, **given: Any) -> Pod:
     """One of the revision that has long been ready; in capitals one that is not."""
     ready = revision.islower()
     pod = Pod(
-        name=f"cart-{ordinal}", uid=f"uid-{ordinal}", revision=revision.lower(), created_at_s=T0, ready=ready,
+        name=f"my-cart-{ordinal}", uid=f"uid-{ordinal}", revision=revision.lower(), created_at_s=T0, ready=ready,
         ready_since_s=T0 if ready else None, resource_version=f"version-{ordinal}",
     )  # fmt: skip
     return replace(pod, **given)
@@ -118,10 +119,10 @@ def _ended(own: PartitionFields) -> tuple[StepStatefulSet]:
 
 
 def _gone(ordinal: int) -> tuple[DeletePod]:
-    return (DeletePod(name=f"cart-{ordinal}", uid=f"uid-{ordinal}", resource_version=f"version-{ordinal}"),)
+    return (DeletePod(name=f"my-cart-{ordinal}", uid=f"uid-{ordinal}", resource_version=f"version-{ordinal}"),)
 
 
-FORWARD = {
+FORWARD: dict[str, Any] = {
     "the first": (_view("aaaaa"), {"a": 4, "b": 1}, _stepped(4)),
     "one at a time": (_view("aaaaa"), {"a": 2, "b": 3}, _stepped(4)),
     "as many as may be unavailable": (_view("aaaaa", max_unavailable=2), {"a": 2, "b": 3}, _stepped(3)),
@@ -147,7 +148,7 @@ FORWARD = {
         _view("accab", partition=4, current_revision="c", current=2), {"a": 1, "b": 2}, _stepped(3)
     ),
 }  # fmt: skip
-BACK = {
+BACK: dict[str, Any] = {
     "fewer new ones: first the partition": (_view("aabbb", partition=2), {"a": 4, "b": 1}, _stepped(4)),
     "then the highest": (_view("aabbb", partition=4), {"a": 4, "b": 1}, _gone(3)),
     "of the highest that are too many": (_view("abBbb", partition=4), {"a": 3, "b": 2}, _gone(2)),
@@ -161,14 +162,14 @@ BACK = {
     "the highest where all start at once": (_view("aaaBB", status=ABORTED, ordered=False), {}, _gone(4)),
     "nothing that comes back as it is": (_view("aaabb", status=ABORTED, current_revision="b"), {}, ()),
     "another revision was aborted": (
-        _view("aaaaa", status=replace(ABORTED, abort=replace(ABORTED.abort, revision="c"))), {"a": 4, "b": 1}, _stepped(4)
+        _view("aaaaa", status=replace(ABORTED, abort=replace(ABORT, revision="c"))), {"a": 4, "b": 1}, _stepped(4)
     ),
     "the template is another one": (
         _view("aacac", partition=3, status=replace(BEGUN, current_revision="c")), {}, _stepped(MOST)
     ),
     "a pod that is gone already": (_view("aaab.", status=ABORTED), {}, ()),
 }  # fmt: skip
-BEGINS = {
+BEGINS: dict[str, Any] = {
     "the first is wanted": (_view("aaaaa", begun=False), {"a": 4, "b": 1}, _stepped(MOST, number=1, own=HOLDS)),
     "with the noted fields": (
         _view("aaaaa", begun=False, replaced=ON_DELETE), {"a": 4, "b": 1}, _stepped(MOST, number=1, own=ON_DELETE)
@@ -193,7 +194,7 @@ BEGINS = {
     "an abort without": (_view("aaaaa", begun=False, status=ABORTED), {}, ()),
     "its own controller does the rest": (_view("aaaab", begun=False, partition=0, status=PROMOTED), {}, ()),
 }  # fmt: skip
-NOTED = {
+NOTED: dict[str, Any] = {
     "somebody lowered it": (_view("aaaab", partition=0, held={"partition": 4, "surplus": 2}), {}, _stepped(4, surplus=2)),
     "somebody left it out": (_view("aaaab", partition=None, held={"partition": 4}), {}, _stepped(4)),
     "somebody made it OnDelete": (_view("aaaab", on_delete=True, held={"partition": 4}), {}, _stepped(4)),
@@ -218,10 +219,10 @@ NOTED = {
     "not watched": (_view("aaaaa", workload={"strays": (NamedReplicaSet("x", "y"),)}), {"a": 4}, ()),
     "another Rollout's": (_view("aaaaa", workload={"managed_by": "x"}), {"a": 4}, ()),
 }  # fmt: skip
-NEW = {"status": PROMOTED, "current_revision": "b"}
-OWN_ON_DELETE = {"held": {"own": ON_DELETE}}
+NEW: dict[str, Any] = {"status": PROMOTED, "current_revision": "b"}
+OWN_ON_DELETE: dict[str, Any] = {"held": {"own": ON_DELETE}}
 TWO = PartitionFields(partition=2)
-AT_REST = {
+AT_REST: dict[str, Any] = {
     "the fields go back": (_view("bbbbb", partition=0, **NEW), {}, _ended(USERS)),
     "from the partition": (_view("bbbbb", **NEW), {}, _ended(USERS)),
     "they are back": (_view("bbbbb", partition=0, begun=False, **NEW), {}, ()),
@@ -293,6 +294,9 @@ def test_what_is_no_size_stays_in_the_decision_and_the_next_available_pod_is_loo
     absent = replace(seen, workload=WorkloadUnasked())
     assert carried(absent, decision) == replace(decision, intents=(AskPods(), other))
     assert as_own(absent) is absent
+    assert isinstance(seen.workload, WorkloadSeen)
+    unread = replace(seen, workload=replace(seen.workload, in_place=None))
+    assert as_own(unread) is unread
 
 
 def _set(revision: str, *, size: int, pods: int = 0, ready: int = 0, available: int = 0) -> ReplicaSet:
@@ -307,13 +311,13 @@ def test_the_policy_sees_a_set_for_each_revision_with_the_ordinals_that_have_it_
     there = (
         _pod(2, "a", ready_since_s=NOW_S - 20),
         _pod(3, "a", ready_since_s=NOW_S - 19),
-        _pod(4, "c"),
+        _pod(4, "c", ready=False),
         _pod(5, "a", deleting=True),
         _pod(7, "b", ready_since_s=NOW_S - 20),
         _pod(8, "a"),
         _pod(9, "z", deleting=True),
         _pod(0, "y"),
-        _pod(10, "y", name="cart-x"),
+        _pod(10, "y", name="my-cart-x"),
     )
     seen, _ = _view(
         "", *there, partition=5, start=2, min_ready_s=20, workload={"replicas": 8, "observed": False}, status=PROMOTED
@@ -324,20 +328,32 @@ def test_the_policy_sees_a_set_for_each_revision_with_the_ordinals_that_have_it_
         own,
         _set("a", size=4, pods=4, ready=2, available=1),
         _set("b", size=3, pods=1, ready=1, available=1),
-        _set("c", size=1, pods=1, ready=1, available=1),
+        _set("c", size=1, pods=1),
         _set("y", size=0, pods=2),
         _set("z", size=0, pods=1),
+    )
+    assert as_own(replace(seen, pods=None)).replica_sets == (_set("a", size=5), _set("b", size=3))
+
+
+def test_without_a_partition_every_ordinal_will_have_the_templates_revision() -> None:
+    """Also the first one."""
+    seen, _ = _view("aab", partition=None, min_ready_s=20, workload={"observed": False})
+
+    assert as_own(seen).replica_sets == (
+        _set("a", size=0, pods=2),
+        _set("b", size=3, pods=1, ready=1, available=1),
     )
 
 
 def test_with_on_delete_each_pod_has_its_own_revision() -> None:
     """One that is missing gets that of the template."""
-    there = (_pod(0, "a"), _pod(1, "b"), _pod(2, "A"))
+    there = (_pod(0, "a"), _pod(1, "b"), _pod(2, "A"), _pod(3, "y", name="my-cart-x"))
     seen, _ = _view("", *there, on_delete=True, min_ready_s=20, workload={"replicas": 4, "observed": False})
 
     assert as_own(seen).replica_sets == (
         _set("a", size=2, pods=2, ready=1, available=1),
         _set("b", size=2, pods=1, ready=1, available=1),
+        _set("y", size=0, pods=1),
     )
 
 
@@ -345,7 +361,14 @@ def test_with_on_delete_each_pod_has_its_own_revision() -> None:
 def test_between_updates_the_policy_sees_what_the_status_counts(available: int, counted: int) -> None:
     """All ordinals have one revision. Those that would go first count as ready."""
     seen, _ = _view(
-        "aaaAA", begun=False, min_ready_s=20, pods=6, current=6, workload={"observed": False, "available": available}
+        "aaaAA",
+        _pod(9, "z"),
+        begun=False,
+        min_ready_s=20,
+        pods=6,
+        ready=3,
+        current=6,
+        workload={"observed": False, "available": available},
     )
     stable = replace(seen, status=replace(seen.status, stable_revision="s"))
 
@@ -360,7 +383,7 @@ def _sizes(new: int, stable: int, older: tuple[int, ...], wanted_new: int, wante
     return Sizes(new=new, stable=stable, older=older, wanted_new=wanted_new, wanted_stable=wanted_stable)
 
 
-WITHOUT_STABLE = {"current_revision": "c", "current": 2}
+WITHOUT_STABLE: dict[str, Any] = {"current_revision": "c", "current": 2}
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,9 @@ def test_a_scale_up_in_a_step_moves_the_partition_and_what_it_has_made_stays() -
     there = settled(there)
 
     assert (_partition(there), _pods(there), there.status.phase) == (6, "aaabbbbb", Phase.PAUSED)
-    assert "3 more pods of revision b" in _conditions(there)["ScaledInStep"]
+    more = "scaling has made 3 more pods of revision b than the step asks for"
+    assert _conditions(there)["ScaledInStep"] == more
+    assert "ScaledInStep" not in _conditions(settled(annotated(there, "abort", "b")))
     there = settled(annotated(there, "promote", "b@full"))
     assert (_pods(there), _found(there).fields, _found(there).held) == ("bbbbbbbb", USERS, None)
 
@@ -211,8 +213,9 @@ def test_the_only_pod_goes_back_with_its_template_alone_and_the_status_says_so()
 
     assert (_pods(there), there.status.phase) == ("b", Phase.ABORTED)
     assert "DeletePod" not in there.writes
-    assert "kubectl rollout undo statefulset/cart -n shop" in _conditions(there)["TemplateNeedsRevert"]
-    assert "kubectl rollout undo statefulset/cart -n shop" in there.status.message
+    why = "its pods stay: the StatefulSet has forgotten revision a; apply its template, or kubectl rollout undo"
+    assert _conditions(there)["TemplateNeedsRevert"] == f"{why} statefulset/cart -n shop"
+    assert _conditions(there)["TemplateNeedsRevert"] in there.status.message
     there = settled(new_template(there, "a"))
 
     assert (_pods(there), there.status.phase, _found(there).fields) == ("a", Phase.HEALTHY, USERS)

@@ -50,7 +50,7 @@ def places_of(seen: Snapshot, workload: WorkloadSeen, found: StatefulSetSeen) ->
 
 def _place(found: StatefulSetSeen, index: int, pod: Pod | None, *, now_s: float) -> Ordinal:
     """An ordinal with the pod that was seen there."""
-    kept = 0 if found.fields.on_delete else found.fields.partition or 0
+    kept = found.fields.partition or 0
     revision = found.current_revision if index < kept else found.update_revision
     if pod is None or pod.deleting:
         return Ordinal(index=index, revision=revision, is_ready=False, is_available=False)

@@ -6,13 +6,25 @@ from typing import Any
 
 import pytest
 
+from rollouts.core.context.contribution import Contribution
+from rollouts.core.context.pass_context import context_of
 from rollouts.core.decide import decide
-from rollouts.core.lifecycle.hold import HOLD_AGAIN_S
+from rollouts.core.lifecycle.hold import HOLD_AGAIN_S, hold_question
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskHold
+from rollouts.core.model.nodes import DaemonSetSeen, HeldNodes, NodeUpdate, OwnType
 from rollouts.core.model.rollout import Canary
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
-from rollouts.core.model.workload import Held, HoldSeen
+from rollouts.core.model.workload import (
+    NO_POD,
+    Held,
+    HoldSeen,
+    InPlaceSeen,
+    PartitionFields,
+    PartitionHeld,
+    StatefulSetSeen,
+    WorkloadSeen,
+)
 from rollouts.core.model.workload_ref import Hold, WorkloadKind
 from tests.core.deployments import USERS, deployed
 from tests.core.model import World, snapshot
@@ -49,6 +61,38 @@ def test_nobody_asks_who_needs_no_policy() -> None:
 def test_it_is_not_asked_in_an_update() -> None:
     """The answer would be that of the guard."""
     assert not _asks(_at_rest(held=Held(number=1, replicas=4, own=USERS)))
+
+
+_ONE = StatefulSetSeen(
+    fields=PartitionFields(), holds=True, current_revision="a", update_revision="a", pods=4, current=4, updated=4
+)
+_PARTITION = PartitionHeld(number=1, replicas=4, partition=3, own=PartitionFields())
+_NODES = DaemonSetSeen(update=NodeUpdate(on_delete=False), holds=True)
+
+
+@pytest.mark.parametrize(
+    ("found", "asked"),
+    [
+        (_ONE, True),
+        (replace(_ONE, held=_PARTITION), False),
+        (replace(_ONE, held=replace(_PARTITION, partition=NO_POD)), True),
+        (replace(_ONE, held=replace(_PARTITION, partition=NO_POD), update_revision="b", updated=0), False),
+        (replace(_ONE, held=replace(_PARTITION, partition=NO_POD), updated=3), False),
+        (_NODES, True),
+        (replace(_NODES, held=HeldNodes(number=1, own=OwnType(False))), False),
+    ],
+    ids=[
+        *("partition", "partition in an update", "partition at rest", "partition before an update"),
+        *("partition of two revisions", "nodes", "nodes in an update"),
+    ],
+)
+def test_other_workloads_are_not_asked_about_in_an_update_either(found: InPlaceSeen, asked: bool) -> None:
+    """Between updates a StatefulSet may be held by a partition of ours."""
+    seen = snapshot(_at_rest())
+    assert isinstance(seen.workload, WorkloadSeen)
+    seen = replace(seen, workload=replace(seen.workload, in_place=found))
+
+    assert hold_question(context_of(seen, seen.status)) == Contribution(intents=(QUESTION,) if asked else ())
 
 
 def test_a_pass_that_comes_later_asks_again() -> None:

@@ -17,7 +17,9 @@ from rollouts.core.analysis.metric_server import (
     InFile,
     MetricServer,
     OAuth2Place,
+    SignaturePlace,
 )
+from rollouts.core.analysis.recipes import RECIPES
 from rollouts.core.analysis.source import BasicAuth, HttpSource, OAuth2, PrometheusQuery, QueryRange, WebQuery
 from rollouts.core.model.frozen import replace
 from rollouts.errors import ExpressionFailed, ExpressionInvalid
@@ -29,6 +31,7 @@ from rollouts.metrics.requests import (
     ClientCredentials,
     HttpAnswer,
     MetricEndpoint,
+    Signature,
     is_below,
     origin_of,
 )
@@ -356,28 +359,38 @@ LOGIN = "https://login.example"
 
 
 @pytest.mark.parametrize(
-    ("identity", "credentials"),
+    ("kind", "identity", "credentials"),
     [
-        (None, None),
-        (BasicPlace("me", PLACE), Basic("me", Secret(TOKEN))),
-        (BearerPlace(PLACE), Bearer(Secret(TOKEN))),
+        ("", None, None),
+        ("", BasicPlace("me", PLACE), Basic("me", Secret(TOKEN))),
+        ("", BearerPlace(PLACE), Bearer(Secret(TOKEN))),
+        ("influxdb", BearerPlace(PLACE), Bearer(Secret(TOKEN), "Token")),
         (
+            "",
             OAuth2Place(token_url=LOGIN, client_id="me", client_secret=PLACE, scopes=("a",)),
             ClientCredentials(LOGIN, "me", Secret(TOKEN), ("a",), declared=True),
         ),
+        ("", SignaturePlace(region="eu-west-1"), Signature("eu-west-1", "aps", "", None)),
+        ("cloudWatch", SignaturePlace(region="eu-west-1"), Signature("eu-west-1", "monitoring", "", None)),
+        ("graphite", SignaturePlace(region="eu-west-1"), Signature("eu-west-1", "aps", "", None)),
+        (
+            "cloudWatch",
+            SignaturePlace(region="eu-west-1", service="es", access_key="AKID", secret_key=PLACE),
+            Signature("eu-west-1", "es", "AKID", Secret(TOKEN)),
+        ),
     ],
 )
-def test_a_declared_server_is_asked_as_its_administrator_says(identity: Identity | None, credentials: Any) -> None:
+def test_a_declared_server_is_asked_as_its_administrator_says(
+    kind: str, identity: Identity | None, credentials: Any
+) -> None:
     """It may have a private address, and so may the server of its tokens: an administrator has named both."""
-    server = MetricServer(
-        url="https://prometheus.monitoring", identity=identity, headers=(("X-A", "1"), ("X-B", PLACE)),
-        server_name="prom", insecure=True, methods=("GET", "POST"),
-    )  # fmt: skip
-    expected = MetricEndpoint(
-        url="https://prometheus.monitoring", declared=True, credentials=credentials,
-        headers=(("X-A", Secret("1")), ("X-B", Secret(TOKEN))),
-        authorities="PEM", server_name="prom", insecure=True, methods=("GET", "POST"),
-    )  # fmt: skip
+    shared: dict[str, Any] = {
+        "url": "https://prometheus.monitoring", "server_name": "prom", "insecure": True, "methods": ("GET", "POST"),
+        "kind": kind, "settings": (("org", "shop"),), "recipe": RECIPES["graphite"],
+    }  # fmt: skip
+    server = MetricServer(identity=identity, headers=(("X-A", "1"), ("X-B", PLACE)), **shared)
+    headers = (("X-A", Secret("1")), ("X-B", Secret(TOKEN)))
+    expected = MetricEndpoint(declared=True, credentials=credentials, headers=headers, authorities="PEM", **shared)
 
     assert endpoint_of_server(server, {PLACE: Secret(TOKEN)}, authorities="PEM") == expected
 

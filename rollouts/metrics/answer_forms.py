@@ -132,7 +132,7 @@ def _events(body: bytes) -> Iterator[tuple[str, Any]]:
         if name == "event":
             kind = text.strip()
         elif name == "data":
-            lines.append(text.removeprefix(" "))
+            lines.append(text)  # the blank before it means nothing in JSON
         elif line == "" and lines:
             message = json_answer("\n".join(lines))
             of_data = kind == "data"

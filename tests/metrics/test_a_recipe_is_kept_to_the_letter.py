@@ -179,6 +179,10 @@ def test_tables_of_flux_are_those_of_each_part() -> None:
         "errors": ["failed", "error"],
     }
     assert decoded_answer(b"", AnswerForm.FLUX) == {"tables": [], "errors": []}
+    head = b"#datatype,string,long,double\n,result,table,_value\n"
+    for digits, value in ((65_536, 1.0), (65_537, "0" * 65_536 + "1")):
+        answer = head + b",,0," + b"0" * (digits - 1) + b"1\n"
+        assert decoded_answer(answer, AnswerForm.FLUX)["tables"] == [{"values": [value], "times": []}]
 
 
 SIGNALS = """\

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import msgspec
 import pytest
 
-from rollouts.cluster.decoding import UnreadableObject
+from rollouts.cluster.decoding import UnreadableObject, decode
+from rollouts.cluster.structs import PodObject, ReplicaSetObject
 from rollouts.controller.observe.observer import Gone, Seen, Unreadable
-from rollouts.controller.observe.pods import pod_page, pods_of_workload, pods_seen
+from rollouts.controller.observe.pods import pod_of, pod_page, pods_of_workload, pods_seen
+from rollouts.controller.observe.replica_sets import labels_on_record, replica_set_seen
 from rollouts.controller.workqueue.inbox import ServiceAnswer
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.service_traits import PLAIN, ServiceTraits, read_traits
-from rollouts.core.model.snapshot import ServiceAbsent, ServiceSeen, ServiceUnasked, Snapshot
+from rollouts.core.model.snapshot import Pod, ReplicaSet, ServiceAbsent, ServiceSeen, ServiceUnasked, Snapshot
 from rollouts.manifests.ownership import REVISION
 from rollouts.objects import REPLICA_SET, SERVICE, Key
 from rollouts.sim.clock import EPOCH_S
@@ -255,3 +259,74 @@ def test_a_running_pod_without_a_replica_set_is_counted(other: dict[str, Any], o
 
     assert seen.unowned == unowned
     assert [each.name for each in seen.pods] == ours
+
+
+CREATED, CREATED_S = "2026-09-21T14:13:20Z", 1_790_000_000.0
+META: dict[str, Any] = {"name": "cart", "namespace": "shop", "uid": "u-1", "resourceVersion": "7", "generation": 3}
+
+
+def test_a_replica_set_is_what_its_object_says() -> None:
+    """The number of a surge is never more than its pods; only a failure that is true is one."""
+    failures = [
+        {"type": "Other", "status": "True", "message": "no"},
+        {"type": "ReplicaFailure", "status": "False", "message": "was"},
+        {"type": "ReplicaFailure", "status": "True", "message": "quota"},
+    ]
+    status = {
+        "replicas": 5, "readyReplicas": 4, "availableReplicas": 3, "terminatingReplicas": 2, "observedGeneration": 3,
+        "conditions": failures,
+    }  # fmt: skip
+    labels = {"rollouts.dev/revision": "v1"}
+    meta = META | {"creationTimestamp": CREATED, "labels": labels, "annotations": None}
+    template = {"metadata": {"labels": {"app": "cart"}}, "spec": {"terminationGracePeriodSeconds": 40}}
+    of = {"replicas": 6, "minReadySeconds": 9, "template": template}
+    found: ReplicaSetObject = decode(REPLICA_SET, json.dumps({"metadata": meta, "spec": of, "status": status}).encode())
+
+    bare = replica_set_seen(found)
+    wanted = ReplicaSet(
+        name="cart", uid="u-1", resource_version="7", revision="v1", number=bare.number, created_at_s=CREATED_S,
+        spec_replicas=6, replicas=5, ready=4, available=3, terminating=2, observed=True, min_ready_s=9,
+        pods_carry_metadata=bare.pods_carry_metadata, injection=bare.injection, grace_s=40, failure="quota",
+        config=bare.config,
+    )  # fmt: skip
+    assert bare == wanted
+    assert replica_set_seen(found, inside=True) == replace(wanted, inside=True)
+    meta |= {"deletionTimestamp": CREATED, "generation": 4, "annotations": {"rollouts.dev/restart-surge": "9"}}
+    changed: ReplicaSetObject = decode(
+        REPLICA_SET, json.dumps({"metadata": meta, "spec": of, "status": status}).encode()
+    )
+    assert replica_set_seen(changed) == replace(wanted, deleting=True, observed=False, restart_surge=6)
+    assert labels_on_record([found], "v1") == {"app": "cart"}
+    assert labels_on_record([found], "v2") == {}
+
+
+def test_a_pod_is_what_its_object_says() -> None:
+    """When it is ready it has no problem, and says since when."""
+    ready = [{"type": "Ready", "status": "True", "lastTransitionTime": CREATED}]
+    waiting = [{"state": {"waiting": {"reason": "CrashLoopBackOff", "message": "x" * 300}}}]
+    meta = {
+        "name": "cart-1", "uid": "u-2", "resourceVersion": "8", "creationTimestamp": CREATED,
+        "labels": {"rollouts.dev/revision": "v1"}, "annotations": {"a": "b"},
+    }  # fmt: skip
+    of = {"nodeName": "n1", "volumes": [{"persistentVolumeClaim": {"claimName": "data"}}, {"emptyDir": {}}]}
+
+    def seen(**changes: Any) -> Pod:
+        status = {"conditions": ready, "containerStatuses": waiting}
+        wire = {"metadata": meta, "spec": of, "status": status} | changes
+        return pod_of(msgspec.json.decode(json.dumps(wire), type=PodObject))
+
+    wanted = Pod(
+        name="cart-1", uid="u-2", revision="v1", created_at_s=CREATED_S, ready=True, deleting=False,
+        ready_since_s=CREATED_S, resource_version="8", node="n1", claims=("data",), labels=meta["labels"],
+        annotations={"a": "b"},
+    )  # fmt: skip
+    assert seen() == wanted
+    crashes = replace(wanted, ready=False, ready_since_s=None, problem=f"CrashLoopBackOff: {'x' * 300}"[:300])
+    assert seen(status={"containerStatuses": waiting}) == crashes
+    failed = {"phase": "Failed", "reason": "Evicted", "message": "disk", "containerStatuses": waiting}
+    assert seen(status=failed).problem == "Evicted: disk"
+    assert seen(status={"phase": "Failed"}).problem == "Failed"
+    bare = seen(metadata={"name": "a", "uid": "b", "deletionTimestamp": CREATED}, spec={}, status={})
+    assert bare == Pod(
+        name="a", uid="b", revision="", created_at_s=0.0, ready=False, deleting=True, resource_version="0"
+    )

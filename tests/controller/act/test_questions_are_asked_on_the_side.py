@@ -8,16 +8,31 @@ from typing import Any
 import msgspec
 import pytest
 
+from rollouts.cluster.decoding import decode
+from rollouts.cluster.structs import WorkloadObject
 from rollouts.controller.act.answers import ASK_AGAIN, AUTOSCALING_AGAIN_S
 from rollouts.controller.act.calls import Patch, WriteStatus
 from rollouts.controller.act.performer import Performer
+from rollouts.controller.observe.in_place import template_hash_of
+from rollouts.controller.workqueue.inbox import SetsAnswer, WorkloadAnswer
 from rollouts.core.model.autoscaling import AutoscalingGate
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import AskAutoscaling, AskHold, AskPods, AskService, EvictPod
+from rollouts.core.model.intents import (
+    AskAutoscaling,
+    AskHold,
+    AskPods,
+    AskReplicaSets,
+    AskService,
+    AskWorkload,
+    EvictPod,
+)
+from rollouts.core.model.workload import HoldSeen, NamedReplicaSet
 from rollouts.core.model.workload_ref import WorkloadKind
-from rollouts.objects import SERVICE
+from rollouts.manifests.in_place import hold_question
+from rollouts.objects import DEPLOYMENT, SERVICE
 from rollouts.ports import MERGE_PATCH, Request, Response
-from tests.controller.world import CART, Answer, World, answered, error, ok, replica_set, says, service
+from rollouts.sim.clock import EPOCH_S
+from tests.controller.world import CART, Answer, World, answered, error, ok, owned, replica_set, says, service
 
 pytestmark = pytest.mark.virtual_time
 
@@ -97,27 +112,88 @@ async def test_an_absent_service_is_an_answer_and_an_error_is_none(world: World,
 
 
 @pytest.mark.parametrize(
-    ("reply", "works", "why"),
+    ("kind", "reply", "works", "why"),
     [
-        (Response(200, b'{"spec": {"paused": true}}'), True, ""),
-        (Response(200, b'{"spec": {}}'), False, ""),
-        (error(403, "Forbidden"), False, "403"),
+        (WorkloadKind.DEPLOYMENT, Response(200, b'{"spec": {"paused": true}}'), True, ""),
+        (WorkloadKind.DEPLOYMENT, Response(200, b'{"spec": {}}'), False, ""),
+        (WorkloadKind.DAEMON_SET, Response(200, b'{"spec": {"updateStrategy": {"type": "OnDelete"}}}'), True, ""),
+        (WorkloadKind.DEPLOYMENT, error(403, "Forbidden"), False,
+            "PATCH /apis/apps/v1/namespaces/shop/deployments/web: 403 Forbidden no"),
     ],
-)
-async def test_a_dry_run_tells_what_holds_a_deployment(
-    reply: Response, works: bool, why: str, world: World, performer: Performer
+)  # fmt: skip
+async def test_a_dry_run_tells_what_holds_a_workload(
+    kind: WorkloadKind, reply: Response, works: bool, why: str, world: World, performer: Performer
 ) -> None:
-    """Of that Deployment: one that was made again is asked about again. What refuses the question holds nothing."""
+    """Of that workload: one that was made again is asked about again. What refuses the question holds nothing."""
     world.api.answers = [says(reply)]
-    await performer.perform(world.target(), [AskHold(WorkloadKind.DEPLOYMENT, "cart", "uid-1")])
+    await performer.perform(world.target(), [AskHold(kind, "web", "uid-1")])
     assert await world.queue.take() == CART
 
     (request,) = world.api.requests
     assert (request.method, request.query.get("dryRun")) == ("PATCH", "All")
-    answer = world.inbox.hold(CART, "uid-1")
-    assert answer is not None
-    assert (answer.works, bool(answer.message)) == (works, bool(why))
+    assert request.path == f"/apis/apps/v1/namespaces/shop/{kind.resource.plural}/web"
+    assert world.api.body(0) == hold_question(kind, "uid-1")
+    assert world.inbox.hold(CART, "uid-1") == HoldSeen(at_s=EPOCH_S, works=works, message=why)
     assert world.inbox.hold(CART, "uid-2") is None
+
+
+DEPLOYED = {
+    "metadata": {"name": "web", "namespace": "shop", "uid": "uid-1"},
+    "spec": {"template": {"metadata": {"labels": {"app": "cart"}}}},
+}
+
+
+@pytest.mark.parametrize(
+    ("reply", "answer"),
+    [
+        (Response(200, msgspec.json.encode(DEPLOYED)),
+            {"workload": decode(DEPLOYMENT, msgspec.json.encode(DEPLOYED))}),
+        (error(404, "NotFound"), {}),
+        (error(403, "Forbidden"), {"forbidden": "the controller may not read deployments: name them in the chart's value "
+            "workloads: [deployments]: GET /apis/apps/v1/namespaces/shop/deployments/web: 403 Forbidden no"}),
+    ],
+    ids=["there", "not there", "forbidden"],
+)  # fmt: skip
+async def test_a_workload_that_may_not_be_read_is_told_with_what_grants_it(
+    reply: Response, answer: dict[str, Any], world: World, performer: Performer
+) -> None:
+    """A refusal is no absence."""
+    world.api.answers = [says(reply)]
+    await performer.perform(world.target(), [AskWorkload(WorkloadKind.DEPLOYMENT, "web")])
+    assert await world.queue.take() == CART
+
+    wanted = WorkloadAnswer(kind=WorkloadKind.DEPLOYMENT, name="web", asked_s=world.clock.monotonic_s(), **answer)
+    assert world.inbox.of(CART).workload == wanted
+
+
+async def test_the_replica_sets_of_a_deployment_are_listed_page_by_page(world: World, performer: Performer) -> None:
+    """Of one that is there: that it has gone the watch says. Those that the Rollout controls count, too."""
+    world.store.add(DEPLOYMENT, WorkloadObject)
+    ask = AskReplicaSets("web", "app=cart")
+    await performer.perform(world.target(), [ask])
+    assert await world.queue.take() == CART
+    world.queue.done(CART)
+    assert (world.api.requests, world.inbox.of(CART).sets) == ([], None)
+
+    shown = decode(DEPLOYMENT, msgspec.json.encode(DEPLOYED))
+    world.store.table(DEPLOYMENT).put("", shown)
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "uid-1", "controller": True}
+    inside = {"metadata": {"name": "a", "uid": "u-a", "ownerReferences": [owner]}, "spec": {"replicas": 2}}
+    beside = {
+        "metadata": {"name": "b", "ownerReferences": owned(), "labels": {"pod-template-hash": "n"}},
+        "spec": DEPLOYED["spec"],
+    }
+    pages = [{"metadata": {"continue": "more"}, "items": [inside]}, {"metadata": {}, "items": [beside]}]
+    world.api.answers = [says(Response(200, msgspec.json.encode(page))) for page in pages]
+    await performer.perform(world.target(), [ask])
+    assert await world.queue.take() == CART
+
+    assert [each.query.get("labelSelector") for each in world.api.requests] == ["app=cart"] * 2
+    assert [each.query.get("continue") for each in world.api.requests] == [None, "more"]
+    assert world.inbox.of(CART).sets == SetsAnswer(
+        asked_s=world.clock.monotonic_s(), template_hash=template_hash_of(shown), held=False, revision="n",
+        sets=(NamedReplicaSet("a", "u-a"),),
+    )  # fmt: skip
 
 
 async def test_only_pods_of_our_replica_sets_are_seen(world: World, performer: Performer) -> None:

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from rollouts.api.status.wire import status_to_wire
+from rollouts.cluster.structs import WorkloadObject
 from rollouts.controller.act.calls import (
     Adopt,
     Create,
@@ -20,19 +21,23 @@ from rollouts.controller.act.calls import (
 )
 from rollouts.controller.act.performer import CreationWriteRefused, Performer
 from rollouts.controller.act.render import render, render_status
+from rollouts.controller.workqueue.inbox import WorkloadAnswer
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import EvictPod, ReleaseService, RemoveAnnotation
 from rollouts.core.model.rollout import Canary
 from rollouts.core.model.snapshot import PodsSeen
 from rollouts.core.model.status import Phase, RolloutStatus, Verb
+from rollouts.core.model.workload_ref import WorkloadKind
 from rollouts.errors import ApiConflict, ApiExists, ApiForbidden, ApiInvalid, ApiUnavailable, NotLeader
-from rollouts.objects import POD, REPLICA_SET, SERVICE
-from rollouts.ports import MERGE_PATCH, Request, Response
+from rollouts.objects import DEPLOYMENT, POD, REPLICA_SET, SERVICE
+from rollouts.ports import JSON_PATCH, MERGE_PATCH, Request, Response
 from tests.controller.world import (
     CART,
     CART_UID,
     World,
     error,
+    metadata,
+    obj,
     ok,
     owned,
     rendered,
@@ -338,3 +343,76 @@ async def test_a_server_that_keeps_verdicts_is_believed(world: World, performer:
     world.api.answers = [says(kept(**VERDICTS.patch)), says(kept(phase="Healthy"))]
     await performer.perform(world.target("7"), [VERDICTS])
     await performer.perform(world.target("7"), [STATUS])
+
+
+OURS = {"manager": "rollouts", "operation": "Update", "fieldsV1": {"f:spec": {"f:paused": {}}}}
+GIVE_BACK = Patch(
+    kind=DEPLOYMENT, name="web", uid="web-uid", body={"spec": {"paused": None}}, content_type=MERGE_PATCH, disowns=True
+)
+
+
+def written(version: int, *, owns: bool = True) -> Response:
+    """The Deployment after a write, with our field manager in it or without."""
+    metadata = {
+        "name": "web",
+        "uid": "web-uid",
+        "resourceVersion": str(version),
+        "managedFields": [OURS] if owns else [],
+    }
+    return Response(200, msgspec.json.encode({"metadata": metadata, "spec": {}}))
+
+
+CONFLICT, INVALID = error(409, "Conflict"), error(422, "Invalid")
+
+
+@pytest.mark.parametrize(
+    ("answers", "methods", "seen_at"),
+    [
+        ([written(8, owns=False)], "PATCH", 8),
+        ([written(8), written(9, owns=False)], "PATCH PATCH", 9),
+        ([written(8), CONFLICT, written(10), written(11, owns=False)], "PATCH PATCH GET PATCH", 11),
+        ([written(8), INVALID, written(10, owns=False)], "PATCH PATCH GET", 10),
+        ([written(8), NOT_FOUND], "PATCH PATCH", 8),
+        ([written(8), *[CONFLICT, written(9)] * 3], "PATCH" + " PATCH GET" * 3, 9),
+    ],
+    ids=["nothing is ours", "at once", "a writer in between", "given back by another", "gone", "it goes on changing"],
+)
+async def test_a_field_that_is_given_back_is_owned_by_nobody_of_ours(
+    answers: list[Response], methods: str, seen_at: int, world: World, performer: Performer
+) -> None:
+    """The next pass waits for the last of these writes; an object that goes on changing holds nobody up."""
+    world.store.add(DEPLOYMENT, WorkloadObject).put("", obj(DEPLOYMENT, {"metadata": metadata("web", version=7)}))
+    world.api.answers = [says(each) for each in answers]
+    assert await performer.perform(world.target(), [GIVE_BACK]) == 1
+
+    assert [each.method for each in world.api.requests] == methods.split()
+    assert {each.path for each in world.api.requests} == {"/apis/apps/v1/namespaces/shop/deployments/web"}
+    for request in world.api.requests[1:]:
+        if request.method == "PATCH":
+            assert request.content_type == JSON_PATCH
+            assert [each["op"] for each in msgspec.json.decode(request.body)] == ["test", "test", "test", "remove"]
+    held = []
+    for version in (seen_at - 1, seen_at):
+        world.store.table(DEPLOYMENT).put("", obj(DEPLOYMENT, {"metadata": metadata("web", version=version)}))
+        held.append(world.barrier.holds_back(CART))
+    assert held == [True, False]
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+async def test_a_workload_that_may_not_be_written_is_told_by_the_next_pass(
+    leaves: bool, world: World, performer: Performer
+) -> None:
+    """The pods that run need nothing of it; where it was to be released, nobody waits."""
+    world.store.add(DEPLOYMENT, WorkloadObject)
+    world.api.answers = [says(FORBIDDEN)]
+    assert await performer.perform(world.target(), [replace(GIVE_BACK, leaves_watch=leaves)]) == 1
+
+    told = (
+        "the controller may not patch deployments: name them in the chart's value workloads: [deployments]: "
+        "PATCH /apis/apps/v1/namespaces/shop/deployments/web: 403 Forbidden no"
+    )
+    wanted = WorkloadAnswer(
+        kind=WorkloadKind.DEPLOYMENT, name="web", asked_s=world.clock.monotonic_s(), forbidden=told
+    )  # fmt: skip
+    assert world.inbox.of(CART).workload == (None if leaves else wanted)
+    assert len(world.queue) == (0 if leaves else 1)

@@ -304,7 +304,7 @@ def test_a_pod_is_what_its_object_says() -> None:
     """When it is ready it has no problem, and says since when."""
     ready = [{"type": "Ready", "status": "True", "lastTransitionTime": CREATED}]
     waiting = [{"state": {"waiting": {"reason": "CrashLoopBackOff", "message": "x" * 300}}}]
-    meta = {
+    meta: dict[str, Any] = {
         "name": "cart-1", "uid": "u-2", "resourceVersion": "8", "creationTimestamp": CREATED,
         "labels": {"rollouts.dev/revision": "v1"}, "annotations": {"a": "b"},
     }  # fmt: skip

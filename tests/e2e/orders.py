@@ -1,15 +1,19 @@
-"""What people do to a Deployment that a Rollout updates in place, in random orders, and who counts its pods meanwhile."""
+"""What people do to a workload that a Rollout updates in place, in random orders, and who counts its pods meanwhile.
+
+`ordered_workloads.py` has the kinds.
+"""
 
 from __future__ import annotations
 
 import random
 import threading
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
-from rollouts.objects import DEPLOYMENT, ROLLOUT
+from rollouts.objects import ROLLOUT, Kind
 from tests import build
 from tests.e2e.interceptor import Loss, Place
 from tests.e2e.manifests import Manifest
@@ -18,8 +22,6 @@ from tests.lab.control_plane import is_true
 
 Limit: TypeAlias = int | str
 
-LIMITS: tuple[tuple[Limit, Limit], ...] = (("25%", "25%"), (1, 0), ("25%", 0), (0, 1), ("50%", "10%"), (2, 1))
-"""`maxSurge` and `maxUnavailable`, as users write them."""
 SIZES = range(4, 10)
 KEEPS_ITS_SIZE = 0.75
 """Of so many orders nobody scales below the first size: all of it is promised at any moment."""
@@ -33,11 +35,11 @@ RESTARTED = "kubectl.kubernetes.io/restartedAt"
 
 
 @dataclass
-class Order:
-    """One Deployment, and what is done to it; all of it follows from the seed.
+class Order(ABC):
+    """One workload, and what is done to it; all of it follows from the seed.
 
     Args:
-        name: of the Deployment and of its Rollout, without `-`.
+        name: of the workload and of its Rollout, without `-`.
     """
 
     name: str
@@ -45,70 +47,77 @@ class Order:
     done: list[str] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
     """All sizes that it was asked for."""
-    scaled: bool = False
-    """Whether it was scaled since the beginning."""
+    begun: Manifest = field(default_factory=dict)
+    """Its spec before it got a Rollout."""
+
+    kind: ClassVar[Kind]
+    moves: ClassVar[tuple[Move, ...]]
 
     def __post_init__(self) -> None:
         self.random = random.Random(f"order {self.seed}")  # noqa: S311 - a test's seed
         self.replicas = self.random.choice(SIZES)
-        self.surge, self.unavailable = self.random.choice(LIMITS)
         self.hold = self.random.choice(("Policy", "AtRest"))
         self.min_ready_s = self.random.choice((0, 0, 1))
         self.ready_after = self.random.choice(("0s", "300ms", "900ms"))
-        least = self.replicas if self.random.random() < KEEPS_ITS_SIZE else SIZES.start
-        self.scales = range(least, SIZES.stop)
         self.images = ["web:1"]
+        self.draw()
         self.sizes = [self.replicas]
+
+    @abstractmethod
+    def draw(self) -> None:
+        """Draws what only this kind has."""
+
+    @abstractmethod
+    def own(self) -> Manifest:
+        """What the user writes into the spec of a workload of this kind."""
+
+    @abstractmethod
+    def promised(self) -> int:
+        """Ready pods that the workload promises now, whatever was asked of it."""
 
     def places(self, controllers: int) -> list[Place]:
         """Where each of the controllers that are killed hangs."""
         losses = tuple(Loss)
         return [Place(self.random.randint(1, FIRST_WRITES), self.random.choice(losses)) for _ in range(controllers)]
 
-    def deployment(self) -> Manifest:
+    def workload(self) -> Manifest:
         """The user's manifest."""
         metadata = {
             "labels": {"app": self.name, "ordered": "yes"},
             "annotations": {"lab/ready-after": self.ready_after},
         }
-        limits = {"maxSurge": self.surge, "maxUnavailable": self.unavailable}
         spec = {
-            "replicas": self.replicas,
             "selector": {"matchLabels": {"app": self.name}},
             "minReadySeconds": self.min_ready_s,
-            "strategy": {"type": "RollingUpdate", "rollingUpdate": limits},
             "template": build.pod_template(self.name, image=self.images[0], metadata=metadata),
+            **self.own(),
         }
-        return build.manifest(DEPLOYMENT, self.name, spec=spec)
+        return build.manifest(self.kind, self.name, spec=spec)
 
-    def rollout(self) -> Manifest:
-        """The Rollout that steps it."""
-        named = {"apiVersion": "apps/v1", "kind": "Deployment", "name": self.name, "mode": "InPlace", "hold": self.hold}
-        return build.manifest(ROLLOUT, self.name, spec={"workloadRef": named, "strategy": {"canary": {"steps": STEPS}}})
-
-    def promised(self) -> int:
-        """Ready pods that the Deployment promises now: its replicas without `maxUnavailable`, which a per cent rounds down.
-
-        The smallest one that it was asked for: how late each controller sees a size is nobody's promise. Scaling in a step may
-        cost one pod, as docs/workloads.md says.
-        """
-        replicas = min(self.sizes)
-        limit = self.unavailable
-        unavailable = limit if isinstance(limit, int) else int(limit.removesuffix("%")) * replicas // 100
-        return replicas - max(unavailable, int(self.scaled))
+    def rollout(self, **more: str) -> Manifest:
+        """The Rollout that steps it; `more` is for its `workloadRef`."""
+        named = {"apiVersion": "apps/v1", "kind": self.kind.kind, "name": self.name, "mode": "InPlace"}
+        reference = {**named, "hold": self.hold, **more}
+        spec = {"workloadRef": reference, "strategy": {"canary": {"steps": STEPS}}}
+        return build.manifest(ROLLOUT, self.name, spec=spec)
 
     def play(self, stage: Stage, moment: threading.Event) -> None:
         """Makes the moves, at random moments of what goes on."""
         self.supersede(stage)
         for _ in range(MOVES_OF_AN_ORDER):
             moment.wait(self.random.uniform(*PAUSES_S))
-            move = self.random.choice(MOVES)
+            move = self.random.choice(self.moves)
             self.done.append(move.__name__)
             move(self, stage)
 
     def supersede(self, stage: Stage) -> None:
         """A new image."""
         self.images.append(f"web:{len(self.images) + 1}")
+        self._template(stage, self.images[-1])
+
+    def supersede_broken(self, stage: Stage) -> None:
+        """A new image whose pods are never ready."""
+        self.images.append(f"never-ready:{len(self.images) + 1}")
         self._template(stage, self.images[-1])
 
     def undo(self, stage: Stage) -> None:
@@ -119,14 +128,6 @@ class Order:
     def restart(self, stage: Stage) -> None:
         """`kubectl rollout restart`."""
         self._template(stage, self.images[-1], restarted=str(len(self.done)))
-
-    def scale(self, stage: Stage) -> None:
-        """Another size."""
-        size = self.random.choice(self.scales)
-        self.scaled = True
-        self.sizes.append(size)
-        stage.plane.patch(f"{self._path(stage)}/scale", {"spec": {"replicas": size}})
-        self.replicas = size
 
     def abort(self, stage: Stage) -> None:
         """A person's command."""
@@ -140,25 +141,47 @@ class Order:
         """A person's command."""
         stage.annotate(self.name, "promote", "true")
 
+    def path(self, stage: Stage) -> str:
+        """Of the workload."""
+        return self.kind.path(stage.namespace, self.name)
+
     def _template(self, stage: Stage, image: str, *, restarted: str | None = None) -> None:
         containers = [{"name": "app", "image": image}]
         template = {"metadata": {"annotations": {RESTARTED: restarted}}, "spec": {"containers": containers}}
-        stage.plane.patch(self._path(stage), {"spec": {"template": template}})
-
-    def _path(self, stage: Stage) -> str:
-        return f"/apis/apps/v1/namespaces/{stage.namespace}/deployments/{self.name}"
+        stage.plane.patch(self.path(stage), {"spec": {"template": template}})
 
 
-Move: TypeAlias = Callable[[Order, Stage], None]
+Move: TypeAlias = Callable[[Any, Stage], None]
 MOVES: tuple[Move, ...] = (
-    *(Order.scale, Order.scale, Order.abort, Order.abort, Order.retry, Order.promote),
-    *(Order.supersede, Order.supersede, Order.undo, Order.restart),
+    *(Order.abort, Order.abort, Order.retry, Order.promote),
+    *(Order.supersede, Order.supersede_broken, Order.undo, Order.restart),
 )
+"""Of every kind."""
+
+
+class SizedOrder(Order):
+    """A workload that people scale."""
+
+    def draw(self) -> None:
+        """Down to which size it is scaled."""
+        least = self.replicas if self.random.random() < KEEPS_ITS_SIZE else SIZES.start
+        self.scales = range(least, SIZES.stop)
+
+    def own(self) -> Manifest:
+        """Its size."""
+        return {"replicas": self.replicas}
+
+    def scale(self, stage: Stage) -> None:
+        """Another size."""
+        size = self.random.choice(self.scales)
+        self.sizes.append(size)
+        stage.plane.patch(f"{self.path(stage)}/scale", {"spec": {"replicas": size}})
+        self.replicas = size
 
 
 @dataclass
 class Judge:
-    """Follows the pods of all orders, by their own events. Each Deployment has its pods when it begins.
+    """Follows the pods of all orders, by their own events. Each workload has its pods when it begins.
 
     Args:
         orders: by name.

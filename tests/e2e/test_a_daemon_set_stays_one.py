@@ -20,9 +20,8 @@ from tests import build
 from tests.e2e.controllers import confined_controller
 from tests.e2e.manifests import Manifest
 from tests.e2e.stage import Stage
-from tests.lab.chart import another_account, render
+from tests.lab.chart import another_account, hold_workloads
 from tests.lab.control_plane import ControlPlane
-from tests.lab.loopback import wait_for
 from tests.pages.blocks import run_by
 
 pytestmark = pytest.mark.controlplane
@@ -45,10 +44,7 @@ def stage(
 ) -> Iterator[Stage]:
     """A DaemonSet on the five nodes and its Rollout, at rest, with a controller."""
     if request.param == "Policy":
-        values = f"workloads={{daemonsets}},watchNamespaces={{{namespace}}},fullnameOverride={namespace}"
-        rendered = render(Path(control_plane.programs, "helm"), "--set", values)
-        control_plane.apply(*(one for one in rendered if ".hold-" in one["metadata"]["name"]))
-        _wait_until_held(control_plane, namespace)
+        hold_workloads(control_plane, namespace, DAEMON_SET)
     with confined_controller(control_plane, account, namespace, leader_elect=False):
         found = Stage(control_plane, namespace)
         found.apply(daemon_set(), rollout(request.param))
@@ -56,19 +52,6 @@ def stage(
         found.until("daemonsets", "agent", lambda one: _is_at_rest(one, request.param))
         yield found
         control_plane.end_in(namespace)
-
-
-def _wait_until_held(plane: ControlPlane, namespace: str) -> None:
-    """Returns once the policies are effective, which takes a second: a dry run of another template comes out stopped."""
-    marks = {"labels": {"rollouts.dev/managed": "true", "rollouts.dev/hold": "true"}}
-    spec = {
-        "selector": {"matchLabels": {"app": "probe"}},
-        "template": build.pod_template("probe", image="probe:1", nodeSelector={"on": "no-node"}),
-    }
-    plane.apply(build.manifest(DAEMON_SET, "probe", namespace, metadata=marks, spec=spec))
-    question = {"spec": {"template": {"metadata": {"annotations": {"another": "template"}}}}}
-    path = f"{DAEMON_SET.path(namespace, 'probe')}?dryRun=All"
-    wait_for(lambda: plane.patch(path, question)["spec"]["updateStrategy"]["type"] == "OnDelete", "the policy")
 
 
 def _is_at_rest(found: Manifest, hold: str) -> bool:

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from rollouts.manifests.ownership import HELD, HOLD, MANAGED, MANAGED_BY, PREFIX
-from rollouts.objects import ROLLOUT
+from rollouts.objects import DEPLOYMENT, ROLLOUT
 from tests.e2e.controllers import confined_controller
 from tests.e2e.stage import Stage
 from tests.e2e.test_a_deployment_stays_one import account, by_image, deployment, rollout, until
-from tests.lab.chart import hold_deployments
+from tests.lab.chart import hold_workloads
 from tests.lab.control_plane import ControlPlane
 
 __all__ = ["account"]  # a fixture
@@ -65,7 +65,7 @@ def owned(
 ) -> Iterator[Stage]:
     """The user's own manifest is applied by its manager and rolled out, and then it gets a Rollout."""
     if request.param == "Policy":
-        hold_deployments(control_plane, namespace)
+        hold_workloads(control_plane, namespace, DEPLOYMENT)
     with confined_controller(control_plane, account, namespace, leader_elect=False):
         found = Stage(control_plane, namespace)
         applied(found, "1")

@@ -18,7 +18,7 @@ from tests import build
 from tests.e2e.controllers import confined_controller
 from tests.e2e.manifests import Manifest
 from tests.e2e.stage import Stage
-from tests.lab.chart import another_account, hold_deployments
+from tests.lab.chart import another_account, hold_workloads
 from tests.lab.control_plane import ControlPlane
 
 pytestmark = pytest.mark.controlplane
@@ -41,7 +41,7 @@ def stage(
 ) -> Iterator[Stage]:
     """A Deployment and its Rollout, at rest, with a controller."""
     if request.param == "Policy":
-        hold_deployments(control_plane, namespace)
+        hold_workloads(control_plane, namespace, DEPLOYMENT)
     with confined_controller(control_plane, account, namespace, leader_elect=False):
         found = Stage(control_plane, namespace)
         found.apply(deployment(), rollout(request.param))

@@ -21,7 +21,7 @@ from tests import build
 from tests.e2e.controllers import confined_controller
 from tests.e2e.manifests import Manifest
 from tests.e2e.stage import Stage
-from tests.lab.chart import RELEASE_NAMESPACE, another_account, hold_deployments
+from tests.lab.chart import RELEASE_NAMESPACE, another_account, hold_workloads
 from tests.lab.control_plane import ControlPlane
 from tests.lab.loopback import meanwhile
 
@@ -110,7 +110,7 @@ def stage(control_plane: ControlPlane, controller_kubeconfig: Path, namespace: s
     """With a controller, and the policies of the chart once they are effective."""
     assert controller_kubeconfig.exists()
     account = another_account(control_plane, ACCOUNT, "--set", "workloads={deployments}")
-    hold_deployments(control_plane, namespace)
+    hold_workloads(control_plane, namespace, DEPLOYMENT)
     found = Stage(control_plane, namespace)
     with confined_controller(control_plane, account, namespace, leader_elect=False):
         yield found

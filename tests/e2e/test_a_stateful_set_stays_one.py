@@ -18,9 +18,8 @@ from tests import build
 from tests.e2e.controllers import confined_controller
 from tests.e2e.manifests import Manifest
 from tests.e2e.stage import Stage
-from tests.lab.chart import another_account, render
+from tests.lab.chart import another_account, hold_workloads
 from tests.lab.control_plane import ControlPlane
-from tests.lab.loopback import wait_for
 
 pytestmark = pytest.mark.controlplane
 
@@ -46,10 +45,7 @@ def stage(
     """A StatefulSet with a volume for each pod and its Rollout, at rest, with a controller."""
     control_plane.apply(*(_volume(f"{namespace}-{number}") for number in range(5)))
     if request.param == "Policy":
-        values = f"workloads={{statefulsets}},watchNamespaces={{{namespace}}},fullnameOverride={namespace}"
-        rendered = render(Path(control_plane.programs, "helm"), "--set", values)
-        control_plane.apply(*(one for one in rendered if ".hold-" in one["metadata"]["name"]))
-        _wait_until_held(control_plane, namespace)
+        hold_workloads(control_plane, namespace, STATEFUL_SET)
     with confined_controller(control_plane, account, namespace, leader_elect=False):
         found = Stage(control_plane, namespace)
         found.apply(stateful_set(), rollout(request.param))
@@ -67,20 +63,6 @@ def _volume(name: str) -> Manifest:
         "storageClassName": CLASS,
     }
     return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec}
-
-
-def _wait_until_held(plane: ControlPlane, namespace: str) -> None:
-    """Returns once the policies are effective, which takes a second: a dry run of another template comes out stopped."""
-    marks = {"labels": {"rollouts.dev/managed": "true", "rollouts.dev/hold": "true"}}
-    spec = {
-        "replicas": 0,
-        "selector": {"matchLabels": {"app": "probe"}},
-        "template": build.pod_template("probe", image="probe:1"),
-    }
-    plane.apply(build.manifest(STATEFUL_SET, "probe", namespace, metadata=marks, spec=spec))
-    question = {"spec": {"template": {"metadata": {"annotations": {"another": "template"}}}}}
-    path = f"{STATEFUL_SET.path(namespace, 'probe')}?dryRun=All"
-    wait_for(lambda: _partition(plane.patch(path, question)) == MOST, "the policy")
 
 
 def _partition(found: Manifest) -> int | None:

@@ -18,7 +18,7 @@ from tests.e2e.controllers import confined_controller
 from tests.e2e.manifests import Manifest
 from tests.e2e.scaled import TARGET_MILLI, autoscaler, loaded
 from tests.e2e.stage import Stage
-from tests.lab.chart import another_account, hold_deployments
+from tests.lab.chart import another_account, hold_workloads
 from tests.lab.control_plane import ControlPlane, is_true
 
 pytestmark = pytest.mark.controlplane
@@ -33,7 +33,7 @@ def stage(control_plane: ControlPlane, controller_kubeconfig: Path, namespace: s
     """With a controller, and the policies of the chart."""
     assert controller_kubeconfig.exists()
     account = another_account(control_plane, "updates-beside-autoscalers", "--set", "workloads={deployments}")
-    hold_deployments(control_plane, namespace)
+    hold_workloads(control_plane, namespace, DEPLOYMENT)
     with confined_controller(control_plane, account, namespace, leader_elect=False):
         yield Stage(control_plane, namespace)
         control_plane.end_in(namespace)

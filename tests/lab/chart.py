@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import httpx
 
-from tests.build import ROLE, deployment, granted, role_binding
+from rollouts.objects import DAEMON_SET, Kind
+from tests.build import ROLE, granted, manifest, pod_template, role_binding
 from tests.documents import documents
 from tests.lab.control_plane import ControlPlane, is_true
 from tests.lab.loopback import wait_for
@@ -93,17 +94,33 @@ def another_account(plane: ControlPlane, name: str, *arguments: str, holds: bool
     return plane.service_account_kubeconfig(RELEASE_NAMESPACE, name)
 
 
-def hold_deployments(plane: ControlPlane, namespace: str) -> None:
-    """Applies the policies that hold Deployments, for one namespace; returns when they are effective, after a second or two."""
-    values = f"workloads={{deployments}},watchNamespaces={{{namespace}}},fullnameOverride={namespace}"
+def hold_workloads(plane: ControlPlane, namespace: str, *kinds: Kind) -> None:
+    """Applies the policies that hold workloads of these kinds, for one namespace; returns when they are effective.
+
+    That takes a second or two: a dry run of another template comes out stopped.
+    """
+    resources = ",".join(kind.plural for kind in kinds)
+    values = f"workloads={{{resources}}},watchNamespaces={{{namespace}}},fullnameOverride={namespace}"
     rendered = render(Path(plane.programs, "helm"), "--set", values)
     plane.apply(*(one for one in rendered if ".hold-" in one["metadata"]["name"]))
-    labels = {"rollouts.dev/managed": "true", "rollouts.dev/hold": "true"}
-    plane.apply(deployment("probe", namespace, replicas=0, metadata={"labels": labels}))
-    probe = f"/apis/apps/v1/namespaces/{namespace}/deployments/probe"
-    change = {"spec": {"template": {"metadata": {"annotations": {"probe": "1"}}}}}
-    wait_for(lambda: plane.patch(f"{probe}?dryRun=All", change)["spec"].get("paused"), "the policies")
-    plane.api.delete(probe).raise_for_status()
+    marks = {"labels": {"rollouts.dev/managed": "true", "rollouts.dev/hold": "true"}}
+    nowhere = pod_template("probe", image="probe:1", nodeSelector={"on": "no-node"})
+    for kind in kinds:
+        sized = {} if kind == DAEMON_SET else {"replicas": 0}
+        spec = {**sized, "selector": {"matchLabels": {"app": "probe"}}, "template": nowhere}
+        plane.apply(manifest(kind, "probe", namespace, metadata=marks, spec=spec))
+        probe = kind.path(namespace, "probe")
+        wait_for(partial(_stops, plane, probe), "the policies")
+        plane.api.delete(probe).raise_for_status()
+
+
+def _stops(plane: ControlPlane, path: str) -> bool:
+    """Whether no pod would follow another template of that workload."""
+    question = {"spec": {"template": {"metadata": {"annotations": {"another": "template"}}}}}
+    spec = plane.patch(f"{path}?dryRun=All", question)["spec"]
+    strategy = spec.get("updateStrategy", {})
+    stopped = strategy.get("rollingUpdate", {}).get("partition") == 2_147_483_647
+    return bool(spec.get("paused")) or strategy.get("type") == "OnDelete" or stopped
 
 
 def needed_by_the_controller(rendered: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -1,7 +1,7 @@
-"""Promise: whatever people do to a Deployment in an update in place, and whenever its controller is killed, pods are there.
+"""Promise: whatever people do to a workload in an update in place, and whenever its controller is killed, pods are there.
 
-So many as the Deployment's own `maxUnavailable` promises, judged by pods. `ROLLOUTS_ORDERS=200` plays so many orders. The name of
-a test has its first seed: `-k 24` plays these again.
+So many as the workload's own `maxUnavailable` promises, judged by pods. `ROLLOUTS_ORDERS=600` plays so many orders, of which
+Deployments, StatefulSets and DaemonSets get a third each. The name of a test has its first seed: `-k 24` plays these again.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from rollouts.manifests.ownership import HELD
 from rollouts.objects import ROLLOUT
 from tests.e2e.controllers import confined_controller
 from tests.e2e.interceptor import Interceptor
+from tests.e2e.ordered_workloads import KINDS, ordered
 from tests.e2e.orders import Judge, Order
 from tests.e2e.stage import Stage
-from tests.lab.chart import another_account, hold_deployments
+from tests.lab.chart import another_account, hold_workloads
 from tests.lab.control_plane import ControlPlane, is_true
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.long]
@@ -33,30 +34,34 @@ TOGETHER = 8
 """Orders beside each other, with one controller."""
 KILLED = 2
 """Controllers, one after the other; the next one goes on."""
+GRANTED = "workloads={deployments,statefulsets,daemonsets},revertTemplates=true"
 LIVES_AT_MOST_S = 20.0
 RESTS_WITHIN_S = 120
 
 
 @pytest.fixture(scope="module")
 def account(control_plane: ControlPlane, controller_kubeconfig: Path) -> Path:
-    """An account with the rights to Deployments."""
+    """An account with the rights to workloads of each kind."""
     assert controller_kubeconfig.exists()
-    return another_account(control_plane, "any-order", "--set", "workloads={deployments}")
+    return another_account(control_plane, "any-order", "--set", GRANTED)
 
 
 @pytest.fixture
 def stage(control_plane: ControlPlane, namespace: str) -> Stage:
     """A namespace with the chart's policies, once they are effective."""
-    hold_deployments(control_plane, namespace)
+    hold_workloads(control_plane, namespace, *(each.kind for each in KINDS))
     return Stage(control_plane, namespace)
 
 
 @pytest.mark.parametrize("seed", range(0, ORDERS, TOGETHER))
 def test_no_order_takes_a_pod_that_is_promised(stage: Stage, account: Path, seed: int) -> None:
-    """One more template in the end is promoted, and the Deployment has its user's fields."""
-    orders = {f"d{number:03}": Order(f"d{number:03}", number) for number in range(seed, seed + TOGETHER)}
+    """One more template in the end is promoted; without its Rollout the workload has its user's fields."""
+    orders = {order.name: order for order in map(ordered, range(seed, seed + TOGETHER))}
     rng, moment = random.Random(f"kills {seed}"), threading.Event()  # noqa: S311 - a test's seed
-    stage.apply(*(one for order in orders.values() for one in (order.deployment(), order.rollout())))
+    stage.apply(*(order.workload() for order in orders.values()))
+    for order in orders.values():
+        order.begun = stage.get(order.kind.plural, order.name)["spec"]
+    stage.apply(*(order.rollout() for order in orders.values()))
     places = {name: order.places(KILLED) for name, order in orders.items()}
     held, judge = 0, Judge(orders)
     with ExitStack() as stack, ThreadPoolExecutor(TOGETHER) as people:
@@ -104,12 +109,19 @@ def _at_rest(stage: Stage, order: Order) -> str:
         pods = Counter(each["spec"]["containers"][0]["image"] for each in there)
         return status.get("phase") == "Healthy" and pods == wanted
 
+    def is_free(one: dict[str, Any]) -> bool:
+        return HELD not in one["metadata"].get("annotations", {}) and _own(one["spec"]) == own
+
+    own = {**_own(order.begun), **({"replicas": order.replicas} if "replicas" in order.begun else {})}
     try:
         stage.until(ROLLOUT.plural, order.name, ends, within_s=RESTS_WITHIN_S)
-        found = stage.until("deployments", order.name, lambda one: HELD not in one["metadata"]["annotations"])
+        stage.plane.api.delete(ROLLOUT.path(stage.namespace, order.name)).raise_for_status()
+        stage.until(order.kind.plural, order.name, is_free)
     except AssertionError as never:
-        return f"{dict(pods)} instead of {wanted} by {order.done}: {never}"
-    spec = found["spec"]
-    own = ({"maxSurge": order.surge, "maxUnavailable": order.unavailable}, order.min_ready_s, 600)
-    fields = (spec["strategy"]["rollingUpdate"], spec.get("minReadySeconds", 0), spec["progressDeadlineSeconds"])
-    return "" if fields == own else f"{fields} instead of {own} by {order.done}"
+        found = _own(stage.get(order.kind.plural, order.name)["spec"])
+        return f"{dict(pods)}, not {wanted}, or {found}, not {own}, by {order.done}: {never}"
+    return ""
+
+
+def _own(spec: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in spec.items() if key != "template"}

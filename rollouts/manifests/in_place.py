@@ -14,6 +14,7 @@ from rollouts.manifests.ownership import (
     FIELD_MANAGER,
     HELD,
     NAME,
+    OWN_FIELDS,
     POD_TEMPLATE_HASH,
     PREFIX,
     controller_reference,
@@ -24,6 +25,8 @@ from rollouts.objects import DEPLOYMENT, REPLICA_SET, Manifest, mapping
 
 _INT32_MAX = 2_147_483_647
 """The largest value of the fields that a note holds: the API server would refuse to give back a larger one."""
+_PERCENT_LENGTH = 11
+"""Of a percentage in a note, whose label has 63 characters."""
 
 
 def deployment_patch(intent: StepDeployment) -> Manifest:
@@ -32,6 +35,7 @@ def deployment_patch(intent: StepDeployment) -> Manifest:
         "metadata": {
             "uid": intent.uid,
             "resourceVersion": intent.resource_version,
+            "labels": {OWN_FIELDS: None if intent.held is None else own_text(intent.held.own)},
             "annotations": {HELD: None if intent.held is None else held_text(intent.held)},
         },
         "spec": {"paused": True if intent.paused else None, **update_fields(intent.fields)},
@@ -136,29 +140,59 @@ def controller_patch(workload: WorkloadSeen, rollout: Rollout, intent: MoveRepli
 
 def held_text(held: Held) -> str:
     """Value of `rollouts.dev/held`."""
-    noted: Manifest = {"number": held.number, "own": _noted(held.own), "replicas": held.replicas}
+    noted: Manifest = {"number": held.number, "replicas": held.replicas}
     if held.written is not None:
         noted["written"] = _noted(held.written)
     return json.dumps(noted, separators=(",", ":"))
 
 
-def held_of(annotations: Mapping[str, str]) -> Held | None:
-    """The note of an update under way; None without one.
+def own_text(own: UpdateFields) -> str:
+    """Value of `rollouts.dev/own-fields`, for example `s25p.u1.m5.d600`; a label has 63 characters at most."""
+    values = {"s": own.max_surge, "u": own.max_unavailable, "m": own.min_ready_s, "d": own.progress_deadline_s}
+    texts = {letter: f"{value.value}p" if isinstance(value, Percent) else value for letter, value in values.items()}
+    return ".".join([f"{letter}{text}" for letter, text in texts.items() if text is not None])
 
-    Raises: ValueError for a note that cannot be read: the user's own fields are not known then.
+
+def held_of(labels: Mapping[str, str], annotations: Mapping[str, str]) -> Held | None:
+    """The note of an update under way; None without the label of the user's fields.
+
+    An annotation without it is a copy: the Deployment's controller copies annotations to its ReplicaSets, and `kubectl rollout
+    undo` copies them back. So one that is missing, or cannot be read, is one that was lost: only its numbers are.
+
+    Raises: ValueError for a label that cannot be read: the user's own fields are not known then.
     """
-    if (text := annotations.get(HELD)) is None:
+    if (text := labels.get(OWN_FIELDS)) is None:
         return None
     try:
-        noted = json.loads(text)
+        own = _own_of(text)
+    except ValueError as exc:
+        raise ValueError(f"label {OWN_FIELDS} cannot be read: {exc}") from exc
+    try:
+        noted = json.loads(annotations.get(HELD, ""))
         return Held(
             number=_count(noted["number"]) or 0,
             replicas=_count(noted["replicas"]) or 0,
-            own=_fields_of(noted["own"]),
+            own=own,
             written=_fields_of(noted["written"]) if "written" in noted else None,
         )
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as exc:
-        raise ValueError(f"annotation {HELD} cannot be read: {exc}") from exc
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return Held(number=0, replicas=0, own=own)
+
+
+def _own_of(text: str) -> UpdateFields:
+    """Raises: ValueError for what `own_text` does not write."""
+    values: dict[str, int | str] = {}
+    for part in text.split(".") if text else ():
+        letter, value = part[:1], part[1:]
+        if letter not in ("s", "u", "m", "d") or not value.removesuffix("p").isdecimal():
+            raise ValueError(f"{part!r} is none of s, u, m and d with a number")
+        values[letter] = f"{value[:-1]}%" if value.endswith("p") else int(value)
+    return UpdateFields(
+        max_surge=limit_of(values.get("s")),
+        max_unavailable=limit_of(values.get("u")),
+        min_ready_s=_count(values.get("m")),
+        progress_deadline_s=_count(values.get("d")),
+    )
 
 
 def _noted(fields: UpdateFields) -> Manifest:
@@ -189,7 +223,7 @@ def limit_of(value: object) -> IntOrPercent | None:
             return None
         case int(pods) if not isinstance(value, bool) and 0 <= pods <= _INT32_MAX:
             return pods
-        case str(text) if text.endswith("%") and text[:-1].isdecimal():
+        case str(text) if text.endswith("%") and text[:-1].isdecimal() and len(text) <= _PERCENT_LENGTH:
             return Percent(int(text[:-1]))
     raise ValueError(f"{value!r} is neither a number nor a percentage")
 

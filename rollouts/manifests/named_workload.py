@@ -13,7 +13,16 @@ from rollouts.core.model.nodes import OwnType
 from rollouts.core.model.workload import PartitionFields, ScaledDown
 from rollouts.manifests.in_place import update_fields
 from rollouts.manifests.nodes import update_type
-from rollouts.manifests.ownership import HELD, HOLD, MANAGED, MANAGED_BY, MANAGED_VALUE, PARTITION, SCALED_DOWN
+from rollouts.manifests.ownership import (
+    HELD,
+    HOLD,
+    MANAGED,
+    MANAGED_BY,
+    MANAGED_VALUE,
+    OWN_FIELDS,
+    PARTITION,
+    SCALED_DOWN,
+)
 from rollouts.manifests.partition import partition_fields
 from rollouts.objects import Manifest, whole_number
 
@@ -42,7 +51,7 @@ def release_workload(intent: ReleaseWorkload) -> Manifest:
         spec |= update_fields(intent.own)
     if intent.paused is not None:
         spec["paused"] = True if intent.paused else None
-    released = _patch(intent, labels={MANAGED: None, HOLD: None}, annotations=marks)
+    released = _patch(intent, labels={MANAGED: None, HOLD: None, OWN_FIELDS: None}, annotations=marks)
     return {**released, "spec": spec} if spec else released
 
 

@@ -59,6 +59,8 @@ REVISION = REVISION_LABEL
 MANAGED = f"{PREFIX}managed"
 HOLD = f"{PREFIX}hold"
 HELD = f"{PREFIX}held"
+OWN_FIELDS = f"{PREFIX}own-fields"
+"""The user's fields of a Deployment, while an update is under way. A label: `kubectl rollout undo` replaces all annotations."""
 PARTITION = f"{PREFIX}partition"
 """The partition that a user's manifest gives a StatefulSet, as the policy notes it when it sets another one; "" for none."""
 SCALED_DOWN = f"{PREFIX}scaled-down"

@@ -17,7 +17,6 @@ MOST = 2147483647
 MARKED: Manifest = {"labels": {"managed": "true", "hold": "true"}, "annotations": {"managed-by": "web"}}
 FREE: Manifest = {"labels": {"managed": "true"}, "annotations": {"managed-by": "web"}}
 HELD: Manifest = {"labels": MARKED["labels"], "annotations": {"managed-by": "web", "held": "1"}}
-PROMOTING: Manifest = {"labels": MARKED["labels"], "annotations": {**HELD["annotations"], "promoting": "true"}}
 
 
 def named(marks: Manifest) -> Manifest:
@@ -181,13 +180,6 @@ DEPLOYMENTS = {
               labels={"hold": None}, annotations=GONE),
         {"paused": None, "minReadySeconds": None, "progressDeadlineSeconds": 600, "strategy": STRATEGY},
         there=STEPPED_PAUSED, keeps=FREE,
-    ),
-    # While a ReplicaSet that carries all requests has just become the Deployment's own.
-    "a new template in a promotion": Case(DEPLOYMENT, PROMOTING, Template(), refused="ends in a moment: try again"),
-    "a new size in a promotion": Case(DEPLOYMENT, PROMOTING, Patch({"replicas": 3}), {"replicas": 3}),
-    "nothing new by replace in a promotion": Case(DEPLOYMENT, PROMOTING, Replaced(), INFLATED, there=INFLATED),
-    "a promotion that nobody ends": Case(
-        DEPLOYMENT, PROMOTING, Patch(annotations={"promoting": None}), keeps=HELD
     ),
 }  # fmt: skip
 

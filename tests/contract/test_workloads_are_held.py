@@ -24,11 +24,11 @@ from tests.contract.conversation import Conversation
 from tests.contract.held_workloads import (
     CASES,
     FREE,
+    HELD,
     MARKED,
     MOST,
     PAUSED,
     PREFIX,
-    PROMOTING,
     manifest,
 )
 from tests.lab.chart import render
@@ -52,14 +52,23 @@ def held_namespace(control_plane: ControlPlane) -> Iterator[str]:
 
 
 def _holds(plane: ControlPlane, kind: Kind, namespace: str) -> bool:
-    probe = manifest(kind, "probe", marks=PROMOTING if kind == DEPLOYMENT else MARKED)
+    probe = manifest(kind, "probe", marks=MARKED)
     plane.apply(probe, namespace=namespace)
     changed = {**probe, "spec": manifest(kind, "probe", image="app:2")["spec"]}
     answer = plane.api.put(kind.path(namespace, "probe"), json=changed, params={"dryRun": "All"})
+    spec = answer.json()["spec"]
     if kind == DEPLOYMENT:
-        return answer.status_code == 403
-    strategy: dict[str, Any] = answer.json()["spec"]["updateStrategy"]
+        return spec.get("paused", False) and _keeps_a_pause(plane, namespace)
+    strategy: dict[str, Any] = spec["updateStrategy"]
     return strategy["type"] == "OnDelete" or MOST in {**strategy["rollingUpdate"]}.values()
+
+
+def _keeps_a_pause(plane: ControlPlane, namespace: str) -> bool:
+    """Whether the policy is effective that refuses: it is another object."""
+    plane.apply(manifest(DEPLOYMENT, "paused", marks=HELD, paused=True), namespace=namespace)
+    headers = {"Content-Type": MERGE_PATCH}
+    path, resumed = DEPLOYMENT.path(namespace, "paused"), {"spec": {"paused": None}}
+    return plane.api.patch(path, json=resumed, params={"dryRun": "All"}, headers=headers).status_code == 403
 
 
 @pytest.fixture

@@ -12,11 +12,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from rollouts.manifests.ownership import FIELD_MANAGER, HELD, PREFIX
-from rollouts.objects import DEPLOYMENT, EVENT, ROLLOUT, Manifest
-from rollouts.ports import MERGE_PATCH, Request
+from rollouts.manifests.ownership import FIELD_MANAGER, OWN_FIELDS, PREFIX
+from rollouts.objects import DEPLOYMENT, EVENT, REPLICA_SET, ROLLOUT, Manifest
+from rollouts.ports import JSON_PATCH, MERGE_PATCH, Request
 from rollouts.sim.cluster import SimulatedCluster
 from tests.controller.test_a_deployment_is_stepped_where_it_is import (
+    LABELS,
     NAME,
     SPACE,
     at,
@@ -81,10 +82,7 @@ async def test_after_a_promotion_the_spec_is_the_users(own_fields: SimulatedClus
     """In value, and in the owners of its fields: else the user's own apply of other limits would be a conflict."""
     before = fields(own_fields)
     own_fields.apply(deployment("2", **OWN))
-    for _ in range(2):
-        await until(own_fields, NAME, lambda status: status.get("phase") == "Paused")
-        told(own_fields, "promote", "true")
-        await asyncio.sleep(60)
+    await promoted(own_fields)
     await at(own_fields, "Healthy", v2=4)
     await asyncio.sleep(30)
 
@@ -98,10 +96,7 @@ async def test_a_rollout_stays_healthy_while_its_deployment_gets_its_fields_back
     phases: list[str] = []
     own_fields.api.history.listen(ROLLOUT, lambda change: phases.append(change.new.manifest["status"]["phase"]))
     own_fields.apply(deployment("2", **OWN))
-    for _ in range(2):
-        await until(own_fields, NAME, lambda status: status.get("phase") == "Paused")
-        told(own_fields, "promote", "true")
-        await asyncio.sleep(60)
+    await promoted(own_fields)
 
     assert phases[-1] == "Healthy"
     assert "Progressing" not in phases[phases.index("Healthy") :]
@@ -154,6 +149,78 @@ async def test_a_rollout_that_is_deleted_in_a_step_leaves_a_pause_and_tells_how_
     assert await owned_by_us(own_fields) == set()
 
 
+async def undone(cluster: SimulatedCluster, tag: str) -> None:
+    """`kubectl rollout undo` to the ReplicaSet of that image.
+
+    Source: k8s.io/kubectl pkg/polymorphichelpers/rollback.go, `DeploymentRollbacker.Rollback`: the template and all annotations
+    but a few become those of the ReplicaSet, to which the Deployment's controller has copied them.
+    """
+    (old,) = [each for each in cluster.list(REPLICA_SET, SPACE) if image_of(each) == f"web:{tag}"]
+    template = {**old["spec"]["template"], "metadata": {"labels": LABELS}}
+    kept = found(cluster, DEPLOYMENT)["metadata"]["annotations"]
+    own = {name: text for name, text in kept.items() if name.startswith("deployment.kubernetes.io/")}
+    annotations = {**old["metadata"]["annotations"], **own}
+    body = [
+        {"op": "replace", "path": "/spec/template", "value": template},
+        {"op": "replace", "path": "/metadata/annotations", "value": annotations},
+    ]
+    query = {"fieldManager": "kubectl-rollout"}
+    request = Request("PATCH", DEPLOYMENT.path(SPACE, NAME), query, msgspec.json.encode(body), JSON_PATCH)
+    assert (await cluster.api.request(request, deadline_s=5)).status == 200
+
+
+def image_of(one: Manifest) -> str:
+    """Of a template."""
+    image: str = one["spec"]["template"]["spec"]["containers"][0]["image"]
+    return image
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["before Rollouts", "in an update"])
+async def test_after_an_undo_in_a_step_the_spec_is_the_users(own_fields: SimulatedCluster, again: bool) -> None:
+    """It replaces all annotations by those of the ReplicaSet: none of an update, or those of an earlier one."""
+    own_fields.apply(deployment("2", **OWN))
+    await at(own_fields, "Paused", v1=3, v2=1)
+    if again:
+        await promoted(own_fields)
+        own_fields.apply(deployment("2", minReadySeconds=4, progressDeadlineSeconds=88))
+        await asyncio.sleep(30)
+        own_fields.apply(deployment("3", minReadySeconds=4, progressDeadlineSeconds=88))
+        await at(own_fields, "Paused", v2=3, v3=1)
+    await undone(own_fields, "2" if again else "1")
+    await until(own_fields, NAME, lambda status: status.get("phase") == "Healthy")
+    await asyncio.sleep(60)
+
+    seen = fields(own_fields)
+    assert sizes(own_fields) == {"2" if again else "1": 4}
+    assert (seen["minReadySeconds"], seen["progressDeadlineSeconds"]) == ((4, 88) if again else (3, 77))
+    assert seen["strategy"]["rollingUpdate"] == {"maxSurge": "25%", "maxUnavailable": "25%"}
+
+
+async def promoted(cluster: SimulatedCluster) -> None:
+    """Through both pauses to the end."""
+    for _ in range(2):
+        await until(cluster, NAME, lambda status: status.get("phase") == "Paused")
+        told(cluster, "promote", "true")
+        await asyncio.sleep(60)
+    await until(cluster, NAME, lambda status: status.get("phase") == "Healthy")
+
+
+async def test_an_undo_between_updates_brings_no_fields_of_an_earlier_one_back(own_fields: SimulatedCluster) -> None:
+    """Those that the user has changed since stand after the update that it begins."""
+    for tag in ("2", "3"):
+        own_fields.apply(deployment(tag, **OWN))
+        await promoted(own_fields)
+    own_fields.apply(deployment("3", minReadySeconds=4, progressDeadlineSeconds=88))
+    await asyncio.sleep(30)
+    before = fields(own_fields)
+    await undone(own_fields, "2")
+    await promoted(own_fields)
+    await asyncio.sleep(30)
+
+    assert fields(own_fields) == before
+    assert sizes(own_fields) == {"2": 4}
+
+
 async def test_a_new_template_that_no_update_has_begun_with_stays_held(own_fields: SimulatedCluster) -> None:
     """The Rollout is paused by its user, and then deleted: nobody asked for these pods."""
     told(own_fields, "pause", "true")
@@ -179,22 +246,21 @@ async def test_a_rollout_that_names_another_workload_tells_what_it_leaves(own_fi
     assert [f"kubectl rollout resume deployment/{NAME}" in note for note in notes] == [True]
 
 
-@pytest.mark.parametrize("note", ["nonsense", '{"number": 1}'])
 async def test_a_note_that_cannot_be_read_is_told_with_the_command_that_repairs_it(
-    own_fields: SimulatedCluster, note: str
+    own_fields: SimulatedCluster,
 ) -> None:
     """Nothing is stepped by numbers that nobody knows; with the note again the update goes on."""
     own_fields.apply(deployment("2", **OWN))
     await at(own_fields, "Paused", v1=3, v2=1)
-    await _noted(own_fields, note)
-    await until(own_fields, NAME, lambda status: f"--overwrite {HELD}='" in status.get("message", ""))
+    await _noted(own_fields, "nonsense")
+    await until(own_fields, NAME, lambda status: f"--overwrite {OWN_FIELDS}=" in status.get("message", ""))
     assert sizes(own_fields) == {"1": 3, "2": 1}
     told(own_fields, "promote", "true")
     await asyncio.sleep(60)
     assert sizes(own_fields) == {"1": 3, "2": 1}
 
     message = str(found(own_fields, ROLLOUT)["status"]["message"])
-    await _noted(own_fields, message.partition(f"{HELD}='")[2].partition("'")[0])
+    await _noted(own_fields, message.partition(f"--overwrite {OWN_FIELDS}=")[2])
     await until(own_fields, NAME, lambda _: sizes(own_fields) == {"1": 2, "2": 2})
 
 
@@ -215,7 +281,7 @@ async def test_a_note_that_cannot_be_read_leaves_the_defaults_of_kubernetes_at_a
 
 
 async def _noted(cluster: SimulatedCluster, note: str) -> None:
-    body: Manifest = {"metadata": {"annotations": {HELD: note}}}
+    body: Manifest = {"metadata": {"labels": {OWN_FIELDS: note}}}
     path, query = DEPLOYMENT.path(SPACE, NAME), {"fieldManager": "a person"}
     request = Request("PATCH", path, query, msgspec.json.encode(body), MERGE_PATCH)
     answer = await cluster.api.request(request, deadline_s=5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -53,7 +54,12 @@ def _step(**changes: Any) -> StepDeployment:
 def test_a_step_is_one_write_of_its_fields_and_the_note() -> None:
     """The uid and the version refuse it if somebody has written in between."""
     assert deployment_patch(_step()) == {
-        "metadata": {"uid": "d-1", "resourceVersion": "7", "annotations": {"rollouts.dev/held": held_text(HELD)}},
+        "metadata": {
+            "uid": "d-1",
+            "resourceVersion": "7",
+            "labels": {"rollouts.dev/own-fields": "s25p.u1.m5.d600"},
+            "annotations": {"rollouts.dev/held": '{"number":3,"replicas":4}'},
+        },
         "spec": {
             "paused": None,
             "minReadySeconds": 5,
@@ -74,6 +80,7 @@ def test_a_pause_is_written_and_a_field_that_the_user_left_out_is_removed() -> N
         "strategy": {"rollingUpdate": {"maxSurge": None, "maxUnavailable": None}},
     }
     assert patch["metadata"]["annotations"] == {"rollouts.dev/held": None}
+    assert patch["metadata"]["labels"] == {"rollouts.dev/own-fields": None}
 
 
 def test_the_new_replica_set_is_the_deployments_and_has_no_pods() -> None:
@@ -143,7 +150,7 @@ RELEASE = ReleaseWorkload(kind=WorkloadKind.DEPLOYMENT, name="cart", uid="d-1", 
 MARKS = {
     "uid": "d-1",
     "resourceVersion": "7",
-    "labels": {"rollouts.dev/managed": None, "rollouts.dev/hold": None},
+    "labels": {"rollouts.dev/managed": None, "rollouts.dev/hold": None, "rollouts.dev/own-fields": None},
     "annotations": {
         "rollouts.dev/managed-by": None,
         "rollouts.dev/scaled-down": None,
@@ -206,19 +213,28 @@ def test_a_release_between_updates_changes_no_field() -> None:
     assert release_workload(RELEASE) == {"metadata": MARKS}
 
 
-@pytest.mark.parametrize(
-    "own", [FIELDS, UpdateFields(), UpdateFields(max_surge=0, max_unavailable=Percent(0), min_ready_s=0)], ids=str
-)
+OWNS = [
+    FIELDS,
+    UpdateFields(),
+    UpdateFields(max_surge=0, max_unavailable=Percent(0), min_ready_s=0),
+    UpdateFields(max_surge=2**31 - 1, max_unavailable=2**31 - 1, min_ready_s=2**31 - 1, progress_deadline_s=2**31 - 1),
+    UpdateFields(max_surge=Percent(9_999_999_999), max_unavailable=Percent(100)),
+]
+
+
+@pytest.mark.parametrize("own", OWNS, ids=str)
 def test_a_note_is_read_as_it_was_written(own: UpdateFields) -> None:
-    """0 is a value; a field that is absent stays absent."""
+    """0 is a value; a field that is absent stays absent; and the longest one is a value of a label."""
     held = replace(HELD, own=own, written=own)
+    metadata = deployment_patch(_step(held=held))["metadata"]
 
-    assert held_of({"rollouts.dev/held": held_text(held)}) == held
+    assert held_of(metadata["labels"], metadata["annotations"]) == held
+    assert re.fullmatch(r"([a-z0-9]([a-z0-9.]{0,61}[a-z0-9])?)?", metadata["labels"]["rollouts.dev/own-fields"])
 
 
-def test_without_a_note_no_update_is_under_way() -> None:
-    """Other annotations say nothing of it."""
-    assert held_of({"rollouts.dev/hold": "true"}) is None
+def test_without_the_label_no_update_is_under_way() -> None:
+    """The annotation alone is a copy of an earlier update, which `kubectl rollout undo` brings back from a ReplicaSet."""
+    assert held_of({"rollouts.dev/hold": "true"}, {"rollouts.dev/held": held_text(HELD)}) is None
 
 
 def _noted(**changes: Any) -> str:
@@ -231,35 +247,57 @@ UNREADABLE = {
     "a list": "[]",
     "null": "null",
     "a text": '"x"',
-    "no number": '{"replicas":4,"own":{}}',
-    "no replicas": '{"number":1,"own":{}}',
-    "no fields": '{"number":1,"replicas":4}',
+    "no number": '{"replicas":4}',
+    "no replicas": '{"number":1}',
     "a deep one": "[" * 100_000,
-    "a number without an end": '{"number":1' + "0" * 5_000 + ',"replicas":4,"own":{}}',
+    "a number without an end": '{"number":1' + "0" * 5_000 + ',"replicas":4}',
     "a number below 0": _noted(number=-1),
     "a fraction": _noted(replicas=1.5),
     "a truth": _noted(replicas=True),
     "a text of digits": _noted(number="1"),
-    "no infinity": '{"number":Infinity,"replicas":4,"own":{}}',
-    "fields in a list": _noted(own=[1]),
-    "fields in a text": _noted(own="x"),
+    "no infinity": '{"number":Infinity,"replicas":4}',
+    "written fields in a list": _noted(written=[1]),
     "written fields in a text": _noted(written="x"),
-    "a limit that is no percentage": _noted(own={"maxSurge": "25"}),
-    "a limit below 0": _noted(own={"maxSurge": -1}),
-    "a limit below 0%": _noted(own={"maxSurge": "-1%"}),
-    "a limit in a list": _noted(own={"maxUnavailable": [1]}),
-    "a limit that is a truth": _noted(own={"maxUnavailable": True}),
-    "a limit that the API server refuses": _noted(own={"maxSurge": 2**31}),
-    "seconds that the API server refuses": _noted(own={"minReadySeconds": 2**31}),
-    "seconds in a text": _noted(own={"progressDeadlineSeconds": "600"}),
+    "a limit that is no percentage": _noted(written={"maxSurge": "25"}),
+    "a limit below 0": _noted(written={"maxSurge": -1}),
+    "a limit below 0%": _noted(written={"maxSurge": "-1%"}),
+    "a limit in a list": _noted(written={"maxUnavailable": [1]}),
+    "a limit that is a truth": _noted(written={"maxUnavailable": True}),
+    "a limit that the API server refuses": _noted(written={"maxSurge": 2**31}),
+    "seconds that the API server refuses": _noted(written={"minReadySeconds": 2**31}),
+    "seconds in a text": _noted(written={"progressDeadlineSeconds": "600"}),
 }
 
 
 @pytest.mark.parametrize("text", UNREADABLE.values(), ids=UNREADABLE)
-def test_a_note_that_cannot_be_read_is_an_error_that_names_it(text: str) -> None:
+def test_an_annotation_that_cannot_be_read_is_one_that_was_lost(text: str) -> None:
+    """The update goes on with the user's fields; the next write notes the rest again."""
+    labels = {"rollouts.dev/own-fields": "s25p.u1.m5.d600"}
+
+    assert held_of(labels, {"rollouts.dev/held": text}) == held_of(labels, {}) == Held(number=0, replicas=0, own=FIELDS)
+
+
+NO_FIELDS = (
+    "x1",
+    "s",
+    "s-1",
+    "sp",
+    "s25pp",
+    "s1..u1",
+    "25p",
+    "m5p",
+    "s2147483648",
+    "d2147483648",
+    "s10000000000000p",
+    "s1.u",
+)
+
+
+@pytest.mark.parametrize("text", NO_FIELDS)
+def test_a_label_that_cannot_be_read_is_an_error_that_names_it(text: str) -> None:
     """To guess would give a user's Deployment limits that it never had."""
-    with pytest.raises(ValueError, match=r"annotation rollouts\.dev/held cannot be read"):
-        held_of({"rollouts.dev/held": text})
+    with pytest.raises(ValueError, match=r"label rollouts\.dev/own-fields cannot be read"):
+        held_of({"rollouts.dev/own-fields": text}, {"rollouts.dev/held": held_text(HELD)})
 
 
 @pytest.mark.parametrize(("text", "limit"), [(None, None), (0, 0), (3, 3), ("0%", Percent(0)), ("150%", Percent(150))])

@@ -120,7 +120,7 @@ validations:
 
 {{/* Of the metadata of an object that a Rollout names in workloadRef only the label and the annotations k change. */}}
 {{- define "rollouts.marksOfWorkload" -}}
-variables.metadataStays && {{ include "rollouts.sameBut" (dict "new" "variables.labels" "old" "variables.oldLabels" "but" "k in ['rollouts.dev/managed', 'rollouts.dev/hold']") }} && {{ include "rollouts.sameBut" (dict "new" "variables.annotations" "old" "variables.oldAnnotations" "but" .annotations) }}
+variables.metadataStays && {{ include "rollouts.sameBut" (dict "new" "variables.labels" "old" "variables.oldLabels" "but" "k in ['rollouts.dev/managed', 'rollouts.dev/hold', 'rollouts.dev/own-fields']") }} && {{ include "rollouts.sameBut" (dict "new" "variables.annotations" "old" "variables.oldAnnotations" "but" .annotations) }}
 {{- end }}
 
 {{- define "rollouts.fence.workloads" -}}

@@ -24,7 +24,7 @@ from rollouts.core.model.workload import (
     WorkloadSeen,
 )
 from rollouts.core.model.workload_ref import WorkloadKind
-from rollouts.manifests.ownership import CONTROLLER_REVISION_HASH, HELD, POD_TEMPLATE_HASH, revision_of
+from rollouts.manifests.ownership import CONTROLLER_REVISION_HASH, OWN_FIELDS, POD_TEMPLATE_HASH, revision_of
 from rollouts.objects import DEPLOYMENT, mapping
 
 
@@ -102,7 +102,7 @@ def sets_answer(
             revision = revision_of(each.metadata.labels or {})
         if inside and (is_its_own or each.spec.replicas or each.status.replicas):
             found.append(StrayReplicaSet(each.metadata.name, each.metadata.uid))
-    held = HELD in (metadata.annotations or {})
+    held = OWN_FIELDS in (metadata.labels or {})
     return SetsAnswer(asked_s=asked_s, template_hash=template_hash, held=held, revision=revision, sets=tuple(found))
 
 

@@ -19,7 +19,7 @@ from rollouts.controller.workqueue.pod_watches import PodWatches
 from rollouts.core.carrier.update_in_place import HELD_MIN_READY_S
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.nodes import DaemonSetSeen, NodeRevision, NodeUpdate
-from rollouts.core.model.rollout import RolloutSpec
+from rollouts.core.model.rollout import Percent, RolloutSpec
 from rollouts.core.model.snapshot import PodsSeen, ReplicaSet, Snapshot
 from rollouts.core.model.workload import (
     DeploymentSeen,
@@ -37,15 +37,17 @@ from rollouts.core.model.workload import (
     is_of,
 )
 from rollouts.core.model.workload_ref import NamedWorkload, WorkloadKind, WorkloadMode
-from rollouts.manifests.in_place import held_of, held_text, limit_of
+from rollouts.manifests.in_place import held_of, limit_of, own_text
 from rollouts.manifests.named_workload import scaled_down_of
 from rollouts.manifests.nodes import nodes_held_of
-from rollouts.manifests.ownership import HELD, HOLD, MANAGED, MANAGED_VALUE
+from rollouts.manifests.ownership import HELD, HOLD, MANAGED, MANAGED_VALUE, OWN_FIELDS
 from rollouts.manifests.partition import partition_held_of, replaced_of
 from rollouts.objects import REPLICA_SET, Key, Kind
 
 _KRUISE = "rollouts.kruise.io/"
 _FLAGGER = "flagger.app/"
+_EXAMPLE = own_text(UpdateFields(max_surge=Percent(25), max_unavailable=Percent(25)))
+"""Of a label of the user's fields: the defaults of Kubernetes."""
 
 
 class WorkloadLook(Struct, frozen=True, kw_only=True):
@@ -291,8 +293,8 @@ def _problem(kind: WorkloadKind, seen: WorkloadObject) -> str:
 def _deployment(seen: WorkloadObject) -> tuple[DeploymentSeen, str]:
     """What an update in place reads, and why it cannot be used.
 
-    With a note that cannot be read the user's own fields are not known: a release gives back the API server's defaults then, or
-    leaves fields that no update has taken.
+    With a label that cannot be read the user's own fields are not known: a release gives back the API server's defaults then,
+    or leaves fields that no update has taken.
 
     Raises: ValueError, when a limit cannot be read.
     """
@@ -306,18 +308,23 @@ def _deployment(seen: WorkloadObject) -> tuple[DeploymentSeen, str]:
     )
     problem = ""
     try:
-        held = held_of(metadata.annotations or {})
+        held = held_of(metadata.labels or {}, metadata.annotations or {})
     except ValueError as exc:
         taken = fields.min_ready_s == HELD_MIN_READY_S
-        held = Held(number=0, replicas=spec.replicas, own=UpdateFields() if taken else fields)
-        again = f"kubectl annotate deployment {metadata.name} -n {metadata.namespace} --overwrite {HELD}='{held_text(held)}'"
-        problem = f"{exc}; write it again, with the numbers of your manifest in `own` (nothing for defaults): {again}"
+        held = Held(number=0, replicas=0, own=UpdateFields() if taken else fields)
+        named = f"{metadata.name} -n {metadata.namespace}"
+        again = f"kubectl label deployment {named} --overwrite {OWN_FIELDS}={_EXAMPLE}"
+        problem = (
+            f"{exc}; write it again, with your manifest's maxSurge, maxUnavailable, minReadySeconds and progressDeadlineSeconds "
+            f"after s, u, m and d (p for per cent, nothing for defaults): {again}"
+        )
     deployment = DeploymentSeen(
         paused=spec.paused,
         by_recreate=spec.strategy.type == "Recreate",
         fields=fields,
         holds=HOLD in (metadata.labels or {}),
         held=held,
+        note_is_copied=held is None and HELD in (metadata.annotations or {}),
         updated=status.updated_replicas,
         rolled_out=status.observed_generation >= metadata.generation
         and spec.replicas == status.replicas == status.updated_replicas,

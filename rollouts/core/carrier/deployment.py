@@ -219,7 +219,7 @@ def _at_rest(update: Update) -> tuple[Intent, ...]:
     if others:
         paused = False  # of an update that is reverted: only its own controller takes these away
     after = _returned(update)
-    if found.held is None and (paused is None or found.paused is paused):
+    if found.held is None and not found.note_is_copied and (paused is None or found.paused is paused):
         return after or widened(update)
     return (*after, stepped(update.workload, paused=paused is not False, fields=fields, held=None))
 

@@ -21,11 +21,11 @@ class UpdateFields(Struct, frozen=True, kw_only=True):
 
 
 class Held(Struct, frozen=True, kw_only=True):
-    """The note of an update under way (annotation `rollouts.dev/held`).
+    """The note of an update under way (label `rollouts.dev/own-fields` and annotation `rollouts.dev/held`).
 
     Args:
-        number: of our last write; each one raises it.
-        replicas: of the Deployment at that write: its controller spreads pods anew when they change.
+        number: of our last write; each one raises it. 0 when the annotation was lost.
+        replicas: of the Deployment at that write: its controller spreads pods anew when they change. 0 when it was lost.
         own: the user's fields, which stand again when the update is over.
         written: the fields of that write; others that are there now are somebody else's. None where the note does not say.
     """
@@ -43,6 +43,7 @@ class DeploymentSeen(Struct, frozen=True, kw_only=True):
         by_recreate: its strategy is Recreate, which has no steps.
         holds: it carries the label `rollouts.dev/hold`, by which the policy knows it.
         held: None while no update is under way.
+        note_is_copied: no update is under way, and its annotation is that of an earlier one.
         updated: pods of its template's ReplicaSet, as its controller has counted them (`status.updatedReplicas`).
         rolled_out: its own controller counts all its pods as pods of its template.
     """
@@ -52,6 +53,7 @@ class DeploymentSeen(Struct, frozen=True, kw_only=True):
     fields: UpdateFields
     holds: bool = False
     held: Held | None = None
+    note_is_copied: bool = False
     updated: int = 0
     rolled_out: bool = False
 

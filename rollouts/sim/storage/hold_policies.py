@@ -17,7 +17,6 @@ from rollouts.sim.storage.refusals import denied_by_policy
 Policy: TypeAlias = Callable[["WrittenWorkload"], Manifest]
 """From an update to what is written instead. Raises: Refused."""
 
-PROMOTING = f"{PREFIX}promoting"
 NO_POD = 2**31 - 1  # a partition of a StatefulSet that no ordinal reaches
 
 
@@ -91,8 +90,6 @@ def _deployment(write: WrittenWorkload) -> Manifest:
     written = write.with_spec(fields)
     annotations, name = write.marks("annotations"), write.old["metadata"]["name"]
     rollout = annotations.get(MANAGED_BY, "")
-    if PROMOTING in annotations and write.is_new_template:
-        raise denied_by_policy(DEPLOYMENT, name, f"a promotion of Rollout {rollout} ends in a moment: try again")
     if was_paused and write.guards and not written["spec"].get("paused"):
         raise denied_by_policy(DEPLOYMENT, name, f"an update of Rollout {rollout} has paused this Deployment")
     return written
@@ -126,6 +123,6 @@ POLICIES: Mapping[Kind, Policy] = {DEPLOYMENT: _deployment, STATEFUL_SET: _state
 def admitted(kind: Kind, write: WrittenWorkload) -> Manifest:
     """What is written instead of the update. Raises: Refused (403)."""
     is_managed = MANAGED in write.marks("labels") or MANAGED in write.marks("labels", after=True)
-    is_marked = HOLD in write.marks("labels") or not write.marks("annotations").keys().isdisjoint({HELD, PROMOTING})
+    is_marked = HOLD in write.marks("labels") or HELD in write.marks("annotations")
     policy = POLICIES.get(kind)
     return policy(write) if policy is not None and is_managed and is_marked else write.new

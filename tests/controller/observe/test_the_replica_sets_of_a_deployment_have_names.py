@@ -14,15 +14,15 @@ from rollouts.controller.observe.in_place import sets_answer, sets_inside, stray
 from rollouts.controller.observe.workloads import workload_seen
 from rollouts.core.model.workload import StrayReplicaSet
 from rollouts.core.model.workload_ref import WorkloadKind
-from rollouts.manifests.ownership import HELD
+from rollouts.manifests.ownership import OWN_FIELDS
 from tests import build
 
 UID = "uid-of-cart"
 
 
-def _deployment(image: str = "web:1", **annotations: str) -> WorkloadObject:
+def _deployment(image: str = "web:1", **labels: str) -> WorkloadObject:
     spec = {"replicas": 4, "template": build.pod_template("cart", image=image)}
-    metadata = {"name": "cart", "namespace": "shop", "uid": UID, "annotations": annotations}
+    metadata = {"name": "cart", "namespace": "shop", "uid": UID, "labels": labels}
     return msgspec.json.decode(json.dumps({"metadata": metadata, "spec": spec}), type=WorkloadObject)
 
 
@@ -94,8 +94,7 @@ def test_nothing_is_decided_before_all_are_watched() -> None:
 
 def test_a_list_from_before_the_hold_says_nothing_about_what_was_made_since() -> None:
     """Without the policy the Deployment's controller may have made the ReplicaSet meanwhile."""
-    note = json.dumps({"number": 1, "replicas": 4, "own": {}})
-    held = workload_seen(WorkloadKind.DEPLOYMENT, _deployment(**{HELD: note}))
+    held = workload_seen(WorkloadKind.DEPLOYMENT, _deployment(**{OWN_FIELDS: "m5"}))
     before = sets_answer(_deployment(), (), rollout_uid="u-rollout", asked_s=0.0)
 
     assert strays(template_hash_of(_deployment()), held, (), before) == ("", None)

@@ -121,9 +121,10 @@ class Order(ABC):
         self._template(stage, self.images[-1])
 
     def undo(self, stage: Stage) -> None:
-        """The template before the present one, as `kubectl rollout undo` writes it."""
-        self.images.append(self.images[-2])
-        self._template(stage, self.images[-1])
+        """`kubectl rollout undo`, which writes more than the template, and is refused for a paused Deployment."""
+        stage.plane.kubectl(*("rollout", "undo", f"{self.kind.kind}/{self.name}", "-n", stage.namespace), check=False)
+        template = stage.get(self.kind.plural, self.name)["spec"]["template"]
+        self.images.append(template["spec"]["containers"][0]["image"])
 
     def restart(self, stage: Stage) -> None:
         """`kubectl rollout restart`."""

@@ -8,15 +8,17 @@ from collections.abc import Mapping
 from rollouts.core.model.in_place_intents import CreateInDeployment, LabelReplicaSet, MoveReplicaSet, StepDeployment
 from rollouts.core.model.revision import replica_set_name
 from rollouts.core.model.rollout import IntOrPercent, Percent, Rollout
-from rollouts.core.model.workload import Held, UpdateFields, WorkloadSeen
+from rollouts.core.model.workload import Held, NamedReplicaSet, UpdateFields, WorkloadSeen
 from rollouts.core.model.workload_ref import WorkloadKind
 from rollouts.manifests.ownership import (
     FIELD_MANAGER,
     HELD,
+    MANAGED_BY,
     NAME,
     OWN_FIELDS,
     POD_TEMPLATE_HASH,
     PREFIX,
+    SCALED_DOWN,
     controller_reference,
     name_label,
     owner_reference,
@@ -99,6 +101,12 @@ def update_fields(fields: UpdateFields) -> Manifest:
 def label_patch(rollout: Rollout, intent: LabelReplicaSet) -> Manifest:
     """The merge patch that gives a ReplicaSet our label."""
     return {"metadata": {"uid": intent.uid, "labels": {NAME: name_label(rollout.name)}}}
+
+
+def unmarked(replica_set: NamedReplicaSet) -> Manifest:
+    """The merge patch that takes our marks off a ReplicaSet, also those that the Deployment's controller has copied there."""
+    annotations = {MANAGED_BY: None, HELD: None, SCALED_DOWN: None}
+    return {"metadata": {"uid": replica_set.uid, "labels": {NAME: None}, "annotations": annotations}}
 
 
 def replica_set_in(workload: WorkloadSeen, rollout: Rollout, intent: CreateInDeployment) -> Manifest:

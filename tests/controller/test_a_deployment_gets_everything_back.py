@@ -52,6 +52,16 @@ async def owned_by_us(cluster: SimulatedCluster) -> set[str]:
     return owned | marks
 
 
+def marked(cluster: SimulatedCluster) -> set[str]:
+    """Our marks on the ReplicaSets of the Deployment."""
+    marks = [
+        each["metadata"].get(part, {})
+        for each in cluster.list(REPLICA_SET, SPACE)
+        for part in ("labels", "annotations")
+    ]
+    return {mark for each in marks for mark in each if mark.startswith(PREFIX)}
+
+
 async def deleted(cluster: SimulatedCluster) -> None:
     """Deletes the Rollout, and gives the controller time."""
     gone = await cluster.api.request(Request("DELETE", ROLLOUT.path(SPACE, NAME)), deadline_s=5)
@@ -119,15 +129,19 @@ async def test_after_an_abort_that_was_taken_back_the_spec_is_the_users(own_fiel
 
 async def test_a_rollout_that_is_deleted_at_rest_leaves_nothing(own_fields: SimulatedCluster) -> None:
     """Nor the pause, where no policy held the Deployment; and there is nothing to tell."""
+    own_fields.apply(deployment("2", **OWN))
+    await promoted(own_fields)
+    assert f"{PREFIX}name" in marked(own_fields)
     before = unpaused(fields(own_fields))
     await deleted(own_fields)
 
     assert fields(own_fields) == before
     assert await owned_by_us(own_fields) == set()
+    assert marked(own_fields) == set()
     assert events(own_fields) == []
-    own_fields.apply(deployment("2", **OWN))
+    own_fields.apply(deployment("3", **OWN))
     await asyncio.sleep(60)
-    assert sizes(own_fields) == {"2": 4}, "its own controller rolls out what comes"
+    assert sizes(own_fields) == {"3": 4}, "its own controller rolls out what comes"
 
 
 async def test_a_rollout_that_is_deleted_in_a_step_leaves_a_pause_and_tells_how_it_ends(
@@ -141,6 +155,7 @@ async def test_a_rollout_that_is_deleted_in_a_step_leaves_a_pause_and_tells_how_
 
     assert fields(own_fields) == {**before, "paused": True}
     assert await owned_by_us(own_fields) == {"f:paused"}
+    assert marked(own_fields) == set()
     ((kind, note),) = events(own_fields)
     assert kind == "Warning" and f"kubectl rollout resume deployment/{NAME} -n {SPACE}" in note
     own_fields.apply({**deployment("2", **OWN, paused=False)})
@@ -242,6 +257,7 @@ async def test_a_rollout_that_names_another_workload_tells_what_it_leaves(own_fi
     await asyncio.sleep(60)
 
     assert (fields(own_fields)["minReadySeconds"], fields(own_fields)["paused"]) == (3, True)
+    assert marked(own_fields) == set()
     notes = [each["note"] for each in own_fields.list(EVENT, SPACE) if each["reason"] == "WorkloadReleased"]
     assert [f"kubectl rollout resume deployment/{NAME}" in note for note in notes] == [True]
 

@@ -103,9 +103,22 @@ def test_after_promotion_abort_and_deletion_the_deployment_is_its_users(owned: S
     owned.kubectl("delete", ROLLOUT.plural, "web")
     owned.until("deployments", "web", lambda _: ours(owned) == set())
     assert spec_of(owned) == {name: part for name, part in promoted.items() if name != "paused"}
+    sets = [each["metadata"] for each in owned.all("replicasets", "app=web")]
+    assert [each["name"] for each in sets if "rollouts.dev/name" in each["labels"]] == []
+    assert [each["name"] for each in sets if "rollouts.dev/held" in each["annotations"]] == []
     applied(owned, "1")
     owned.kubectl("rollout", "status", "deployment/web", "--timeout=60s")
     assert by_image(owned) == {"v1": 4}
+
+
+def test_after_an_undo_in_a_step_the_deployment_is_its_users(owned: Stage) -> None:
+    """kubectl replaces all annotations, also the note of an update."""
+    before = spec_of(owned)
+    applied(owned, "2")
+    until(owned, "Paused", v1=3, v2=1)
+    owned.kubectl("rollout", "undo", "deployment/web")
+    settled(owned, v1=4)
+    assert spec_of(owned) == before
 
 
 def test_a_deletion_in_a_step_is_told_and_one_command_ends_it(owned: Stage) -> None:

@@ -18,9 +18,16 @@ from rollouts.core.model.in_place_intents import CreateInDeployment, LabelReplic
 from rollouts.core.model.intents import ReleaseWorkload
 from rollouts.core.model.revision import canonical_json
 from rollouts.core.model.rollout import Canary
-from rollouts.core.model.workload import Held, UpdateFields, WorkloadSeen
+from rollouts.core.model.workload import Held, NamedReplicaSet, UpdateFields, WorkloadSeen
 from rollouts.core.model.workload_ref import WorkloadKind
-from rollouts.manifests.in_place import controller_patch, deployment_patch, disowned, label_patch, replica_set_in
+from rollouts.manifests.in_place import (
+    controller_patch,
+    deployment_patch,
+    disowned,
+    label_patch,
+    replica_set_in,
+    unmarked,
+)
 from rollouts.manifests.named_workload import release_workload
 from rollouts.objects import DEPLOYMENT, REPLICA_SET, Kind
 from rollouts.ports import JSON_PATCH, MERGE_PATCH
@@ -162,7 +169,7 @@ def test_what_a_rollout_updates_in_place_is_not_deleted(
 def test_all_that_the_controller_writes_is_taken(
     control_plane: ControlPlane, account: tuple[httpx.Client, str]
 ) -> None:
-    """A step and the way back, a ReplicaSet that is made, labelled, given to the Rollout and returned, and the release."""
+    """A step and the way back, a ReplicaSet that is made, labelled, given to the Rollout and returned, and the releases."""
     client, namespace = account
     uid = made(control_plane, DEPLOYMENT, namespace, deployment(), "whole")["metadata"]["uid"]
     there = world(Canary(), revision="abc").rollout
@@ -194,6 +201,7 @@ def test_all_that_the_controller_writes_is_taken(
     assert patched(
         client, REPLICA_SET, namespace, "stray", label_patch(rollout, LabelReplicaSet("stray", stray))
     ).is_success
+    assert patched(client, REPLICA_SET, namespace, "stray", unmarked(NamedReplicaSet("stray", stray))).is_success
     release = ReleaseWorkload(
         kind=WorkloadKind.DEPLOYMENT, name="whole", uid=uid, resource_version="", own=own, paused=True
     )

@@ -91,9 +91,10 @@ variables:
   # One of a Deployment that is updated in place: made without pods, labelled, resized, or given to the Rollout and back.
   - name: inPlace
     expression: >-
-      {{ if has "deployments" .Values.workloads }}request.operation != 'DELETE' && 'rollouts.dev/name' in variables.labels
-      && (variables.inside || variables.owned) && (request.operation == 'CREATE' ? object.spec.replicas == 0
-      : (variables.oldInside || variables.oldOwned) && object.metadata.?finalizers == oldObject.metadata.?finalizers
+      {{ if has "deployments" .Values.workloads }}request.operation != 'DELETE' && (variables.inside || variables.owned)
+      && (request.operation == 'CREATE' ? 'rollouts.dev/name' in variables.labels && object.spec.replicas == 0
+      : ('rollouts.dev/name' in variables.labels || 'rollouts.dev/name' in variables.oldLabels)
+      && (variables.oldInside || variables.oldOwned) && object.metadata.?finalizers == oldObject.metadata.?finalizers
       && {{ include "rollouts.sameBut" (dict "new" "variables.labels" "old" "variables.oldLabels" "but" "k == 'rollouts.dev/name'") }}){{ else }}false{{ end }}
 validations:
   - message: it may only make ReplicaSets that a Rollout controls

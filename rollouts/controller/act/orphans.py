@@ -20,6 +20,7 @@ from rollouts.cluster.structs import Metadata
 from rollouts.controller.act.calls import Delete, Patch, Write
 from rollouts.controller.act.disowning import disown
 from rollouts.controller.act.render_routes import release
+from rollouts.controller.observe.in_place import with_labelled_sets
 from rollouts.controller.observe.routes import RouteRead, RouteReader
 from rollouts.controller.observe.workloads import workload_seen
 from rollouts.controller.workqueue.barrier import Barrier
@@ -30,10 +31,11 @@ from rollouts.core.model.intents import Notice, ReleaseService
 from rollouts.core.model.traffic import RouteSeen
 from rollouts.core.model.workload_ref import WorkloadKind
 from rollouts.errors import ApiNotFound
+from rollouts.manifests.in_place import unmarked
 from rollouts.manifests.named_workload import release_workload
 from rollouts.manifests.own_route import is_made
 from rollouts.manifests.service import release_service
-from rollouts.objects import ROLLOUT, SERVICE, Key, Kind, Manifest
+from rollouts.objects import REPLICA_SET, ROLLOUT, SERVICE, Key, Kind, Manifest
 from rollouts.ports import MERGE_PATCH
 from rollouts.traffic.codec import Context, Destination
 
@@ -105,8 +107,15 @@ class Orphans:
         seen = self.store.table(kind).get(key.namespace, name)
         if seen is None or managed_by(seen) != key.name:
             return 0
-        intent = release_of(workload_seen(WorkloadKind(kind.kind), seen))
-        body, space = release_workload(intent), key.namespace
+        space, sets = key.namespace, self.store.table(REPLICA_SET)
+        intent = release_of(with_labelled_sets(workload_seen(WorkloadKind(kind.kind), seen), sets, space))
+        for each in intent.replica_sets:
+            marks = unmarked(each)
+            write = Patch(
+                kind=REPLICA_SET, name=each.name, namespace=space, uid=each.uid, body=marks, content_type=MERGE_PATCH
+            )
+            await self._carry_out(key, (write,))
+        body = release_workload(intent)
         patch = Patch(kind=kind, name=name, namespace=space, uid=intent.uid, body=body, content_type=MERGE_PATCH)
         released = await self._carry_out(key, (replace(patch, disowns="spec" in body),))
         if intent.paused and released:

@@ -81,7 +81,7 @@ from rollouts.core.model.traffic import RouteName
 from rollouts.core.model.workload import WorkloadSeen
 from rollouts.manifests.adoption import adoption_patch, release_patch
 from rollouts.manifests.analysis_run import analysis_run, termination_patch
-from rollouts.manifests.in_place import controller_patch, deployment_patch, label_patch, replica_set_in
+from rollouts.manifests.in_place import controller_patch, deployment_patch, label_patch, replica_set_in, unmarked
 from rollouts.manifests.named_workload import mark_workload, release_workload, scale_workload
 from rollouts.manifests.nodes import daemon_set_patch
 from rollouts.manifests.ownership import PREFIX
@@ -126,6 +126,9 @@ def render(
             | DeletePod()
         ):
             return (_in_place(snapshot, intent),)
+        case ReleaseWorkload(replica_sets=sets):
+            unmarks = [_patch(REPLICA_SET, each.name, each.uid, unmarked(each), leaves_watch=True) for each in sets]
+            return (*unmarks, _write(snapshot.rollout, intent))
         case (
             AskService()
             | AskWorkload()

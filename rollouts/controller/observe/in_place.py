@@ -7,6 +7,7 @@ from typing import Any
 
 from rollouts.api.times import time_or_0
 from rollouts.cluster.decoding import json_object
+from rollouts.cluster.store import Table
 from rollouts.cluster.structs import ControllerRevisionObject, ReplicaSetObject, WorkloadObject
 from rollouts.controller.observe.replica_sets import replica_set_seen
 from rollouts.controller.workqueue.inbox import RevisionsAnswer, SetsAnswer
@@ -19,8 +20,8 @@ from rollouts.core.model.snapshot import ReplicaSet
 from rollouts.core.model.workload import (
     NO_POD,
     DeploymentSeen,
+    NamedReplicaSet,
     StatefulSetSeen,
-    StrayReplicaSet,
     WorkloadSeen,
 )
 from rollouts.core.model.workload_ref import WorkloadKind
@@ -33,6 +34,15 @@ def sets_inside(found: Iterable[ReplicaSetObject], workload: WorkloadSeen) -> tu
     return tuple(
         [replica_set_seen(each, inside=True) for each in found if _is_controlled(each, workload.name, workload.uid)]
     )
+
+
+def with_labelled_sets(workload: WorkloadSeen, table: Table[ReplicaSetObject], namespace: str) -> WorkloadSeen:
+    """The workload with the ReplicaSets that a release of it has to take our marks off."""
+    found = [
+        each for each in table.owned_by(namespace, workload.uid) if _is_controlled(each, workload.name, workload.uid)
+    ]
+    labelled = tuple([NamedReplicaSet(each.metadata.name, each.metadata.uid) for each in found])
+    return replace(workload, labelled=labelled) if labelled else workload
 
 
 def spec_in_place(spec: RolloutSpec, workload: WorkloadSeen, *, revision: str | None) -> RolloutSpec:
@@ -68,7 +78,7 @@ def spec_in_place(spec: RolloutSpec, workload: WorkloadSeen, *, revision: str | 
 
 def strays(
     template_hash: str, workload: WorkloadSeen, sets: Iterable[ReplicaSet], answer: SetsAnswer | None
-) -> tuple[str, tuple[StrayReplicaSet, ...] | None]:
+) -> tuple[str, tuple[NamedReplicaSet, ...] | None]:
     """The revision of the Deployment's template, and its ReplicaSets that no watch shows yet; None while that is not known.
 
     A template's own hash names its ReplicaSet where the controller has made it. Of others only a list tells, by equality of the
@@ -101,7 +111,7 @@ def sets_answer(
         if is_its_own:
             revision = revision_of(each.metadata.labels or {})
         if inside and (is_its_own or each.spec.replicas or each.status.replicas):
-            found.append(StrayReplicaSet(each.metadata.name, each.metadata.uid))
+            found.append(NamedReplicaSet(each.metadata.name, each.metadata.uid))
     held = OWN_FIELDS in (metadata.labels or {})
     return SetsAnswer(asked_s=asked_s, template_hash=template_hash, held=held, revision=revision, sets=tuple(found))
 

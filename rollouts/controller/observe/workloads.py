@@ -11,7 +11,7 @@ from rollouts.cluster.decoding import json_object
 from rollouts.cluster.store import Store
 from rollouts.cluster.structs import WorkloadObject
 from rollouts.cluster.watch_state import FAILED_TELL_S
-from rollouts.controller.observe.in_place import sets_inside, spec_in_place, strays
+from rollouts.controller.observe.in_place import sets_inside, spec_in_place, strays, with_labelled_sets
 from rollouts.controller.observe.pods import pods_of_workload
 from rollouts.controller.workqueue.inbox import Inbox
 from rollouts.controller.workqueue.managed import ManagedNames, managed_by
@@ -25,10 +25,10 @@ from rollouts.core.model.workload import (
     DeploymentSeen,
     Held,
     InPlaceSeen,
+    NamedReplicaSet,
     PartitionFields,
     ReferencedWorkload,
     StatefulSetSeen,
-    StrayReplicaSet,
     UpdateFields,
     WorkloadAbsent,
     WorkloadForbidden,
@@ -63,7 +63,7 @@ class WorkloadLook(Struct, frozen=True, kw_only=True):
 
     spec: RolloutSpec
     replica_sets: tuple[ReplicaSet, ...]
-    unseen: tuple[StrayReplicaSet, ...] | None = ()
+    unseen: tuple[NamedReplicaSet, ...] | None = ()
     pods: PodsSeen | None = None
     revisions: tuple[NodeRevision, ...] = ()
 
@@ -110,7 +110,7 @@ class WorkloadReader(Struct, frozen=True):
         key, reference = Key(rollout.namespace, rollout.name), rollout.spec.workload_ref
         named = (reference.kind, reference.name) if reference is not None else None
         left = tuple(
-            workload_seen(kind, seen)
+            with_labelled_sets(workload_seen(kind, seen), self.store.table(REPLICA_SET), key.namespace)
             for kind in WorkloadKind
             for name in self.managed[kind.resource].of(key)
             if (kind, name) != named and (seen := self.store.table(kind.resource).get(key.namespace, name)) is not None
@@ -123,6 +123,8 @@ class WorkloadReader(Struct, frozen=True):
             workload = replace(workload, template_hash=rollout.spec.template_hash, hold=hold, strays=in_place.unseen)
             if isinstance(workload.in_place, DaemonSetSeen):
                 workload = self._on_nodes(key, reference, workload, workload.in_place, in_place.revisions)
+            if rollout.deleting:
+                workload = with_labelled_sets(workload, self.store.table(REPLICA_SET), key.namespace)
         pods = snapshot.pods if in_place.pods is None else in_place.pods
         return replace(snapshot, workload=workload, left_workloads=left, pods=pods)
 

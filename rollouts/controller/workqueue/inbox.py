@@ -17,7 +17,7 @@ from rollouts.core.model.frozen import replace
 from rollouts.core.model.nodes import ChosenNodes, NodeRevision
 from rollouts.core.model.snapshot import CreationRefused, DrainSeen, EvictionRefused, PodsSeen
 from rollouts.core.model.traffic import LiveSeen, RouteName, RouteRefused
-from rollouts.core.model.workload import HoldSeen, StrayReplicaSet
+from rollouts.core.model.workload import HoldSeen, NamedReplicaSet
 from rollouts.core.model.workload_ref import WorkloadKind
 from rollouts.objects import Key, Kind
 from rollouts.ports import Clock
@@ -89,7 +89,7 @@ class SetsAnswer(Struct, frozen=True, kw_only=True):
     template_hash: str
     held: bool
     revision: str
-    sets: tuple[StrayReplicaSet, ...]
+    sets: tuple[NamedReplicaSet, ...]
 
 
 class RevisionsAnswer(Struct, frozen=True, kw_only=True):

@@ -186,6 +186,7 @@ def release_of(workload: WorkloadSeen) -> ReleaseWorkload:
         replicas=replicas,
         own=_own_fields(workload),
         paused=paused,
+        replica_sets=workload.labelled,
     )
 
 

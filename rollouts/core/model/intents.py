@@ -18,7 +18,7 @@ from rollouts.core.model.rollout import PodMetadata
 from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.status import AbortNote, RolloutStatus, Verb
 from rollouts.core.model.traffic import Pace, RouteName, Split
-from rollouts.core.model.workload import PartitionFields, UpdateFields
+from rollouts.core.model.workload import NamedReplicaSet, PartitionFields, UpdateFields
 from rollouts.core.model.workload_ref import WorkloadKind
 from rollouts.objects import ANALYSIS_RUN, CONFIG_MAP, REPLICA_SET, Kind
 
@@ -152,6 +152,7 @@ class ReleaseWorkload(Struct, frozen=True, kw_only=True):
         replicas: what it gets back of its own pods; None to leave their number as it is.
         own: the user's fields that an update in place has taken, which stand again; None where they stay as they are.
         paused: whether a Deployment in place is paused afterwards; None to leave that as it is.
+        replica_sets: of a Deployment, which lose our marks before.
     """
 
     kind: WorkloadKind
@@ -161,6 +162,7 @@ class ReleaseWorkload(Struct, frozen=True, kw_only=True):
     replicas: int | None = None
     own: UpdateFields | PartitionFields | OwnType | None = None
     paused: bool | None = None
+    replica_sets: tuple[NamedReplicaSet, ...] = ()
 
 
 class PatchPod(Struct, frozen=True, kw_only=True):

@@ -181,8 +181,8 @@ class ScaledDown(Struct, frozen=True):
     to: int
 
 
-class StrayReplicaSet(Struct, frozen=True):
-    """A ReplicaSet of the Deployment without our label, so that no watch shows it."""
+class NamedReplicaSet(Struct, frozen=True):
+    """A ReplicaSet of the Deployment."""
 
     name: str
     uid: str
@@ -201,6 +201,7 @@ class WorkloadSeen(Struct, frozen=True, kw_only=True):
         in_place: what an update in place reads of it; None for kinds whose template alone is taken.
         hold: the last answer about the policy that holds it; None while it was not asked.
         scaled_down: None unless the Rollout has scaled it.
+        labelled: of one that may be released, the ReplicaSets that it controls with our label.
         strays: ReplicaSets of an update in place that must be watched before anything is decided; None while that is not known.
         problem: why it cannot be used, and what to do; "" when the other fields decide that.
         read_at_s: when it was read; None for one that the watch shows.
@@ -220,7 +221,8 @@ class WorkloadSeen(Struct, frozen=True, kw_only=True):
     in_place: InPlaceSeen | None = None
     hold: HoldSeen | None = None
     scaled_down: ScaledDown | None = None
-    strays: tuple[StrayReplicaSet, ...] | None = ()
+    labelled: tuple[NamedReplicaSet, ...] = ()
+    strays: tuple[NamedReplicaSet, ...] | None = ()
     problem: str = ""
     read_at_s: float | None = None
 

@@ -12,7 +12,7 @@ from rollouts.cluster.decoding import Decoder
 from rollouts.cluster.structs import ReplicaSetObject, WorkloadObject
 from rollouts.controller.observe.in_place import sets_answer, sets_inside, strays, template_hash_of
 from rollouts.controller.observe.workloads import workload_seen
-from rollouts.core.model.workload import StrayReplicaSet
+from rollouts.core.model.workload import NamedReplicaSet
 from rollouts.core.model.workload_ref import WorkloadKind
 from rollouts.manifests.ownership import OWN_FIELDS
 from tests import build
@@ -88,7 +88,7 @@ def test_nothing_is_decided_before_all_are_watched() -> None:
     )
 
     assert strays(its_hash, seen, (), None) == ("", None)
-    assert strays(its_hash, seen, (), answer) == ("", (StrayReplicaSet("cart-native", "uid-native"),))
+    assert strays(its_hash, seen, (), answer) == ("", (NamedReplicaSet("cart-native", "uid-native"),))
     assert strays(its_hash, seen, watched, answer) == ("native", ())
 
 

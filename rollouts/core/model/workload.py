@@ -148,6 +148,11 @@ class StatefulSetSeen(Struct, frozen=True, kw_only=True):
         return self.held.partition != NO_POD or self.only_revision != self.update_revision
 
     @property
+    def is_stopped(self) -> bool:
+        """Whether a policy has set the partition that no ordinal reaches."""
+        return self.replaced is not None and self.fields.partition == NO_POD
+
+    @property
     def needs_pods(self) -> bool:
         """Whether its status does not say which pods have which revision."""
         return not self.only_revision or (self.held is not None and self.held.partition != NO_POD)

@@ -166,11 +166,13 @@ class HoldSeen(Struct, frozen=True, kw_only=True):
 
     Args:
         at_s: when it was asked.
+        since_s: when it was asked first with this answer; None where that does not matter.
         message: why it was refused; "" for a plain answer.
     """
 
     at_s: float
     works: bool
+    since_s: float | None = None
     message: str = ""
 
 

@@ -15,7 +15,7 @@ HOLD_SOON_S = (5.0, 30.0)
 
 
 def hold_question(ctx: PassContext) -> Contribution:
-    """Asks while no update is under way, twice more after a first no. In one the guard keeps the template of the question, too."""
+    """Asks while no update is under way, twice more after a first no. In one the guard keeps the question's template, too."""
     reference, workload = ctx.spec.workload_ref, ctx.seen.workload
     if reference is None or reference.mode is not WorkloadMode.IN_PLACE or reference.hold is Hold.AT_REST:
         return Contribution()

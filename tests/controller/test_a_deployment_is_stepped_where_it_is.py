@@ -15,7 +15,14 @@ from rollouts.objects import DEPLOYMENT, POD, REPLICA_SET, ROLLOUT, Kind, Manife
 from rollouts.ports import JSON_PATCH, ApiServer, Request, Response, WatchStream
 from rollouts.sim.cluster import SimulatedCluster
 from tests import build
-from tests.controller.test_the_process_outlives_what_objects_hold import Running, Spoiling, annotate, until, waits_for
+from tests.controller.test_the_process_outlives_what_objects_hold import (
+    FORBIDDEN,
+    Running,
+    Spoiling,
+    annotate,
+    until,
+    waits_for,
+)
 
 pytestmark = pytest.mark.virtual_time(limit_s=4_000)
 
@@ -274,4 +281,42 @@ async def test_a_replica_set_of_the_deployment_that_cannot_be_read_is_not_taken_
         for each in cluster.list(REPLICA_SET, SPACE):
             annotate(cluster, REPLICA_SET, each["metadata"]["name"], "seen", "once more")
         await at(cluster, "Paused", v1=2, v2=2)
+        await running.stopped()
+
+
+class Forbidding(Spoiling):
+    """An API server that forbids every write of Deployments, while it is told to."""
+
+    forbids, writes = False, 0
+
+    async def request(self, request: Request, *, deadline_s: float) -> Response:
+        if self.forbids and request.method == "PATCH" and request.path == DEPLOYMENT.path(SPACE, NAME):
+            self.writes += 1
+            return Response(403, FORBIDDEN)
+        return await super().request(request, deadline_s=deadline_s)
+
+
+async def test_a_deployment_that_may_not_be_written_is_tried_again_ever_later_and_told(
+    crds: Sequence[Manifest],
+) -> None:
+    """Somebody has taken the right away in a step. Nobody's write wakes the Rollout when it is granted again."""
+    async with SimulatedCluster(seed=3, crds=crds) as cluster:
+        api = Forbidding(cluster.api)
+        cluster.apply(deployment())
+        cluster.apply(rollout(hold="AtRest"))
+        running = Running(cluster, api)
+        await at(cluster, "Healthy", v1=4)
+        cluster.apply(deployment("2"))
+        await at(cluster, "Paused", v1=3, v2=1)
+        api.forbids = True
+        told(cluster, "promote", "true")
+        status = await until(cluster, NAME, lambda each: "workloads: [deployments]" in each.get("message", ""))
+        await asyncio.sleep(600)
+        assert (status["phase"], sizes(cluster)) == ("Degraded", {"1": 3, "2": 1})
+        assert api.writes < 30
+
+        api.forbids = False
+        await cluster.until(
+            lambda _: sizes(cluster) == {"1": 2, "2": 2}, kind=DEPLOYMENT, namespace=SPACE, name=NAME, deadline_s=700
+        )
         await running.stopped()

@@ -16,6 +16,7 @@ from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.storage.registry import CLAIM
 from tests import build
 from tests.controller.test_a_deployment_is_stepped_where_it_is import Dying
+from tests.controller.test_the_controller_starts_leads_and_stops import requests
 from tests.controller.test_the_process_outlives_what_objects_hold import Running, until
 
 pytestmark = pytest.mark.virtual_time(limit_s=4_000)
@@ -203,6 +204,24 @@ async def test_a_rollout_that_is_deleted_at_rest_leaves_nothing(held: SimulatedC
     assert released(held) == []
 
 
+async def test_a_template_that_is_taken_back_before_its_update_leaves_the_users_fields(held: SimulatedCluster) -> None:
+    """A policy has set the partition and keeps it, but for a write that takes a note away: so one is written first."""
+    for _ in range(2):
+        held.apply(stateful_set("2"))
+        held.apply(stateful_set("1"))
+        await asyncio.sleep(60)
+        assert at_rest(held)
+    held.apply(stateful_set("2"))
+    held.apply(stateful_set("1"))
+    gone = await held.api.request(Request("DELETE", ROLLOUT.path(SPACE, NAME)), deadline_s=5)
+    assert gone.status == 200
+    await asyncio.sleep(60)
+
+    seen = found(held, STATEFUL_SET)
+    assert seen["spec"]["updateStrategy"] == STRATEGY
+    assert [mark for mark in seen["metadata"].get("annotations", {}) if mark.startswith(PREFIX)] == []
+
+
 async def _dies_after(cluster: SimulatedCluster, writes: int, cause: Callable[[], object]) -> None:
     """A controller that dies after so many writes which `cause` leads to, or has nothing more to write."""
     dying = Dying(cluster.api, writes)
@@ -267,3 +286,25 @@ async def test_a_controller_that_dies_in_a_promotion_gives_the_fields_back_later
 
         assert at_rest(cluster)
         await second.stopped()
+
+
+async def test_between_updates_nothing_is_asked(crds: Sequence[Manifest]) -> None:
+    """No pod is watched, also after an update."""
+    async with SimulatedCluster(seed=3, crds=crds, hold_policies=True) as cluster:
+        cluster.apply(stateful_set())
+        cluster.apply(rollout())
+        running = Running(cluster)
+        await at(cluster, "Healthy", "1111")
+        cluster.apply(stateful_set("2"))
+        for expected in ("1112", "1122"):
+            await at(cluster, "Paused", expected)
+            told(cluster, "promote", "true")
+        await at(cluster, "Healthy", "2222")
+        await asyncio.sleep(120)
+        (telemetry,) = running.telemetry
+        before = requests(telemetry)
+        assert any(b'resource="pods"' in line for line in before)
+        await asyncio.sleep(300)
+
+        assert requests(telemetry) == before
+        await running.stopped()

@@ -36,7 +36,7 @@ KILLED = 2
 """Controllers, one after the other; the next one goes on."""
 GRANTED = "workloads={deployments,statefulsets,daemonsets},revertTemplates=true"
 LIVES_AT_MOST_S = 20.0
-RESTS_WITHIN_S = 120
+RESTS_WITHIN_S = 300
 
 
 @pytest.fixture(scope="module")

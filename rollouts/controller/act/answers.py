@@ -235,8 +235,8 @@ class Answers:
             answer = await self.client.patch(kind, key.namespace, ask.name, question, MERGE_PATCH, dry_run=True)
         except (ApiForbidden, ApiInvalid, ApiNotFound) as exc:
             log.warning("hold_not_seen", rollout=str(key), workload=f"{ask.kind} {ask.name}", why=str(exc))
-            return HoldSeen(at_s=at_s, works=False, message=str(exc))
-        return HoldSeen(at_s=at_s, works=is_held(ask.kind, decode(kind, answer)))
+            return HoldSeen(at_s=at_s, works=False, since_s=at_s, message=str(exc))
+        return HoldSeen(at_s=at_s, works=is_held(ask.kind, decode(kind, answer)), since_s=at_s)
 
     async def _tried(self, key: Key, name: str) -> CopyLook:
         """Whether a Secret of that name is there: only a create as a dry run tells that without the right to read it.

@@ -348,15 +348,22 @@ class Performer:
             )
 
     def _workload_forbidden(self, key: Key, call: Patch, error: ApiForbidden) -> None:
-        """Has the next pass report it: the pods that run need nothing of their workload."""
+        """Has the next pass report it, where that reads no watch: the pods that run need nothing of their workload.
+
+        Raises: ApiForbidden for a workload that is watched: the next pass would see it, and try the same write at once.
+        """
+        why = forbidden_workload(call.kind, "patch", str(error))
         log.warning("workload_forbidden", rollout=str(key), workload=f"{call.kind.kind} {call.name}", why=str(error))
         if call.leaves_watch:
             return
+        table = self._watched(call.kind, key.namespace)
+        if table is not None and table.get(key.namespace, call.name) is not None:
+            raise ApiForbidden(why) from error
         answer = WorkloadAnswer(
             kind=WorkloadKind(call.kind.kind),
             name=call.name,
             asked_s=self.clock.monotonic_s(),
-            forbidden=forbidden_workload(call.kind, "patch", str(error)),
+            forbidden=why,
         )
         self.inbox.put_workload(key, answer)
         self.queue.add(key)

@@ -197,6 +197,9 @@ class Inbox:
 
     def put_hold(self, key: Key, uid: str, answer: HoldSeen) -> None:
         """Takes the answer about the policy that holds the Deployment of that uid."""
+        before = self.hold(key, uid)
+        if before is not None and before.works is answer.works:
+            answer = replace(answer, since_s=before.since_s)
         self._answers[key].hold = uid, answer
 
     def put_revision(self, key: Key, uid: str, template_hash: str, revision: str) -> None:

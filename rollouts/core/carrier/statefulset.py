@@ -222,7 +222,7 @@ class _Update(Struct, frozen=True, kw_only=True, dict=True):
         found = self.found
         if found.held is not None:
             return found.held.own
-        return found.replaced if found.replaced is not None and found.fields.partition == NO_POD else found.fields
+        return found.replaced if found.replaced is not None and found.is_stopped else found.fields
 
 
 def _update(
@@ -352,6 +352,8 @@ def _at_rest(update: _Update) -> tuple[Intent, ...]:
         return _held_at_rest(update)
     if rests is None or (held is None and found.fields == own):
         return ()
+    if held is None and found.fields.partition == NO_POD:  # what a policy has stopped stays so without a note
+        return update.step(_HOLDS)
     return (_step(update.workload, own, None),)
 
 

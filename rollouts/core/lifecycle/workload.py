@@ -204,6 +204,8 @@ def _own_fields(workload: WorkloadSeen) -> UpdateFields | PartitionFields | OwnT
     if isinstance(found, DaemonSetSeen):
         is_over = workload.observed and found.updated >= found.current
         return OwnType(found.own_on_delete) if is_over and found.update.on_delete is not found.own_on_delete else None
+    if isinstance(found, StatefulSetSeen) and found.held is None and found.is_stopped:
+        return found.replaced if found.only_revision == found.update_revision else None
     if found is None or found.held is None:
         return None
     stops = isinstance(found, StatefulSetSeen) and found.in_update and not found.held.own.on_delete

@@ -148,6 +148,11 @@ class StatefulSetSeen(Struct, frozen=True, kw_only=True):
         return self.held.partition != NO_POD or self.only_revision != self.update_revision
 
     @property
+    def is_stopped(self) -> bool:
+        """Whether a policy has set the partition that no ordinal reaches."""
+        return self.replaced is not None and self.fields.partition == NO_POD
+
+    @property
     def needs_pods(self) -> bool:
         """Whether its status does not say which pods have which revision."""
         return not self.only_revision or (self.held is not None and self.held.partition != NO_POD)
@@ -161,11 +166,13 @@ class HoldSeen(Struct, frozen=True, kw_only=True):
 
     Args:
         at_s: when it was asked.
+        since_s: when it was asked first with this answer; None where that does not matter.
         message: why it was refused; "" for a plain answer.
     """
 
     at_s: float
     works: bool
+    since_s: float | None = None
     message: str = ""
 
 

@@ -196,6 +196,23 @@ async def test_the_replica_sets_of_a_deployment_are_listed_page_by_page(world: W
     )  # fmt: skip
 
 
+async def test_the_same_answer_again_is_as_old_as_the_first(world: World, performer: Performer) -> None:
+    """By that a first no is asked again soon, and an old one is not; another answer, or another Deployment, is a first one."""
+    no, yes = (Response(200, msgspec.json.encode({"spec": {"paused": paused}})) for paused in (False, True))
+    since_s = []
+    for reply, uid in ((no, "uid-1"), (no, "uid-1"), (yes, "uid-1"), (no, "uid-2")):
+        await asyncio.sleep(7)
+        world.api.answers = [says(reply)]
+        await performer.perform(world.target(), [AskHold(WorkloadKind.DEPLOYMENT, "cart", uid)])
+        assert await world.queue.take() == CART
+        world.queue.done(CART)
+        answer = world.inbox.hold(CART, uid)
+        assert answer is not None and answer.since_s is not None
+        since_s.append(answer.since_s)
+
+    assert [at_s - since_s[0] for at_s in since_s] == [0, 0, 14, 21]
+
+
 async def test_only_pods_of_our_replica_sets_are_seen(world: World, performer: Performer) -> None:
     """A stray pod with our labels is not evicted, relabelled or counted, whatever it says of its owner."""
 

@@ -97,9 +97,21 @@ def test_other_workloads_are_not_asked_about_in_an_update_either(found: InPlaceS
 
 def test_a_pass_that_comes_later_asks_again() -> None:
     """A policy that came or went is reported by no watch. Nothing wakes for it: a Rollout at rest costs nothing."""
-    answered = _at_rest(answer=HoldSeen(at_s=1_000.0, works=True))
+    answered = _at_rest(answer=HoldSeen(at_s=1_000.0, works=True, since_s=1_000.0))
     fresh, old = (replace(answered, now_s=1_000.0 + age_s) for age_s in (HOLD_AGAIN_S - 1, HOLD_AGAIN_S))
 
     assert not _asks(fresh)
     assert decide(snapshot(fresh)).requeue_at_s is None
     assert _asks(old)
+
+
+@pytest.mark.parametrize(("asked_s", "again_s"), [(0.0, 5.0), (5.0, 30.0), (17.0, 30.0), (30.0, None), (900.0, None)])
+def test_a_first_no_is_asked_again_twice_and_then_costs_nothing(asked_s: float, again_s: float | None) -> None:
+    """A policy that comes with the Deployment is effective seconds later; a server that has none is not asked for ever."""
+    since_s = 1_000.0
+    there = _at_rest(answer=HoldSeen(at_s=since_s + asked_s, works=False, since_s=since_s), paused=True)
+    there = replace(there, now_s=since_s + asked_s + 1)
+
+    assert not _asks(there)
+    assert decide(snapshot(there)).requeue_at_s == (None if again_s is None else since_s + again_s)
+    assert again_s is None or _asks(replace(there, now_s=since_s + again_s))

@@ -22,13 +22,14 @@ from msgspec import Struct
 from rollouts.cli.commands.lint_rules import RULES
 from rollouts.cli.terminal.command_line import kinds_of, options_below, options_of
 from rollouts.cli.view.follow import Collection, list_all
+from rollouts.cli.view.in_place import as_replica_sets, revisions_kind
 from rollouts.cli.view.objects import number_of, query_of_its_pods, revision_of
 from rollouts.cli.view.session import Options, Session, open_session
 from rollouts.cluster.decoding import manifest_from
 from rollouts.cluster.target import AccessFlags
 from rollouts.core.model.reasons import Reason
 from rollouts.errors import RolloutsError
-from rollouts.objects import ANALYSIS_RUN, REPLICA_SET, ROLLOUT, Kind
+from rollouts.objects import ANALYSIS_RUN, ROLLOUT, Kind
 from rollouts.secret import Secret
 
 ASKED_WITHIN_S = 2.0  # nobody waits longer for a key
@@ -182,10 +183,10 @@ async def _names(parameter: str, values: Mapping[str, str], *, run: bool) -> lis
                 name = values.get("name", "")
                 if name not in {rollout.word for rollout in await _listed(session, ROLLOUT)}:
                     return []
-                query = query_of_its_pods(manifest_from(await session.client.get(ROLLOUT, session.namespace, name)))
-                of_rollout = Collection(kind=REPLICA_SET, namespace=session.namespace, query=query)
-                replica_sets, _ = await list_all(session, of_rollout)
-                newest_first = sorted(replica_sets, key=number_of, reverse=True)
+                rollout = manifest_from(await session.client.get(ROLLOUT, session.namespace, name))
+                kind, query = revisions_kind(rollout), query_of_its_pods(rollout)
+                kept, _ = await list_all(session, Collection(kind=kind, namespace=session.namespace, query=query))
+                newest_first = sorted(as_replica_sets(kept, ()), key=number_of, reverse=True)
                 revisions = ((revision_of(replica_set), number_of(replica_set)) for replica_set in newest_first)
                 return [Candidate(revision, f"#{number}") for revision, number in revisions if revision]
     except (RolloutsError, TimeoutError):

@@ -27,10 +27,17 @@ from rollouts.core.model.rollout import PodMetadata
 from rollouts.core.model.service_ref import SubsetName
 from rollouts.core.model.snapshot import ServiceSeen
 from rollouts.core.model.status import Verb
-from rollouts.core.model.workload_ref import WORKLOAD_RESOURCES
+from rollouts.core.model.workload_ref import WORKLOAD_RESOURCES, WorkloadKind
 from rollouts.objects import ANALYSIS_RUN, REPLICA_SET, Key, Kind
 from rollouts.ports import Request
 from rollouts.sim.cluster import SimulatedCluster
+from tests.behaviour.in_place_truth import (
+    POD_TEMPLATE_HASH,
+    FieldsLetGo,
+    meaning_for_pods,
+    meaning_for_replica_sets,
+    meaning_of_step,
+)
 from tests.behaviour.reading import MANAGED, PREFIX, RESTART_SURGE, REVISION, REVISION_NUMBER, config_note, gate
 from tests.behaviour.route_truth import INGRESS
 from tests.behaviour.truth import Truth
@@ -53,7 +60,7 @@ class RunStatusWrite:
     was_over: bool
 
 
-Meaning: TypeAlias = Intent | StatusWrite | RunStatusWrite
+Meaning: TypeAlias = Intent | StatusWrite | RunStatusWrite | FieldsLetGo
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +89,14 @@ class Meanings:
             case "rollouts", "PATCH", "":
                 removed = next(each for each in body if each["op"] == "remove")  # the note of who gave it goes with it
                 return RemoveAnnotation(verb=Verb(removed["path"].rpartition("~1")[2]), value="")
+            case "deployments" | "statefulsets" | "daemonsets", "PATCH", "":
+                return meaning_of_step(WorkloadKind(kind.kind), name, body)
+            case "pods", method, "":
+                return meaning_for_pods(method, name, body)
             case "replicasets", method, "":
-                return self._of_replica_set(method, target.home, name, body)
+                return meaning_for_replica_sets(method, name, body) or self._of_replica_set(
+                    method, target.home, name, body
+                )
             case "pods", "POST", "eviction":
                 return EvictPod(name=name, uid=body["deleteOptions"]["preconditions"]["uid"])
             case "configmaps" | "secrets", method, "":
@@ -165,7 +178,7 @@ class Meanings:
         return PatchReplicaSet(
             name=name,
             uid=body["metadata"]["uid"],
-            revision=stored.labels.get(REVISION, "") if stored else "",
+            revision=(stored.labels.get(REVISION) or stored.labels.get(POD_TEMPLATE_HASH, "")) if stored else "",
             resource_version=body["metadata"].get("resourceVersion", ""),
             replicas=(body.get("spec") or {}).get("replicas"),
             restart_surge=None if told == "" else int(told or 0),

@@ -356,6 +356,7 @@ def play(
     more_crds: tuple[Manifest, ...] = (),
     prometheus: Mapping[int, PrometheusFault] | None = None,
     settings: Settings = ALONE,
+    hold_policies: bool = False,
 ) -> Run:
     """Plays a script from an empty cluster to rest.
 
@@ -370,6 +371,7 @@ def play(
         more_crds: of routers that no gateway here obeys.
         prometheus: with a Prometheus that fails so at these of its questions; None for none.
         settings: of the controller.
+        hold_policies: the chart's policies hold workloads that a Rollout updates in place.
 
     Raises: AssertionError when the script's next scene or rest does not come; what else goes wrong in the controller.
     """
@@ -381,7 +383,9 @@ def play(
         loop.set_exception_handler(lambda _, context: bugs.append(repr(context)))
         kubelet = KubeletSettings(startup_s=(0.3, 0.9), kernel=kernel)
         types = (*crds(), *(gateway_crds() if behind is not None else ()), *more_crds)
-        async with SimulatedCluster(seed=seed, crds=types, kubelet=kubelet, slice_lag_s=slice_lag_s) as cluster:
+        async with SimulatedCluster(
+            seed=seed, crds=types, kubelet=kubelet, slice_lag_s=slice_lag_s, hold_policies=hold_policies
+        ) as cluster:
             stage = Stage(cluster, grace_s=grace_s, behind=behind, prometheus=prometheus, settings=settings)
             controller = asyncio.create_task(stage.keep_running(between, tape=tape, seed=seed))
             disturbance = asyncio.ensure_future(alongside(stage)) if alongside is not None else None

@@ -40,6 +40,7 @@ from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.storage.history import DELETED, CommittedWrite, Stored
 from tests.behaviour import reading
 from tests.behaviour.config_truth import ConfigTruth
+from tests.behaviour.in_place_truth import POD_TEMPLATE_HASH, InPlaceTruth
 from tests.behaviour.reading import MANAGED, NAME, REVISION, controller_of, is_owned_by, labels_of
 from tests.behaviour.route_truth import Place, RouteTruth, host_of
 from tests.behaviour.standing import StandingPods
@@ -60,6 +61,7 @@ class Truth:
         self.config = ConfigTruth(cluster)
         self.routes = RouteTruth(cluster)
         self.workloads = WorkloadTruth(cluster)
+        self.in_place = InPlaceTruth(cluster, self.workloads)
         self.deleted_at_s = -float("inf")
         """Loop time of the last deletion of a Rollout."""
         self._earlier: deque[tuple[float, Rollout]] = deque(maxlen=8)
@@ -88,7 +90,7 @@ class Truth:
         sets = [each for each in self._cluster.list(REPLICA_SET, key.namespace) if is_owned_by(each, of.uid)]
         runs = self._cluster.list(ANALYSIS_RUN, key.namespace)
         now_s = self._cluster.clock.now_s()
-        return Snapshot(
+        seen = Snapshot(
             now_s=now_s,
             rollout=of,
             status=status,
@@ -106,6 +108,8 @@ class Truth:
             copies=self.config.copies(of),
             proxy=FACTS,
         )
+        in_place = self.in_place.of(manifest)
+        return seen if in_place is None else in_place.joined(seen)
 
     def snapshots(self, key: Key, *, grace_s: float) -> list[Snapshot]:
         """The same, now and with each spec and source that somebody has replaced, or copy deleted, in the last `grace_s` seconds.
@@ -230,4 +234,5 @@ class Truth:
 
     def _follow_pod(self, change: CommittedWrite) -> None:
         """What a slice shows may be gone already."""
-        self._revisions[change.new.key] = change.new.labels.get(REVISION, "")
+        labels = change.new.labels
+        self._revisions[change.new.key] = labels.get(REVISION) or labels.get(POD_TEMPLATE_HASH, "")

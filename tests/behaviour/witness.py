@@ -31,6 +31,8 @@ from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.faults import WRITES, is_rollout_write
 from rollouts.sim.storage.refusals import NoSuchPath
 from tests.behaviour.departures import Departures
+from tests.behaviour.in_place_truth import FieldsLetGo
+from tests.behaviour.in_place_witness import InPlaceWitness
 from tests.behaviour.meanings import Meaning, Meanings, RunStatusWrite, StatusWrite
 from tests.behaviour.reading import ALLOW_FROM, MANAGED_BY
 from tests.behaviour.truth import Truth
@@ -75,6 +77,7 @@ class Witness:
         self.truth = Truth(cluster, by_us=lambda: bool(self.sender))
         self.meanings = Meanings(cluster, self.truth)
         self._departures = Departures(cluster, self.truth, key)
+        self.in_place = InPlaceWitness(cluster, self.truth, key, weights=self._weights, tell=self.tell)
         self.arrivals: list[Arrival] = []
         self.violations: list[str] = []
         self.sender = ""
@@ -153,7 +156,7 @@ class Witness:
         marked = annotations.get(MANAGED_BY, "/")
         theirs = bool(self.cluster.list(ROLLOUT, target.home)) or "/" not in marked
         if not theirs and not (named and allowed):
-            self._tell([Violation("S28", f"a write to another namespace that nobody there asked for: {request.path}")])
+            self.tell([Violation("S28", f"a write to another namespace that nobody there asked for: {request.path}")])
 
     def judge(self, seen: list[Snapshot], meaning: Meaning | None) -> None:
         """Holds one write that took effect to every rule that can be told from it.
@@ -163,31 +166,43 @@ class Witness:
         """
         if isinstance(meaning, RunStatusWrite):  # a run may be anybody's
             again = f"AnalysisRun {meaning.name} had a verdict, and its status is written again"
-            self._tell([Violation("S7", again)] if meaning.was_over else [])
+            self.tell([Violation("S7", again)] if meaning.was_over else [])
             return
         if not seen and not isinstance(meaning, ReleaseService | ReleaseRoute | ReleaseWorkload | StatusWrite):
             gone_for_s = asyncio.get_running_loop().time() - self.truth.deleted_at_s
             if gone_for_s > self.grace_s:
-                self._tell([Violation("S13", f"for a Rollout that is gone or cannot be read: {meaning}")])
+                self.tell([Violation("S13", f"for a Rollout that is gone or cannot be read: {meaning}")])
         broken: list[Violation] = []
         for each in seen:
             if not (found := self._broken_by(each, meaning)):
                 return
             broken = broken or found
-        self._tell(broken)
+        self.tell(broken)
 
-    def _broken_by(self, before: Snapshot, meaning: Intent | StatusWrite | None) -> list[Violation]:
+    def _weights(self) -> dict[str, WeightPercent]:
+        """The largest weight that a pass may record now, by the revision that it is for."""
+        seen, weights = self.truth.snapshot(self.key), dict[str, WeightPercent]()
+        for each in may_record(seen) if seen is not None else ():
+            if each.abort is None:
+                weights[each.current_revision] = max(weights.get(each.current_revision, 0), each.weight_percent or 0)
+        return weights
+
+    def _broken_by(self, before: Snapshot, meaning: Intent | StatusWrite | FieldsLetGo | None) -> list[Violation]:
         match meaning:
             case None:
                 return [Violation("S13", "a write that no pass makes")]
+            case FieldsLetGo():
+                return []
             case StatusWrite():
-                return broken_by_status(before, self.truth.status(self.key))
+                after = self.truth.status(self.key)
+                return [*broken_by_status(before, after), *self.in_place.broken_by_status(before.status, after)]
             case intent:
                 world = in_their_roles(before)
                 found = [broken_by_write(world, intent, status) for status in may_record(before)]
                 return [*min(found, key=len), *self._departures.broken_by(world, intent)]
 
-    def _tell(self, violations: Iterable[Violation]) -> None:
+    def tell(self, violations: Iterable[Violation]) -> None:
+        """Notes what is broken, and when."""
         at_s = asyncio.get_running_loop().time()
         self.violations += [f"{at_s:.3f} s: {each.rule}: {each.message}" for each in violations]
 
@@ -262,12 +277,14 @@ class Door:
         meaning = witness.meanings.of(request, witness.key) if write else None
         judged = write and not isinstance(meaning, RunStatusWrite)
         seen = witness.truth.snapshots(witness.key, grace_s=witness.grace_s) if judged else []
+        broken, version = witness.in_place.broken_by(meaning) if judged else [], witness.in_place.version
         witness.sender = self._sender
         response = self._server.answer(request)
         witness.sender = ""
         witness.note(self._sender, self._what(request), response.status, _content(request), response.body)
         if write and response.status < 300:
             witness.judge(seen, meaning)
+            witness.tell([*broken, *witness.in_place.needless(meaning, version)])
         await asyncio.sleep(0)
         return response
 

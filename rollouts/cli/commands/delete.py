@@ -14,9 +14,10 @@ from rollouts.cli.terminal.options import on_cluster, rollout_name
 from rollouts.cli.terminal.prompt import YesOption, confirmation
 from rollouts.cli.terminal.text import plain
 from rollouts.cli.view.counts import count_of
-from rollouts.cli.view.objects import RolloutObjects, deployment_in_place, status_of
+from rollouts.cli.view.in_place import in_place
+from rollouts.cli.view.objects import RolloutObjects, status_of
 from rollouts.cli.view.session import Options, open_session
-from rollouts.core.lifecycle.workload import left_paused
+from rollouts.core.lifecycle.in_place import left_in_update
 from rollouts.core.model.rollout import named_services
 from rollouts.errors import SpecInvalid
 from rollouts.objects import ROLLOUT
@@ -33,7 +34,7 @@ async def delete(
 ) -> Exit:
     """Delete Rollouts with their pods. Says what is lost and asks, on a terminal.
 
-    A Deployment that is updated in place keeps its pods.
+    A workload that is updated in place keeps its pods.
     """
     confirm, console = confirmation("the deletion", yes=yes), Console()
     async with open_session(options) as session:
@@ -72,10 +73,10 @@ def _losses(seen: RolloutObjects) -> str:
 
 
 def _stays(seen: RolloutObjects) -> str:
-    """What becomes of the Deployment that a Rollout updates in place; "" for pods of the Rollout's own."""
-    if not (deployment := deployment_in_place(seen.rollout)):
+    """What becomes of the workload that a Rollout updates in place; "" for pods of the Rollout's own."""
+    if (workload := in_place(seen.rollout)) is None:
         return ""
     status, namespace = status_of(seen.rollout), seen.rollout["metadata"]["namespace"]
     if status.current_revision in ("", status.stable_revision):
-        return f"Deployment {deployment} keeps its pods, and rolls out new templates by itself from now on"
-    return left_paused(deployment, namespace=namespace)
+        return f"{workload} keeps its pods, and rolls out new templates by itself from now on"
+    return left_in_update(workload.kind, workload.name, namespace=namespace)

@@ -33,6 +33,7 @@ from rollouts.cli.terminal.text import marks_for
 from rollouts.cli.terminal.tree import draw, line, lines_of
 from rollouts.cli.view.config import changes_text, uses_of
 from rollouts.cli.view.follow import Collection, Followed, following, list_all, named
+from rollouts.cli.view.in_place import as_replica_sets, revisions_kind
 from rollouts.cli.view.missing import no_rollout, the_rollout
 from rollouts.cli.view.objects import (
     RolloutObjects,
@@ -203,11 +204,12 @@ def history_rows(seen: RolloutObjects) -> tuple[HistoryRow, ...]:
 async def collections_of(session: Session, key: Key) -> tuple[Collection, ...]:
     """The collections that the tree of one Rollout needs. Raises: ApiNotFound; what `Client` raises."""
     mine = {"labelSelector": f"{NAME}={name_label(key.name)}"}
-    pods = query_of_its_pods(await the_rollout(session, key.name, namespace=key.namespace))
+    rollout = await the_rollout(session, key.name, namespace=key.namespace)
+    pods = query_of_its_pods(rollout)
     about = {"fieldSelector": f"regarding.kind=Rollout,regarding.name={key.name}"}
     return (
         named(ROLLOUT, key.namespace, key.name),
-        Collection(kind=REPLICA_SET, namespace=key.namespace, query=pods),
+        Collection(kind=revisions_kind(rollout), namespace=key.namespace, query=pods),
         Collection(kind=POD, namespace=key.namespace, query=pods, optional=True),
         Collection(kind=EVENT, namespace=key.namespace, query=about, optional=True),
         Collection(kind=ANALYSIS_RUN, namespace=key.namespace, query=mine, optional=True),
@@ -219,13 +221,15 @@ def seen_in(followed: Followed, key: Key) -> RolloutObjects | None:
     rollout = next((thing for thing in followed.all(ROLLOUT) if thing["metadata"]["name"] == key.name), None)
     if rollout is None:
         return None
-    replica_sets = tuple(thing for thing in followed.all(REPLICA_SET) if controlled_by(thing, rollout))
-    owned = {replica_set["metadata"]["uid"] for replica_set in replica_sets}
+    kept = tuple(thing for thing in followed.all(revisions_kind(rollout)) if controlled_by(thing, rollout))
+    owned = {thing["metadata"]["uid"] for thing in kept}
     pods = tuple(
         pod
         for pod in followed.all(POD)
-        if any(owner.get("uid") in owned for owner in pod["metadata"].get("ownerReferences") or ())
+        if controlled_by(pod, rollout)
+        or any(owner.get("uid") in owned for owner in pod["metadata"].get("ownerReferences") or ())
     )
+    replica_sets = as_replica_sets(kept, pods)
     events = tuple(event for event in followed.all(EVENT) if belongs_to(event, rollout))
     runs = tuple(run for run in followed.all(ANALYSIS_RUN) if is_run_about(run, rollout))
     return RolloutObjects(rollout=rollout, replica_sets=replica_sets, pods=pods, events=events, runs=runs)

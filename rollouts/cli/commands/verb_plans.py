@@ -14,9 +14,9 @@ from rollouts.api import verbs as patches
 from rollouts.api.times import format_time
 from rollouts.cli.exits import Exit
 from rollouts.cli.view.counts import count_of
+from rollouts.cli.view.in_place import in_place
 from rollouts.cli.view.objects import (
     RolloutObjects,
-    deployment_in_place,
     names_revision,
     number_of,
     revision_of,
@@ -28,7 +28,7 @@ from rollouts.cli.view.tree import percent_text
 from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, AnalysisRecord
 from rollouts.core.model.numbering import revision_title, step_number
 from rollouts.core.model.status import Command, RolloutStatus, Verb, previous_revision
-from rollouts.core.model.workload_ref import Hold
+from rollouts.core.model.workload_ref import Hold, WorkloadKind
 from rollouts.core.strategy.autoscaling import waits_at_gate
 from rollouts.manifests.ownership import PREFIX
 from rollouts.objects import Manifest
@@ -259,7 +259,7 @@ def plan_rollback(seen: RolloutObjects, *, to: str | None) -> CommandWrite | Not
         if in_force_rollback is not None:
             return Nothing(f"{_rolled_back(in_force_rollback)} already; use `--to` for another revision", Exit.OK)
         previous = previous_revision(status, template=template, kept=kept)
-        if previous and (kubectl := _of_its_deployment(seen, "undo", target=previous)):
+        if previous and (kubectl := _of_its_workload(seen, "undo", target=previous)):
             return Nothing(kubectl, Exit.BAD)
         if not previous:
             why = "it is the first one, or older ones are beyond spec.revisionHistoryLimit"
@@ -277,7 +277,7 @@ def plan_rollback(seen: RolloutObjects, *, to: str | None) -> CommandWrite | Not
         why = "is stable already" if serves else "is the template's, and is being rolled out"
         return Nothing(f"revision {revision} {why}", Exit.OK)
     number = kept[revision]
-    if revision != template and (kubectl := _of_its_deployment(seen, "undo", target=revision, number=number)):
+    if revision != template and (kubectl := _of_its_workload(seen, "undo", target=revision, number=number)):
         return Nothing(kubectl, Exit.BAD)
     meaning = f"rolls back from revision {template} to revision {revision}"
     if revision == template:
@@ -297,7 +297,7 @@ def _rolled_back(in_force_rollback: Command) -> str:
 
 def plan_restart(seen: RolloutObjects, *, at_s: float) -> CommandWrite | Nothing:
     """Replaces every pod that is older than that time, when it has come."""
-    if kubectl := _of_its_deployment(seen, "restart"):
+    if kubectl := _of_its_workload(seen, "restart"):
         return Nothing(kubectl, Exit.BAD)
     at_s = float(int(at_s))  # the API server keeps no fractions of a pod's age
     name = seen.rollout["metadata"]["name"]
@@ -306,20 +306,23 @@ def plan_restart(seen: RolloutObjects, *, at_s: float) -> CommandWrite | Nothing
     )
 
 
-def _of_its_deployment(seen: RolloutObjects, verb: str, *, target: str = "", number: int = 0) -> str:
-    """What to type instead where a Deployment in place needs a new template for it; "" where it needs none.
+def _of_its_workload(seen: RolloutObjects, verb: str, *, target: str = "", number: int = 0) -> str:
+    """What to type instead where a workload in place needs a new template for it; "" where it needs none.
 
     Args:
-        target: of a rollback; the stable revision is in the Deployment still.
+        target: of a rollback; the workload still makes pods of the stable revision, but a DaemonSet does not.
         number: of that revision; 0 for the previous one.
     """
-    deployment, metadata = deployment_in_place(seen.rollout), seen.rollout["metadata"]
-    if not deployment or (target and target == status_of(seen.rollout).stable_revision):
+    workload, metadata = in_place(seen.rollout), seen.rollout["metadata"]
+    if workload is None:
+        return ""
+    if target == status_of(seen.rollout).stable_revision != "" and workload.kind is not WorkloadKind.DAEMON_SET:
         return ""
     to = f" --to-revision={number}" if number else ""
-    kubectl = f"kubectl rollout {verb} deployment/{deployment}{to} -n {metadata['namespace']}"
-    decides = f"Deployment {deployment} is updated in place, so its template decides: {kubectl}"
-    if seen.rollout["spec"]["workloadRef"].get("hold") == Hold.AT_REST:
+    kubectl = f"kubectl rollout {verb} {workload.for_kubectl}{to} -n {metadata['namespace']}"
+    decides = f"{workload} is updated in place, so its template decides: {kubectl}"
+    is_paused = workload.kind is WorkloadKind.DEPLOYMENT
+    if is_paused and seen.rollout["spec"]["workloadRef"].get("hold") == Hold.AT_REST:
         return f"{decides}; kubectl refuses that while the Deployment is paused: apply the other template then"
     return f"{decides}; the steps of this Rollout follow"
 

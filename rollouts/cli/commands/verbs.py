@@ -36,6 +36,7 @@ from rollouts.cli.terminal.listing import print_line
 from rollouts.cli.terminal.options import CommandRun, NameArgument, duration, fail, on_cluster
 from rollouts.cli.terminal.text import plain
 from rollouts.cli.view.follow import Collection, following, list_all, named
+from rollouts.cli.view.in_place import as_replica_sets, revisions_kind
 from rollouts.cli.view.missing import the_rollout
 from rollouts.cli.view.objects import RolloutObjects, controlled_by, query_of_its_pods, status_of
 from rollouts.cli.view.session import Options, Session, open_session
@@ -43,7 +44,7 @@ from rollouts.core.model.analysis import AnalysisKind
 from rollouts.core.model.status import Command
 from rollouts.errors import ApiConflict
 from rollouts.manifests.ownership import PREFIX
-from rollouts.objects import REPLICA_SET, ROLLOUT, Manifest
+from rollouts.objects import ROLLOUT, Manifest
 from rollouts.ports import MERGE_PATCH
 
 RECORDED_WITHIN_S = 10.0  # a running controller records a command within milliseconds
@@ -166,15 +167,15 @@ async def carry_out(session: Session, name: str, plan: PlannedWrite, *, wait: bo
 
 
 async def look(session: Session, name: str) -> RolloutObjects:
-    """The Rollout and its ReplicaSets.
+    """The Rollout and its revisions.
 
     Raises: ApiNotFound; what `Client` raises.
     """
     rollout = await the_rollout(session, name)
-    sets = Collection(kind=REPLICA_SET, namespace=session.namespace, query=query_of_its_pods(rollout))
-    found, _ = await list_all(session, sets)
-    own = tuple(replica_set for replica_set in found if controlled_by(replica_set, rollout))
-    return RolloutObjects(rollout=rollout, replica_sets=own)
+    kept = Collection(kind=revisions_kind(rollout), namespace=session.namespace, query=query_of_its_pods(rollout))
+    found, _ = await list_all(session, kept)
+    own = tuple(thing for thing in found if controlled_by(thing, rollout))
+    return RolloutObjects(rollout=rollout, replica_sets=as_replica_sets(own, ()))
 
 
 async def _write(session: Session, name: str, plan: PlannedWrite, asked: CommandWrite, seen: RolloutObjects) -> None:

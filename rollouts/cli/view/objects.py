@@ -17,6 +17,7 @@ from rollouts.api.status.wire import status_from_wire
 from rollouts.api.times import time_or_0
 from rollouts.cli.view.config import uses_of
 from rollouts.cli.view.durations import short
+from rollouts.cli.view.in_place import in_place
 from rollouts.cli.view.runs import run_line
 from rollouts.cli.view.tree import (
     ConditionLine,
@@ -34,7 +35,6 @@ from rollouts.core.lifecycle.preview import PREVIEW_READY
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.status import Phase, RolloutStatus, Traffic, WaitingFor
 from rollouts.core.model.steps import WeightPercent
-from rollouts.core.model.workload_ref import WorkloadMode
 from rollouts.core.scale.replicas import target_pair
 from rollouts.manifests.ownership import NAME, name_label, revision_number_of
 from rollouts.manifests.ownership import revision_of as label_of_revision
@@ -89,7 +89,7 @@ def view_of(seen: RolloutObjects) -> RolloutView:
     return RolloutView(
         namespace=namespace,
         name=name,
-        in_place=f"{DEPLOYMENT.kind} {deployment}" if (deployment := deployment_in_place(seen.rollout)) else "",
+        in_place=str(in_place(seen.rollout) or ""),
         phase=status.phase if status.observed_generation else "",
         created_at_s=time_or_0(_created(seen.rollout)),
         revision=status.current_revision,
@@ -197,30 +197,22 @@ def belongs_to(event: Manifest, rollout: Manifest) -> bool:
 def controlled_by(candidate: Manifest, rollout: Manifest) -> bool:
     """Whether `rollout` is the object's controller, by uid: a label proves nothing, because anybody can set it.
 
-    Of an update in place so is the Deployment that it names.
+    Of an update in place so is the workload that it names.
     """
     metadata = mapping(candidate.get("metadata"))
     owners = [owner for owner in metadata.get("ownerReferences") or () if owner.get("controller")]
     if any(owner.get("uid") == rollout["metadata"]["uid"] for owner in owners):
         return True
-    deployment = deployment_in_place(rollout)
-    return deployment != "" and any(
-        (owner.get("kind"), owner.get("name")) == (DEPLOYMENT.kind, deployment) for owner in owners
-    )
-
-
-def deployment_in_place(rollout: Manifest) -> str:
-    """The name of the Deployment that the Rollout updates in place; "" for pods of its own."""
-    reference = mapping(mapping(rollout.get("spec")).get("workloadRef"))
-    return str(reference.get("name")) if reference.get("mode") == WorkloadMode.IN_PLACE.value else ""
+    workload = in_place(rollout)
+    return workload is not None and workload.controls(owners)
 
 
 def query_of_its_pods(rollout: Manifest) -> Mapping[str, str]:
-    """What to list for the ReplicaSets and pods of a Rollout: its label; in place the selector of the Deployment.
+    """What to list for the revisions and pods of a Rollout: its label; in place the selector of the workload.
 
-    The Deployment's pods have no label of ours, nor have its ReplicaSets without pods.
+    The workload's pods have no label of ours, nor have the ReplicaSets of a Deployment without pods, and ControllerRevisions.
     """
-    selector = status_of(rollout).selector if deployment_in_place(rollout) else ""
+    selector = status_of(rollout).selector if in_place(rollout) is not None else ""
     return {"labelSelector": selector or f"{NAME}={name_label(rollout['metadata']['name'])}"}
 
 
@@ -337,8 +329,8 @@ def _live_percent(status: RolloutStatus) -> WeightPercent | None:
 
 
 def _desired(seen: RolloutObjects, spec: Mapping[str, Any], status: RolloutStatus) -> int:
-    """The pods that there shall be; in place the Deployment says that, and its controller notes it on its ReplicaSets."""
-    if not deployment_in_place(seen.rollout):
+    """The pods that there shall be; in place the workload says that, and a Deployment notes it on its ReplicaSets."""
+    if in_place(seen.rollout) is None:
         replicas = spec.get("replicas", 1)
         return replicas if isinstance(replicas, int) else 1
     noted = [status.hpa_replicas]

@@ -12,6 +12,23 @@ from rollouts.core.model.workload_ref import OnAbort, WorkloadKind
 from rollouts.core.scale.replicas import target_pair
 
 
+def left_in_update(kind: WorkloadKind, name: str, *, namespace: str) -> str:
+    """What becomes of a workload that is released in the middle of its update, and what ends that."""
+    match kind:
+        case WorkloadKind.STATEFUL_SET:
+            left, fields = "with its partition", '{"rollingUpdate": {"partition": 0}}'
+        case WorkloadKind.DAEMON_SET:
+            left, fields = "with OnDelete", '{"type": "RollingUpdate"}'
+        case _:
+            left, fields = "paused", ""
+    goes_on = f"kubectl rollout resume {kind.lower()}/{name} -n {namespace}"
+    if fields:
+        patch = f'{{"spec": {{"updateStrategy": {fields}}}}}'
+        goes_on = f"kubectl patch {kind.lower()} {name} -n {namespace} --type merge -p '{patch}'"
+    back = "to go back, apply the stable template first"
+    return f"{kind} {name} is left {left} in its update: to go on with it: {goes_on}; {back}"
+
+
 def daemon_set_of(ctx: PassContext) -> DaemonSetSeen | None:
     """The DaemonSet that the Rollout updates in place; None for another kind, and while it is not seen."""
     workload = ctx.seen.workload

@@ -11,6 +11,7 @@ from rollouts.core.config.target import revision_on_record
 from rollouts.core.context.contribution import Contribution, joined
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait
+from rollouts.core.lifecycle.in_place import left_in_update
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.in_place_intents import LabelReplicaSet
 from rollouts.core.model.intents import (
@@ -152,18 +153,12 @@ def workload_releases(ctx: PassContext) -> Contribution:
 
 
 def release_notice(release: ReleaseWorkload, *, namespace: str) -> Notice:
-    """What an Event says of a release: a Deployment that is left in the middle of an update needs a person."""
+    """What an Event says of a release: a workload that is left in the middle of an update needs a person."""
     what = f"{release.kind} {release.name} is released"
-    if not release.paused:
+    if not release.in_update:
         return Notice(Reason.WORKLOAD_RELEASED, what)
-    return Notice(Reason.WORKLOAD_RELEASED, f"{what}; {left_paused(release.name, namespace=namespace)}", warning=True)
-
-
-def left_paused(deployment: str, *, namespace: str) -> str:
-    """What becomes of a Deployment that is released in the middle of its update, and what ends that."""
-    resume = f"kubectl rollout resume deployment/{deployment} -n {namespace}"
-    back = "to go back, apply the stable template first"
-    return f"Deployment {deployment} is left paused in its update: to go on with it: {resume}; {back}"
+    left = left_in_update(release.kind, release.name, namespace=namespace)
+    return Notice(Reason.WORKLOAD_RELEASED, f"{what}; {left}", warning=True)
 
 
 def release_of(workload: WorkloadSeen) -> ReleaseWorkload:
@@ -178,14 +173,23 @@ def release_of(workload: WorkloadSeen) -> ReleaseWorkload:
     paused = None
     if found is not None and (found.held is not None or (found.holds and found.paused)):
         paused = not found.rolled_out
+    own = _own_fields(workload)
+    match workload.in_place:
+        case StatefulSetSeen() as stateful_set:
+            held = stateful_set.in_update or (stateful_set.held is None and stateful_set.replaced is not None)
+        case DaemonSetSeen() as daemon_set:
+            held = daemon_set.update.on_delete and not daemon_set.own_on_delete
+        case _:
+            held = False
     return ReleaseWorkload(
         kind=workload.kind,
         name=workload.name,
         uid=uid,
         resource_version=version,
         replicas=replicas,
-        own=_own_fields(workload),
+        own=own,
         paused=paused,
+        in_update=bool(paused) or (held and own is None),
     )
 
 

@@ -152,6 +152,7 @@ class ReleaseWorkload(Struct, frozen=True, kw_only=True):
         replicas: what it gets back of its own pods; None to leave their number as it is.
         own: the user's fields that an update in place has taken, which stand again; None where they stay as they are.
         paused: whether a Deployment in place is paused afterwards; None to leave that as it is.
+        in_update: it is left in the middle of an update, of which nobody asked for the rest.
     """
 
     kind: WorkloadKind
@@ -161,6 +162,7 @@ class ReleaseWorkload(Struct, frozen=True, kw_only=True):
     replicas: int | None = None
     own: UpdateFields | PartitionFields | OwnType | None = None
     paused: bool | None = None
+    in_update: bool = False
 
 
 class PatchPod(Struct, frozen=True, kw_only=True):

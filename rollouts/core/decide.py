@@ -120,7 +120,7 @@ def decide_invalid(seen: Snapshot, *, problems: tuple[SpecProblem, ...], all_see
 
     Args:
         seen: with `spec_on_record`.
-        all_seen: every ReplicaSet can be seen; else the counts stay as they are.
+        all_seen: every pod is counted, and none is a workload's in place; else the counts stay as they are.
     """
     message, generation = "; ".join(map(str, problems)), seen.rollout.generation
     reading = read_without_spec(seen)

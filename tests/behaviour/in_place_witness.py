@@ -37,8 +37,8 @@ Weights = Callable[[], dict[str, WeightPercent]]
 class InPlaceWitness:
     """Follows the pods of the workload that the Rollout `key` updates in place, if it does.
 
-    A scale-up makes pods of the new revision above a StatefulSet's partition, and on nodes that join: no step asked for those. Pods
-    of a DaemonSet that somebody else deletes are not known here.
+    A scale-up makes pods of the new revision above a StatefulSet's partition, and on nodes that join: no step asked for those.
+    Pods of a DaemonSet that somebody else deletes are not known here.
 
     Args:
         tell: gets what is broken.

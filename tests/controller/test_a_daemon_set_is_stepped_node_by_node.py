@@ -17,6 +17,7 @@ from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.storage.registry import NODE
 from tests import build
 from tests.controller.test_a_deployment_is_stepped_where_it_is import Dying, found, told
+from tests.controller.test_a_stateful_set_is_stepped_where_it_is import released
 from tests.controller.test_the_controller_starts_leads_and_stops import requests
 from tests.controller.test_the_process_outlives_what_objects_hold import Running, until
 
@@ -184,7 +185,7 @@ async def test_a_daemon_set_with_a_surge_is_refused_by_name(held: SimulatedClust
 
 
 async def test_a_rollout_that_is_deleted_in_a_step_leaves_the_daemon_set_stopped(held: SimulatedCluster) -> None:
-    """Nobody asked for the rest of the update. Its limits are its user's, and no mark is left."""
+    """Nobody asked for the rest of the update. Its limits are its user's, no mark is left, and an Event tells it."""
     held.apply(daemon_set("2"))
     await at(held, "Paused", v1=3, v2=1)
     gone = await held.api.request(Request("DELETE", ROLLOUT.path(SPACE, NAME)), deadline_s=5)
@@ -196,6 +197,7 @@ async def test_a_rollout_that_is_deleted_in_a_step_leaves_the_daemon_set_stopped
     assert [mark for mark in marks if mark.startswith(PREFIX)] == []
     assert strategy(held) == {**OWN, "type": "OnDelete"}
     assert runs(held) == {"1": 3, "2": 1}
+    assert ["kubectl patch daemonset cart" in each for each in released(held)] == [True]
 
 
 async def test_a_rollout_that_is_deleted_between_updates_leaves_the_users_type(held: SimulatedCluster) -> None:
@@ -206,6 +208,7 @@ async def test_a_rollout_that_is_deleted_between_updates_leaves_the_users_type(h
 
     assert strategy(held) == OWN
     assert {each["metadata"]["uid"] for each in held.list(POD, SPACE)} == before
+    assert released(held) == []
 
 
 async def test_a_newer_template_and_a_node_that_joins_in_a_step(held: SimulatedCluster) -> None:

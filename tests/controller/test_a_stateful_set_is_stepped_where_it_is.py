@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rollouts.manifests.ownership import PREFIX
-from rollouts.objects import POD, ROLLOUT, STATEFUL_SET, Kind, Manifest
+from rollouts.objects import EVENT, POD, ROLLOUT, STATEFUL_SET, Kind, Manifest
 from rollouts.ports import Request
 from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.storage.registry import CLAIM
@@ -65,6 +65,12 @@ def pods(cluster: SimulatedCluster) -> str:
     there = [each for each in cluster.list(POD, SPACE) if not each["metadata"].get("deletionTimestamp")]
     there.sort(key=lambda each: int(each["metadata"]["name"].rpartition("-")[2]))
     return "".join(each["spec"]["containers"][0]["image"].removeprefix("db:") for each in there)
+
+
+def released(cluster: SimulatedCluster) -> list[str]:
+    """What Warning Events say of a workload that was left in its update."""
+    found = [each for each in cluster.list(EVENT, SPACE) if each["reason"] == "WorkloadReleased"]
+    return [each["note"] for each in found if each["type"] == "Warning"]
 
 
 def claims(cluster: SimulatedCluster) -> dict[str, str]:
@@ -158,8 +164,19 @@ async def test_a_newer_template_and_the_old_one_in_a_step(held: SimulatedCluster
     assert at_rest(held)
 
 
+async def test_a_spec_that_is_refused_keeps_the_counts_of_pods(held: SimulatedCluster) -> None:
+    """The pods are there, and nobody is told that there were none."""
+    strategy = {"canary": {"steps": [{"setWeight": 25}], "stableService": "db"}}
+    made = rollout()
+    held.apply({**made, "spec": {**made["spec"], "strategy": strategy}})
+    await until(held, NAME, lambda status: (status.get("waitingFor") or {}).get("reason") == "InvalidSpec")
+
+    status = found(held, ROLLOUT)["status"]
+    assert [status[name] for name in ("replicas", "readyReplicas", "availableReplicas", "updatedReplicas")] == [4] * 4
+
+
 async def test_a_rollout_that_is_deleted_in_a_step_starts_nothing(held: SimulatedCluster) -> None:
-    """The partition stays: nobody asked for the rest of the update."""
+    """The partition stays: nobody asked for the rest of the update. An Event has the command that goes on with it."""
     held.apply(stateful_set("2"))
     await at(held, "Paused", "1112")
     gone = await held.api.request(Request("DELETE", ROLLOUT.path(SPACE, NAME)), deadline_s=5)
@@ -170,6 +187,7 @@ async def test_a_rollout_that_is_deleted_in_a_step_starts_nothing(held: Simulate
     marks = [*seen["metadata"].get("labels", {}), *seen["metadata"].get("annotations", {})]
     assert [mark for mark in marks if mark.startswith(PREFIX)] == []
     assert pods(held) == "1112"
+    assert ["kubectl patch statefulset db" in each for each in released(held)] == [True]
 
 
 async def test_a_rollout_that_is_deleted_at_rest_leaves_nothing(held: SimulatedCluster) -> None:
@@ -182,6 +200,7 @@ async def test_a_rollout_that_is_deleted_at_rest_leaves_nothing(held: SimulatedC
     marks = [*seen["metadata"].get("labels", {}), *seen["metadata"].get("annotations", {})]
     assert [mark for mark in marks if mark.startswith(PREFIX)] == []
     assert seen["spec"]["updateStrategy"] == STRATEGY
+    assert released(held) == []
 
 
 async def _dies_after(cluster: SimulatedCluster, writes: int, cause: Callable[[], object]) -> None:

@@ -19,6 +19,7 @@ from rollouts.cli.view.objects import RolloutObjects, status_of
 from rollouts.cli.view.session import Options, open_session
 from rollouts.core.lifecycle.in_place import left_in_update
 from rollouts.core.model.rollout import named_services
+from rollouts.core.model.status import Phase
 from rollouts.errors import SpecInvalid
 from rollouts.objects import ROLLOUT
 
@@ -77,6 +78,7 @@ def _stays(seen: RolloutObjects) -> str:
     if (workload := in_place(seen.rollout)) is None:
         return ""
     status, namespace = status_of(seen.rollout), seen.rollout["metadata"]["namespace"]
-    if status.current_revision in ("", status.stable_revision):
+    at_rest = status.current_revision in ("", status.stable_revision) and status.phase is not Phase.ROLLED_BACK
+    if at_rest:
         return f"{workload} keeps its pods, and rolls out new templates by itself from now on"
     return left_in_update(workload.kind, workload.name, namespace=namespace)

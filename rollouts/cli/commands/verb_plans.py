@@ -28,7 +28,7 @@ from rollouts.cli.view.tree import percent_text
 from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, AnalysisRecord
 from rollouts.core.model.numbering import revision_title, step_number
 from rollouts.core.model.status import Command, RolloutStatus, Verb, previous_revision
-from rollouts.core.model.workload_ref import Hold, WorkloadKind
+from rollouts.core.model.workload_ref import Hold, OnAbort, WorkloadKind
 from rollouts.core.strategy.autoscaling import waits_at_gate
 from rollouts.manifests.ownership import PREFIX
 from rollouts.objects import Manifest
@@ -204,9 +204,13 @@ def plan_abort(seen: RolloutObjects) -> CommandWrite | Nothing:
     instead = (
         f"revision {status.stable_revision} gets all traffic" if status.stable_revision else "no other one can serve"
     )
-    view = view_of(seen)
+    view, workload = view_of(seen), in_place(seen.rollout)
     stable = next((line for line in view.revisions if line.revision == status.stable_revision), None)
-    if stable is not None and stable.ready < stable.desired:
+    if workload is not None and workload.kind is WorkloadKind.DAEMON_SET:
+        reverts = seen.rollout["spec"]["workloadRef"].get("onAbort") == OnAbort.REVERT_TEMPLATE
+        again = f"{workload} gets the template of revision {status.stable_revision} again"
+        instead = again if reverts else "the nodes that have it keep it, and no other node gets it"
+    elif stable is not None and stable.ready < stable.desired:
         are = "is" if stable.ready == 1 else "are"
         instead += f", of which {stable.ready} of {count_of(stable.desired, 'pod')} {are} ready"
     done = f"{min(view.step_index, len(view.steps))} of {count_of(len(view.steps), 'step')}, " if view.steps else ""

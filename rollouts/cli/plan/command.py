@@ -100,17 +100,17 @@ async def plan_of(
     session = reader.session
     namespace = rollout["metadata"].get("namespace") or session.namespace
     key = Key(namespace, rollout["metadata"].get("name") or "")
-    rollout, deployment = await with_its_workload(reader, rollout, namespace=namespace)
-    spec = parse_spec(rollout["spec"], None if deployment is None else template_in(deployment))
+    rollout, workload = await with_its_workload(reader, rollout, namespace=namespace)
+    spec = parse_spec(rollout["spec"], None if workload is None else template_in(workload))
     routes = await read_routes(session, spec, namespace=namespace, manifests=reader.manifests, known=known)
-    live = replace(await read_live(session, key, deployment=deployment, selector=spec.selector_text), routes=routes)
+    live = replace(await read_live(session, key, workload=workload, selector=spec.selector_text), routes=routes)
     sources = await read_sources(reader, spec.config_refs, namespace=namespace, running=live.running_config())
     live = replace(live, sources=sources)
     applied = with_file(rollout, live.rollout, namespace=namespace)
     seen = snapshot_of(applied, live, clock=session.clock, facts=facts)
     beside = tuple(service for service in services if service["metadata"].get("namespace", namespace) == namespace)
     templates = await read_templates(session, spec, reader.manifests, namespace=namespace)
-    limits = await read_limits(session, key, reader.manifests, in_place=deployment)
+    limits = await read_limits(session, key, reader.manifests, in_place=workload)
     return report_of(applied, seen, live, from_file=beside, templates=templates, limits=limits)
 
 

@@ -33,7 +33,7 @@ async def read_limits(
     """What limits the pods of one Rollout; an autoscaler among the objects in the file counts as it will be.
 
     Args:
-        in_place: the Deployment that it updates in place, which autoscalers target then.
+        in_place: the workload that it updates in place, which autoscalers target then.
 
     Raises: what `Client` raises, other than for a kind that may not be listed or is not there.
     """
@@ -59,7 +59,7 @@ async def read_limits(
         known = ()
     target = (ROLLOUT.group, ROLLOUT.kind, key.name)
     if in_place is not None:
-        target = (DEPLOYMENT.group, DEPLOYMENT.kind, in_place["metadata"]["name"])
+        target = (DEPLOYMENT.group, in_place["kind"], in_place["metadata"]["name"])
     own = [scaler for scaler in known if (scaler.target_group, scaler.target_kind, scaler.target_name) == target]
     return NamespaceLimits(
         autoscalers=tuple(scaler.seen for scaler in own),

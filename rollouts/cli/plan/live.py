@@ -12,11 +12,13 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from rollouts.api.times import parse_time
 from rollouts.cli.plan.config import PlannedSource
 from rollouts.cli.plan.routes import Routes
+from rollouts.cli.plan.workload import NEW_TEMPLATE, NEXT
 from rollouts.cli.terminal.errors import is_not_served
 from rollouts.cli.view.config import uses_of
 from rollouts.cli.view.follow import Collection, list_all
@@ -26,34 +28,40 @@ from rollouts.cluster.decoding import decode, manifest_from
 from rollouts.cluster.discovery import server_version
 from rollouts.cluster.store import Store
 from rollouts.cluster.structs import (
+    ControllerRevisionObject,
     EndpointSliceObject,
+    PodObject,
     ReplicaSetObject,
     RolloutObject,
     ServiceObject,
     WorkloadObject,
 )
 from rollouts.controller.facts.proxies import NATIVE_SLEEP, ClusterFacts, proxy_facts
-from rollouts.controller.observe.in_place import sets_answer
+from rollouts.controller.observe.in_place import revisions_answer, sets_answer
 from rollouts.controller.observe.observer import Observer, Seen
+from rollouts.controller.observe.pods import pods_of_workload
 from rollouts.controller.observe.routes import RouteReader
 from rollouts.controller.observe.workloads import WorkloadReader
 from rollouts.controller.workqueue.inbox import Inbox, ServiceAnswer
 from rollouts.controller.workqueue.managed import ManagedNames, ManagedRouteObjects
 from rollouts.controller.workqueue.triggers import SERVICE_NAME
-from rollouts.core.carrier.deployment import as_own
+from rollouts.core.carrier.carriers import as_own
 from rollouts.core.config.target import as_its_sources_say
 from rollouts.core.model.config import ConfigUse
 from rollouts.core.model.drain import ProxyMode
 from rollouts.core.model.frozen import replace
+from rollouts.core.model.nodes import NodeRevision
 from rollouts.core.model.rollout import named_services
 from rollouts.core.model.selectors import selects, users_selector
 from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.snapshot import ServiceSeen, Snapshot
 from rollouts.core.model.traffic import Acceptance, Answer, RouteSeen
-from rollouts.core.model.workload_ref import WORKLOAD_RESOURCES
+from rollouts.core.model.workload_ref import WORKLOAD_RESOURCES, WorkloadKind
 from rollouts.errors import ApiForbidden, ApiNotFound, RolloutsError
 from rollouts.manifests.ownership import MANAGED, MANAGED_VALUE, NAME, name_label
 from rollouts.objects import (
+    CONTROLLER_REVISION,
+    DAEMON_SET,
     DEPLOYMENT,
     ENDPOINT_SLICE,
     NAMED_REPLICA_SET,
@@ -73,17 +81,20 @@ _STRUCTS: Mapping[Kind, type[Any]] = {
     SERVICE: ServiceObject,
     ENDPOINT_SLICE: EndpointSliceObject,
 }
+"""What a Rollout with ReplicaSets of its own is seen by."""
 
 
 class Live(Struct, frozen=True, kw_only=True):
     """One Rollout, None when it does not exist, and what belongs to it, as the API server gave them.
 
     Services are those of the namespace, slices those of managed Services; slices and pods that may not be read are empty. Without
-    sources of its template its references stay as they are. `deployment` is the one that is updated in place, as it will be.
+    sources of its template its references stay as they are. `workload` is the one that is updated in place, as it will be, with
+    the ControllerRevisions that a DaemonSet has.
     """
 
     rollout: Manifest | None
-    deployment: Manifest | None = None
+    workload: Manifest | None = None
+    controller_revisions: tuple[Manifest, ...] = ()
     replica_sets: tuple[Manifest, ...] = ()
     services: tuple[Manifest, ...] = ()
     slices: tuple[Manifest, ...] = ()
@@ -94,7 +105,7 @@ class Live(Struct, frozen=True, kw_only=True):
     @property
     def in_place(self) -> str:
         """The workload that keeps its pods; "" for pods of the Rollout's own."""
-        return "" if self.deployment is None else f"{DEPLOYMENT.kind} {self.deployment['metadata']['name']}"
+        return "" if self.workload is None else f"{self.workload['kind']} {self.workload['metadata']['name']}"
 
     def running_config(self) -> tuple[ConfigUse, ...]:
         """What the current revision has of each source, as its ReplicaSet notes."""
@@ -114,17 +125,17 @@ class Startup(Struct, frozen=True):
     usual_s: float
 
 
-async def read_live(session: Session, key: Key, *, deployment: Manifest | None = None, selector: str = "") -> Live:
+async def read_live(session: Session, key: Key, *, workload: Manifest | None = None, selector: str = "") -> Live:
     """Reads one Rollout and its surroundings.
 
     Args:
-        deployment: the one that it updates in place, as it will be.
-        selector: of that Deployment, as text.
+        workload: the one that it updates in place, as it will be.
+        selector: of that workload, as text.
 
     Raises: what `Client` raises; ApiNotFound when the cluster has no Rollouts at all.
     """
     mine = {"labelSelector": f"{NAME}={name_label(key.name)}"}
-    if deployment is not None:
+    if workload is not None:
         mine = {"labelSelector": selector}
     rollout, replica_sets, services, slices, pods = await asyncio.gather(
         _rollout(session, key),
@@ -133,17 +144,22 @@ async def read_live(session: Session, key: Key, *, deployment: Manifest | None =
         _listed(session, Collection(kind=ENDPOINT_SLICE, namespace=key.namespace, query=_MANAGED, optional=True)),
         _listed(session, Collection(kind=POD, namespace=key.namespace, query=mine, optional=True)),
     )
-    if deployment is not None:
-        controllers = {each["metadata"]["uid"] for each in (deployment, rollout) if each is not None}
+    if workload is not None:
+        uid = workload["metadata"]["uid"]
+        controllers = {uid, "" if rollout is None else rollout["metadata"]["uid"]}
         inside = tuple(each for each in replica_sets if _controller_uid(each) in controllers)
-        uids = {each["metadata"]["uid"] for each in inside}
+        makers = {uid, *(each["metadata"]["uid"] for each in inside)}
+        kept: tuple[Manifest, ...] = ()
+        if workload["kind"] == DAEMON_SET.kind:
+            kept = await _listed(session, Collection(kind=CONTROLLER_REVISION, namespace=key.namespace, query=mine))
         return Live(
             rollout=rollout,
-            deployment=deployment,
+            workload=workload,
+            controller_revisions=kept,
             replica_sets=inside,
             services=services,
             slices=slices,
-            pods=tuple(pod for pod in pods if _controller_uid(pod) in uids),
+            pods=tuple(pod for pod in pods if _controller_uid(pod) in makers),
         )
     if rollout is None:
         return Live(rollout=None, services=services)
@@ -241,23 +257,37 @@ def snapshot_of(rollout: Manifest, live: Live, *, clock: Clock, facts: ClusterFa
     spec = replace(snapshot.rollout.spec, config_refs=tuple([planned.ref for planned in live.sources]))
     known = {(planned.ref.kind, planned.ref.name): planned.source for planned in live.sources}
     snapshot = as_its_sources_say(replace(snapshot, rollout=replace(snapshot.rollout, spec=spec), sources=known))
-    if live.deployment is not None:  # the policy decides in sizes, as for ReplicaSets of the Rollout's own
+    if live.workload is not None:  # the policy decides in sizes, as for ReplicaSets of the Rollout's own
+        if live.workload["kind"] != DEPLOYMENT.kind:
+            pods = [msgspec.convert(pod, PodObject) for pod in live.pods]
+            of_it = pods_of_workload(pods, live.workload["metadata"]["uid"], at_s=snapshot.now_s)
+            snapshot = replace(snapshot, pods=of_it)
+        snapshot = as_own(snapshot)
         spec = replace(snapshot.rollout.spec, workload_ref=None)
-        snapshot = replace(as_own(snapshot), workload=None, rollout=replace(snapshot.rollout, spec=spec))
+        snapshot = replace(snapshot, workload=None, pods=None, rollout=replace(snapshot.rollout, spec=spec))
     return snapshot if live.routes is None else _with_gateways(snapshot, live.routes)
 
 
 def _workload_reader(
     rollout: Manifest, live: Live, store: Store, inbox: Inbox, *, asked_s: float
 ) -> WorkloadReader | None:
-    """Reads the Deployment that is updated in place, whose ReplicaSets are all known; None without one."""
-    if live.deployment is None:
+    """Reads the workload that is updated in place, whose ReplicaSets or revisions are all known; None without one."""
+    if live.workload is None:
         return None
-    metadata, deployment = rollout["metadata"], _struct(DEPLOYMENT, live.deployment)
-    store.add(DEPLOYMENT, WorkloadObject).replace("", [deployment], "1")
-    sets = _structs(NAMED_REPLICA_SET, live.replica_sets)
-    answer = sets_answer(deployment, sets, rollout_uid=metadata["uid"], asked_s=asked_s)
-    inbox.put_sets(Key(metadata["namespace"], metadata["name"]), answer)
+    metadata, resource = rollout["metadata"], WorkloadKind(live.workload["kind"]).resource
+    key, workload = Key(metadata["namespace"], metadata["name"]), _struct(resource, live.workload)
+    store.add(resource, WorkloadObject).replace("", [workload], "1")
+    if resource is DEPLOYMENT:
+        sets = _structs(NAMED_REPLICA_SET, live.replica_sets)
+        inbox.put_sets(key, sets_answer(workload, sets, rollout_uid=metadata["uid"], asked_s=asked_s))
+    if resource is DAEMON_SET:
+        kept = [msgspec.convert(each, ControllerRevisionObject) for each in live.controller_revisions]
+        answer = revisions_answer(workload, kept)
+        if NEW_TEMPLATE in live.workload:
+            last = answer.revisions[-1].number if answer.revisions else 0
+            made = NodeRevision(name=NEXT, revision=NEXT, number=last + 1, created_at_s=0.0)
+            answer = replace(answer, revisions=(*answer.revisions, made))
+        inbox.put_revisions(key, answer)
     return WorkloadReader(store, inbox, {kind: ManagedNames() for kind in WORKLOAD_RESOURCES}, lambda *_: "")
 
 

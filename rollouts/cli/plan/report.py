@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import assert_never
 
 from msgspec import Struct
@@ -15,6 +15,7 @@ from rollouts.cli.plan.limit_reads import pod_specs
 from rollouts.cli.plan.limits import Excess, LimitsReport, NamespaceLimits, limits_report
 from rollouts.cli.plan.live import Live, Startup, startup_of, with_service
 from rollouts.cli.plan.templates import analysis_findings
+from rollouts.cli.plan.workload import NEXT
 from rollouts.cli.view.objects import step_words
 from rollouts.core.advice.findings import Finding, Rule, Severity
 from rollouts.core.advice.graceful_exit import exit_findings, is_routed, surges
@@ -24,16 +25,15 @@ from rollouts.core.context.drain_numbers import drain_numbers
 from rollouts.core.drain.pre_stop import injection
 from rollouts.core.forecast import Pods, Rehearsal, Stage, StageKind, Waited, rehearse, with_revision
 from rollouts.core.model.drain import DrainMode, DrainNumbers, ProxyFacts, ProxyMode
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.numbering import step_number
 from rollouts.core.model.pod_exit import Injection
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary, RolloutSpec, named_services
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.steps import WeightPercent
+from rollouts.core.model.workload_ref import WorkloadKind
 from rollouts.objects import Manifest
-
-NEXT = "(next)"
-"""Stands for the revision of an update whose template does not exist yet."""
 
 
 class PlannedWait(Struct, frozen=True, kw_only=True):
@@ -181,6 +181,7 @@ def report_of(
     analysed = analysis_findings(rollout, spec, templates)
     findings += [Found(about, finding) for finding in (*analysed, *_cluster_findings(seen, rehearsal))]
     findings += _pod_findings(seen, live, numbers, startup, template)
+    stages = tuple(_as_carried(rehearsal.stages, live, replicas=spec.replicas))
     related = {name: found for name in sorted(services) if (found := relation_of(services[name], spec)) is not None}
     findings += _service_findings_of(services, related, rollout=about)
     weighs = Severity.NOTE if Relation.SHARED in related.values() else Severity.UNSAFE
@@ -206,7 +207,7 @@ def report_of(
         startup=startup,
         steps=tuple(
             _step(stage, rehearsal, rollout, spec, startup, unmanaged, outgrown)
-            for stage, outgrown in zip(rehearsal.stages, told.by_stage, strict=True)
+            for stage, outgrown in zip(stages, told.by_stage, strict=True)
         ),
         stuck=rehearsal.stuck.message if rehearsal.stuck is not None else "",
         findings=tuple(sorted(findings, key=lambda found: list(Severity).index(found.finding.severity))),
@@ -214,6 +215,22 @@ def report_of(
         limits=told,
         in_place=live.in_place,
     )
+
+
+def _as_carried(stages: Iterable[Stage], live: Live, *, replicas: int) -> Iterator[Stage]:
+    """The stages with pods as the workload's own controller can have them.
+
+    A StatefulSet keeps its lowest pod until the steps are over, if it has two; a node keeps the newest revision.
+    """
+    kind, kept = "" if live.workload is None else live.workload["kind"], 0
+    for stage in stages:
+        pods = stage.pods
+        if stage.kind is StageKind.STEP and kind == WorkloadKind.STATEFUL_SET and pods.new == replicas > 1:
+            pods = Pods(replicas - 1, 1, 0)
+        if stage.kind is StageKind.STEP and kind == WorkloadKind.DAEMON_SET and pods.new < kept:
+            pods = Pods(kept, max(0, replicas - kept), 0)
+        kept = pods.new
+        yield replace(stage, pods=pods)
 
 
 def _pod_findings(
@@ -228,7 +245,7 @@ def _pod_findings(
         surges=surges(spec),
         routed=is_routed(spec),
         startup_s=startup.fastest_s if startup else None,
-        may_inject=live.deployment is None,
+        may_inject=live.workload is None,
     )
     about = live.in_place or f"Rollout {seen.rollout.name}"
     return [Found(about, finding) for finding in found]

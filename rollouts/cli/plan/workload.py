@@ -11,6 +11,7 @@ from rollouts.cli.kubernetes.parts import is_a
 from rollouts.cli.kubernetes.schema import quantity
 from rollouts.cli.plan.config import SourceReader
 from rollouts.cluster.decoding import LAST_APPLIED, manifest_from
+from rollouts.core.model.workload import NO_POD
 from rollouts.core.model.workload_ref import WorkloadKind, WorkloadMode
 from rollouts.errors import ApiForbidden, ApiNotFound, RolloutsError
 from rollouts.manifests.ownership import HELD, HOLD, MANAGED, MANAGED_BY, MANAGED_VALUE
@@ -30,14 +31,18 @@ _MERGED_BY = {
 }
 """Lists of a pod template whose entries kubectl merges, and by which field. Source: `patchMergeKey` in k8s.io/api core/v1."""
 _QUANTITY = "a quantity"
-_STEPPED = ("strategy", "minReadySeconds", "progressDeadlineSeconds", "paused")
+NEW_TEMPLATE = "newTemplate"
+"""Marks a workload whose template the file changes; no field of the API."""
+FIRST, NEXT = "(first)", "(next)"
+"""Stand for the revisions of templates that do not exist yet."""
+_STEPPED = ("strategy", "minReadySeconds", "progressDeadlineSeconds", "paused", "updateStrategy")
 """What an update in place writes: a manifest that is applied in it does not change these."""
 
 
 async def with_its_workload(
     reader: SourceReader, rollout: Manifest, *, namespace: str
 ) -> tuple[Manifest, Manifest | None]:
-    """The Rollout, and the Deployment that it updates in place.
+    """The Rollout, and the workload that it updates in place.
 
     With `mode: Template` the first is as if the template, and the selector, of its workload stood in it; without `workloadRef`
     it is `rollout` itself.
@@ -49,9 +54,6 @@ async def with_its_workload(
         return rollout, None
     kind, name = WorkloadKind(reference["kind"]), reference["name"]
     in_place = reference.get("mode") == WorkloadMode.IN_PLACE.value
-    if in_place and kind is not WorkloadKind.DEPLOYMENT:
-        why = f"plan does not rehearse a {kind} that is updated in place: check its file with `rollouts lint`"
-        raise RolloutsError(f"{why}, and look at each step with `rollouts get`")
     found = await _as_applied(reader, kind, name, namespace)
     if in_place:
         metadata = found["metadata"]
@@ -59,7 +61,8 @@ async def with_its_workload(
             "labels": {**mapping(metadata.get("labels")), MANAGED: MANAGED_VALUE, HOLD: MANAGED_VALUE},
             "annotations": {**mapping(metadata.get("annotations")), MANAGED_BY: str(rollout["metadata"].get("name"))},
         }
-        return rollout, {**found, "metadata": {**metadata, **marks, "namespace": namespace}}
+        marked = {**found, "metadata": {**metadata, **marks, "namespace": namespace}}
+        return rollout, marked if kind is WorkloadKind.DEPLOYMENT else _as_its_controller_will_see(kind, marked)
     workload = mapping(found.get("spec"))
     joined = {
         "template": found.get("template") or workload.get("template"),
@@ -108,9 +111,9 @@ def _entries_over(live: Sequence[Any], file: Sequence[Any], last: Any, field: st
     return [*kept, *(applied_over(there.get(key), value, before.get(key)) for key, value in own.items())]
 
 
-def template_in(deployment: Manifest) -> WorkloadTemplate:
-    """The pod template of a Deployment, and its selector."""
-    spec = mapping(deployment.get("spec"))
+def template_in(workload: Manifest) -> WorkloadTemplate:
+    """The pod template of a workload, and its selector."""
+    spec = mapping(workload.get("spec"))
     return WorkloadTemplate(mapping(spec.get("template")), mapping(spec.get("selector")))
 
 
@@ -131,7 +134,33 @@ async def _as_applied(reader: SourceReader, kind: WorkloadKind, name: str, names
     if live is None:
         made = {"uid": "not-created", "resourceVersion": "1", "generation": 1}
         return {**mapping(in_file), "metadata": {**mapping(in_file)["metadata"], **made}}
-    return live if in_file is None else _over(live, in_file)
+    if in_file is None:
+        return live
+    applied = _over(live, in_file)
+    if mapping(applied.get("spec")).get("template") != mapping(live.get("spec")).get("template"):
+        applied[NEW_TEMPLATE] = True
+    return applied
+
+
+def _as_its_controller_will_see(kind: WorkloadKind, applied: Manifest) -> Manifest:
+    """A StatefulSet or DaemonSet, once its controller has seen the file; a template that is new has the revision `NEXT`.
+
+    Raises: RolloutsError for a DaemonSet that is not there: nobody knows how many nodes it gets.
+    """
+    metadata, spec, status = applied["metadata"], mapping(applied.get("spec")), dict(mapping(applied.get("status")))
+    if not status:
+        if kind is WorkloadKind.DAEMON_SET:
+            what = f"{kind} {metadata['name']} is not in the cluster, so nobody knows on how many nodes it will run"
+            raise RolloutsError(f"{what}: apply it first")
+        status = {"currentRevision": FIRST, "updateRevision": FIRST}
+    elif applied.get(NEW_TEMPLATE):
+        counts = {"updateRevision": NEXT, "updatedReplicas": 0}
+        status |= {"updatedNumberScheduled": 0} if kind is WorkloadKind.DAEMON_SET else counts
+        strategy = mapping(spec.get("updateStrategy"))
+        if kind is WorkloadKind.STATEFUL_SET and strategy.get("type") != "OnDelete":  # what holds the new template
+            spec = {**spec, "updateStrategy": {**strategy, "rollingUpdate": {"partition": NO_POD}}}
+    status["observedGeneration"] = metadata["generation"]
+    return {**applied, "spec": spec, "status": status}
 
 
 def _over(live: Manifest, file: Manifest) -> Manifest:

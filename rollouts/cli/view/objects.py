@@ -122,7 +122,7 @@ def view_of(seen: RolloutObjects) -> RolloutView:
 def wait_line(wait: WaitingFor, status: RolloutStatus, *, namespace: str, name: str) -> WaitLine:
     """The wait, with the commands taken out of its message (`core/context/pass_context.py` puts them in)."""
     verb = rf"(?:promote|abort|retry|resume|rollback) {re.escape(name)}|analysis terminate [a-z0-9.-]+"
-    command = rf"rollouts ((?:{verb}) -n {re.escape(namespace)}(?: --to [a-z0-9]+| --skip-analysis)?)"
+    command = rf"rollouts ((?:{verb}) -n {re.escape(namespace)}(?: --to [a-z0-9.-]+| --skip-analysis)?)"
     named = re.compile(rf"(?:[;:] (to [^:;]+))?: {command}")
     ways = tuple(WayOut(found[2], found[1] or "") for found in named.finditer(wait.message))
     if not ways and status.stable_revision not in ("", status.current_revision):

@@ -109,7 +109,7 @@ class Orphans:
         body, space = release_workload(intent), key.namespace
         patch = Patch(kind=kind, name=name, namespace=space, uid=intent.uid, body=body, content_type=MERGE_PATCH)
         released = await self._carry_out(key, (replace(patch, disowns="spec" in body),))
-        if intent.paused and released:
+        if intent.in_update and released:
             tell(seen.metadata, release_notice(intent, namespace=space), kind)
         return released
 

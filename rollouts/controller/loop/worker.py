@@ -194,7 +194,7 @@ class Worker:
                 log.warning("reconcile_stopped", rollout=str(this.key), reason=Reason.OBJECT_UNREADABLE, why=why)
                 return  # the watch brings its key again when it can be read
             case Unreadable():
-                seen_whole = observed.trouble is None
+                seen_whole = observed.trouble is None and not observed.in_place
                 decision = decide_invalid(observed.snapshot, problems=observed.problems, all_seen=seen_whole)
                 calls: list[RolloutCall] = []
             case Seen():

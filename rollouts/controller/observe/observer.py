@@ -51,7 +51,7 @@ from rollouts.manifests.ownership import (
     REVISION,
     name_label,
 )
-from rollouts.objects import ENDPOINT_SLICE, POD, REPLICA_SET, ROLLOUT, SERVICE, Key, Kind, Manifest
+from rollouts.objects import ENDPOINT_SLICE, POD, REPLICA_SET, ROLLOUT, SERVICE, Key, Kind, Manifest, mapping
 from rollouts.ports import Clock
 from rollouts.recent import Recent
 from rollouts.traffic.codec import Context, Destination
@@ -85,6 +85,7 @@ class Unreadable(Struct, frozen=True, kw_only=True):
     Args:
         snapshot: with the spec that status knows, its revision and its steps, and nothing else of a spec.
         trouble: as for `Seen`.
+        in_place: the pods are those of a workload, which is not looked at.
     """
 
     metadata: Metadata
@@ -92,6 +93,7 @@ class Unreadable(Struct, frozen=True, kw_only=True):
     snapshot: Snapshot
     status_wire: Manifest
     trouble: ObjectUnreadable | WatchFailed | None = None
+    in_place: bool = False
 
 
 class Illegible(Struct, frozen=True):
@@ -170,9 +172,14 @@ class Observer:
         if not isinstance(spec, RolloutSpec):
             on_record = self._rollout(rollout, spec_on_record(status))
             snapshot = Snapshot(now_s=now_s, rollout=on_record, status=status, replica_sets=replica_sets)
-            trouble = self._trouble(key, metadata.uid, (), ())
+            reference = mapping(json_object(bytes(rollout.spec)).get("workloadRef"))
             return Unreadable(
-                metadata=metadata, problems=spec, snapshot=snapshot, status_wire=status_wire, trouble=trouble
+                metadata=metadata,
+                problems=spec,
+                snapshot=snapshot,
+                status_wire=status_wire,
+                trouble=self._trouble(key, metadata.uid, (), ()),
+                in_place=reference.get("mode") == WorkloadMode.IN_PLACE,
             )
         in_place = WorkloadLook(spec=spec, replica_sets=replica_sets)
         if self.workloads is not None:

@@ -17,7 +17,7 @@ from rollouts.core.model.changes import (
     restart_steps,
 )
 from rollouts.core.model.intents import Notice
-from rollouts.core.model.numbering import revision_title
+from rollouts.core.model.numbering import told_title
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen
 from rollouts.core.model.snapshot import ReplicaSet, ServiceSeen, Snapshot
@@ -55,7 +55,7 @@ def promoted(ctx: PassContext, plan: Contribution, *, after: tuple[StatusChange,
     outcome = Outcome.ROLLED_BACK if again else Outcome.PROMOTED
     ended = _entry(status, now_s=ctx.now_s, outcome=outcome)
     promotion = promote(spec.strategy.step_count, ctx.now_s, ended, spec.history_limit)
-    message = f"revision {revision_title(status.revision_number, status.current_revision)} is stable"
+    message = f"revision {told_title(status.revision_number, status.current_revision)} is stable"
     notice = Notice(Reason.ROLLOUT_COMPLETED, message)
     return Contribution(changes=(*plan.changes, promotion, *after), notices=(notice,))
 
@@ -108,7 +108,7 @@ def _start(seen: Snapshot, status: RolloutStatus, *, target: str) -> Contributio
         ended = _entry(status, now_s=seen.now_s, outcome=outcome)
         unfinished = f"the update to revision {status.current_revision} was not finished ({outcome})"
         notices.append(Notice(Reason.ROLLOUT_NOT_COMPLETED, unfinished))
-    notices.append(Notice(Reason.ROLLOUT_UPDATED, f"rolling out revision {revision_title(number, target)}{about}"))
+    notices.append(Notice(Reason.ROLLOUT_UPDATED, f"rolling out revision {told_title(number, target)}{about}"))
     if skip and not first:
         notices.append(Notice(Reason.SKIP_STEPS, f"revision {target} was stable before: its steps are skipped"))
     start = begin_update(

@@ -61,6 +61,13 @@ def test_an_autoscaler_scales_what_has_the_pods(mode: str, target: Kind, words: 
     assert words in found["AutoscalerTarget"]
 
 
+def test_no_autoscaler_scales_a_daemon_set() -> None:
+    """It has no size to scale, so nobody is told to name it."""
+    found = dict(_found(_rollout(mode="InPlace", kind="DaemonSet"), _autoscaler(ROLLOUT)))
+
+    assert "pods are those of DaemonSet cart; remove it: nodes decide" in found["AutoscalerTarget"]
+
+
 @pytest.mark.parametrize("mode", ["InPlace", "Template"])
 def test_an_argument_that_is_a_field_of_the_workloads_template_is_no_problem(mode: str) -> None:
     """The template may be in the cluster; a field that no Rollout has is a problem all the same."""

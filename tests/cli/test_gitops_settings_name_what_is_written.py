@@ -49,6 +49,24 @@ def test_weights_of_routes_and_selectors_of_services_are_left_alone(typed: Comma
     assert managed["HTTPRoute shop/cart"] == [".spec.rules"], "to Git a header route is one rule too many"
 
 
+IN_PLACE = {
+    "Deployment": [".spec.strategy", ".spec.minReadySeconds", ".spec.progressDeadlineSeconds"],
+    "StatefulSet": [".spec.updateStrategy"],
+    "DaemonSet": [".spec.updateStrategy.type"],
+}
+
+
+@pytest.mark.parametrize("kind", IN_PLACE)
+def test_fields_by_which_a_workload_in_place_is_stepped_are_left_alone(typed: CommandLine, kind: str) -> None:
+    """Where a policy keeps them, Git may go on to say them."""
+    reference = {"apiVersion": "apps/v1", "kind": kind, "name": "cart", "mode": "InPlace"}
+    of_kind = {"workloadRef": reference, "strategy": {"canary": {"steps": [{"setWeight": 20}]}}}
+    by_policy = {**of_kind, "workloadRef": {**reference, "hold": "Policy"}}
+
+    assert argo_cd(typed, of_kind) == {f"{kind} shop/cart": IN_PLACE[kind]}
+    assert argo_cd(typed, by_policy) == {}
+
+
 ALB = {"ingress": "cart", "servicePort": 80}
 ACTION = '.metadata.annotations["{}/actions.{}"]'
 

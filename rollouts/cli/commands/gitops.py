@@ -21,6 +21,7 @@ from rollouts.controller.observe.observer import context_of
 from rollouts.controller.observe.places import Place, places_of
 from rollouts.core.model.rollout import Canary, RolloutSpec, named_services
 from rollouts.core.model.status import RolloutStatus
+from rollouts.core.model.workload_ref import Hold, WorkloadKind, WorkloadMode
 from rollouts.json_pointer import json_pointer
 from rollouts.manifests.ownership import REVISION
 from rollouts.objects import ROLLOUT, SERVICE, Key, Kind, Manifest
@@ -55,6 +56,14 @@ _BY_KIND: Mapping[str, Fields] = {
     "ApisixRoute": Fields((".spec.http[]?.backends[]?.weight",), ("http",)),
     "RouteTable": Fields((".spec.routes[]?.routeAction.multi.destinations[]?.weight",), ("routes",)),
 }
+
+
+_STEPPED: Mapping[WorkloadKind, tuple[tuple[str, ...], ...]] = {
+    WorkloadKind.DEPLOYMENT: (("strategy",), ("minReadySeconds",), ("progressDeadlineSeconds",)),
+    WorkloadKind.STATEFUL_SET: (("updateStrategy",),),
+    WorkloadKind.DAEMON_SET: (("updateStrategy", "type"),),
+}
+"""The fields of `spec` by which a workload in place is stepped. A policy keeps them whatever is applied: `hold: Policy`."""
 
 
 class Ignored(Struct, frozen=True):
@@ -93,6 +102,12 @@ def ignored_in(rollouts: Iterable[Manifest], providers: Mapping[str, Provider]) 
             if isinstance(name, str):
                 selector = (f'.spec.selector["{spec.revision_label}"]',), ("/spec/selector",)
                 found.setdefault((SERVICE, namespace, name), Ignored(SERVICE, namespace, name, *selector))
+        ref = spec.workload_ref
+        if ref is not None and ref.mode is WorkloadMode.IN_PLACE and ref.hold is not Hold.POLICY:
+            jq = tuple(f".spec.{'.'.join(path)}" for path in _STEPPED[ref.kind])
+            pointers = tuple(json_pointer("spec", *path) for path in _STEPPED[ref.kind])
+            resource = ref.kind.resource
+            found.setdefault((resource, namespace, ref.name), Ignored(resource, namespace, ref.name, jq, pointers))
         for place in places_of(spec, providers, namespace=namespace):
             target, (jq, pointers) = place.target, _route_fields(place, spec, namespace)
             if jq and place.own is None:  # what the Rollout brings along is not in Git

@@ -10,7 +10,7 @@ from msgspec import Struct
 from rollouts.cli.kubernetes.parts import entries, namespace_of
 from rollouts.cli.kubernetes.schema import Problem
 from rollouts.core.model.rollout import Canary, Strategy
-from rollouts.core.model.workload_ref import WorkloadMode
+from rollouts.core.model.workload_ref import WorkloadKind, WorkloadMode
 from rollouts.objects import AUTOSCALER, ROLLOUT, Manifest, mapping
 
 _SCALERS = ((AUTOSCALER.group, AUTOSCALER.kind), ("keda.sh", "ScaledObject"))
@@ -55,6 +55,8 @@ def autoscaler_problems(autoscaler: Manifest, rollouts: Mapping[str, Manifest]) 
     in_place = (reference["kind"], reference["name"]) if reference.get("mode") == WorkloadMode.IN_PLACE.value else None
     if in_place is not None:
         workload, fix = " ".join(in_place), f"write kind: {in_place[0]}, name: {in_place[1]}"
+        if in_place[0] == WorkloadKind.DAEMON_SET:
+            fix = "remove it: nodes decide how many pods that has"
         if target.get("kind") == ROLLOUT.kind:
             yield "spec.scaleTargetRef.kind", f"scales Rollout {name}, whose pods are those of {workload}; {fix}"
     elif target.get("kind") != ROLLOUT.kind:

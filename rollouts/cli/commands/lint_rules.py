@@ -74,7 +74,7 @@ class LintProblem(DescribedRule):
     AUTOSCALER_TARGET = (
         "AutoscalerTarget",
         "An autoscaler that names a Rollout of the files does not scale it.",
-        "`scaleTargetRef` with the kind and apiVersion of a Rollout, or of the Deployment that it updates in place",
+        "`scaleTargetRef` with the kind and apiVersion of a Rollout, or of the workload that it updates in place",
     )
     ROUTE_UNUSABLE = (
         "RouteUnusable",

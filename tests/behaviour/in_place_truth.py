@@ -222,8 +222,8 @@ def meaning_for_pods(method: str, name: str, body: Any) -> DeletePod | None:
 
 def meaning_for_replica_sets(method: str, name: str, body: Any) -> InPlaceIntent | None:
     """What a write of a ReplicaSet that a Deployment has, or gets, does; None for one that is not about that."""
-    metadata = body["metadata"] if isinstance(body, dict) and "metadata" in body else {}
-    owners = metadata.get("ownerReferences") or ({},)
+    metadata: Any = body["metadata"] if isinstance(body, dict) and "metadata" in body else {}
+    owners: Any = metadata.get("ownerReferences") or ({},)
     ours, revision = owners[0].get("kind") == ROLLOUT.kind, metadata.get("labels", {}).get(POD_TEMPLATE_HASH, "")
     match method:
         case "POST" if revision:

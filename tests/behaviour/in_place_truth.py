@@ -22,7 +22,7 @@ from rollouts.core.model.in_place_intents import (
 )
 from rollouts.core.model.rollout import Canary, IntOrPercent, Percent
 from rollouts.core.model.snapshot import Pod, PodsSeen, ReplicaSet, Snapshot
-from rollouts.core.model.workload import NamedReplicaSet, PartitionFields, UpdateFields, WorkloadSeen
+from rollouts.core.model.workload import PartitionFields, NamedReplicaSet, UpdateFields, WorkloadSeen
 from rollouts.core.model.workload_ref import WorkloadKind
 from rollouts.objects import CONTROLLER_REVISION, POD, REPLICA_SET, ROLLOUT, Manifest
 from rollouts.sim.actors.pods import is_ready, is_terminating
@@ -222,8 +222,8 @@ def meaning_for_pods(method: str, name: str, body: Any) -> DeletePod | None:
 
 def meaning_for_replica_sets(method: str, name: str, body: Any) -> InPlaceIntent | None:
     """What a write of a ReplicaSet that a Deployment has, or gets, does; None for one that is not about that."""
-    metadata = body["metadata"] if isinstance(body, dict) and "metadata" in body else {}
-    owners = metadata.get("ownerReferences") or ({},)
+    metadata: Any = body["metadata"] if isinstance(body, dict) and "metadata" in body else {}
+    owners: Any = metadata.get("ownerReferences") or ({},)
     ours, revision = owners[0].get("kind") == ROLLOUT.kind, metadata.get("labels", {}).get(POD_TEMPLATE_HASH, "")
     match method:
         case "POST" if revision:

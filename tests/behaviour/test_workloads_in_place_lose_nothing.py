@@ -13,7 +13,8 @@ import msgspec
 import pytest
 
 from rollouts.core.carrier import daemonset, deployment, statefulset
-from rollouts.core.model.workload import NO_POD, PartitionFields, PartitionHeld, WorkloadSeen
+from rollouts.core.model.frozen import replace
+from rollouts.core.model.in_place_intents import DeletePod
 from rollouts.core.model.workload_ref import WorkloadKind
 from rollouts.objects import POD, ROLLOUT
 from rollouts.ports import MERGE_PATCH, Request
@@ -69,25 +70,32 @@ def _one_pod_more_may_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _a_partition_is_too_low(monkeypatch: pytest.MonkeyPatch) -> None:
     """A StatefulSet's controller replaces one pod more than the step says."""
-    right = vars(statefulset)["_step"]
+    right = vars(statefulset)["_update"]
 
-    def step(workload: WorkloadSeen, fields: PartitionFields, held: PartitionHeld | None) -> Any:
-        if fields.partition not in (None, 0, NO_POD):
-            fields = PartitionFields(partition=(fields.partition or 0) - 1)
-        return right(workload, fields, held)
+    def update(*given: Any) -> Any:
+        found = right(*given)
+        if not found.stable or not found.wanted.get(found.new):
+            return found
+        more = {found.new: found.wanted[found.new] + 1, found.stable: found.wanted[found.stable] - 1}
+        return replace(found, wanted={**found.wanted, **more})
 
-    monkeypatch.setattr(statefulset, "_step", step)
+    monkeypatch.setattr(statefulset, "_update", update)
 
 
-def _missing_pods_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All pods of a batch go at once, whatever a DaemonSet's `maxUnavailable` says."""
-    monkeypatch.setattr(vars(daemonset)["_Nodes"], "unavailable", property(lambda nodes: nodes.count * -1))
+def _all_pods_go_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a DaemonSet's `maxUnavailable` says."""
+
+    def leaving(update: Any) -> tuple[DeletePod, ...]:
+        gone = [(pod.name, pod.uid, pod.resource_version) for pod in update.old]
+        return tuple(DeletePod(name=name, uid=uid, resource_version=version) for name, uid, version in gone)
+
+    monkeypatch.setattr(daemonset, "_leaving", leaving)
 
 
 MISTAKES: dict[WorkloadKind, tuple[Plant, str]] = {
     WorkloadKind.DEPLOYMENT: (_one_pod_more_may_be_missing, "S3"),
     WorkloadKind.STATEFUL_SET: (_a_partition_is_too_low, "S7"),
-    WorkloadKind.DAEMON_SET: (_missing_pods_are_not_counted, "S3"),
+    WorkloadKind.DAEMON_SET: (_all_pods_go_at_once, "S3"),
 }
 
 
@@ -95,17 +103,21 @@ MISTAKES: dict[WorkloadKind, tuple[Plant, str]] = {
 def test_a_step_that_goes_too_far_is_seen(kind: WorkloadKind, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the pods that leave too early, or are new too early; where no policy holds the workload."""
     plant, rule = MISTAKES[kind]
+    seen: list[str] = []
 
     async def script(stage: Stage) -> None:
         await until(stage, "Healthy", v1=4)
         await asyncio.sleep(AT_REST_S)
         plant(monkeypatch)
         image(stage, kind, "2")
-        await until(stage, "Healthy", v2=4)
+        await stage.until(lambda: bool(stage.witness.violations), within_s=60.0)
+        seen.extend(stage.witness.violations)
+        raise _EnoughError
 
-    found = play(manifests(kind, steps=BY_TIME), script).violations
+    with pytest.raises(_EnoughError):
+        play(manifests(kind, steps=BY_TIME), script)
 
-    assert rule in {each.partition(" s: ")[2].partition(":")[0] for each in found}
+    assert rule in {each.partition(" s: ")[2].partition(":")[0] for each in seen}
 
 
 async def _mistaken(stage: Stage, method: str, path: str, body: Any) -> set[str]:

@@ -102,18 +102,24 @@ def ignored_in(rollouts: Iterable[Manifest], providers: Mapping[str, Provider]) 
             if isinstance(name, str):
                 selector = (f'.spec.selector["{spec.revision_label}"]',), ("/spec/selector",)
                 found.setdefault((SERVICE, namespace, name), Ignored(SERVICE, namespace, name, *selector))
-        ref = spec.workload_ref
-        if ref is not None and ref.mode is WorkloadMode.IN_PLACE and ref.hold is not Hold.POLICY:
-            jq = tuple(f".spec.{'.'.join(path)}" for path in _STEPPED[ref.kind])
-            pointers = tuple(json_pointer("spec", *path) for path in _STEPPED[ref.kind])
-            resource = ref.kind.resource
-            found.setdefault((resource, namespace, ref.name), Ignored(resource, namespace, ref.name, jq, pointers))
+        found |= _ignored_workload(spec, namespace)
         for place in places_of(spec, providers, namespace=namespace):
             target, (jq, pointers) = place.target, _route_fields(place, spec, namespace)
             if jq and place.own is None:  # what the Rollout brings along is not in Git
                 key = target.kinds[0], target.namespace, target.name
                 found.setdefault(key, Ignored(*key, jq, pointers))
     return tuple(found.values())
+
+
+def _ignored_workload(spec: RolloutSpec, namespace: str) -> dict[tuple[Kind, str, str], Ignored]:
+    """The workload that is stepped in place, unless a policy keeps its fields."""
+    ref = spec.workload_ref
+    if ref is None or ref.mode is not WorkloadMode.IN_PLACE or ref.hold is Hold.POLICY:
+        return {}
+    jq = tuple(f".spec.{'.'.join(path)}" for path in _STEPPED[ref.kind])
+    pointers = tuple(json_pointer("spec", *path) for path in _STEPPED[ref.kind])
+    key = ref.kind.resource, namespace, ref.name
+    return {key: Ignored(*key, jq, pointers)}
 
 
 def gitops_text(ignored: tuple[Ignored, ...], tools: Iterable[Tool]) -> str:

@@ -24,7 +24,7 @@ from rollouts.cli.view.objects import (
     view_of,
 )
 from rollouts.cli.view.runs import about
-from rollouts.cli.view.tree import percent_text
+from rollouts.cli.view.tree import RolloutView, percent_text
 from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, AnalysisRecord
 from rollouts.core.model.numbering import revision_title, step_number
 from rollouts.core.model.status import Command, RolloutStatus, Verb, previous_revision
@@ -201,23 +201,31 @@ def plan_abort(seen: RolloutObjects) -> CommandWrite | Nothing:
         return Nothing("no update is under way: there is nothing to abort (to go back, use undo)", Exit.BAD)
     if status.abort is not None:
         return Nothing(f"revision {revision} is aborted already", Exit.OK)
-    instead = (
-        f"revision {status.stable_revision} gets all traffic" if status.stable_revision else "no other one can serve"
-    )
-    view, workload = view_of(seen), in_place(seen.rollout)
-    stable = next((line for line in view.revisions if line.revision == status.stable_revision), None)
-    if workload is not None and workload.kind is WorkloadKind.DAEMON_SET:
-        reverts = seen.rollout["spec"]["workloadRef"].get("onAbort") == OnAbort.REVERT_TEMPLATE
-        again = f"{workload} gets the template of revision {status.stable_revision} again"
-        instead = again if reverts else "the nodes that have it keep it, and no other node gets it"
-    elif stable is not None and stable.ready < stable.desired:
-        are = "is" if stable.ready == 1 else "are"
-        instead += f", of which {stable.ready} of {count_of(stable.desired, 'pod')} {are} ready"
+    view = view_of(seen)
     done = f"{min(view.step_index, len(view.steps))} of {count_of(len(view.steps), 'step')}, " if view.steps else ""
     share = f"{percent_text(view.split_percent)} of the traffic, " if view.split_percent is not None else ""
     pods = f"{count_of(status.updated_replicas, 'pod')} of revision {revision}"
     lost = f"lost: {done}{share}{pods}; a retry begins again at its first step"
-    return CommandWrite(patches.abort(revision), Verb.ABORT, f"aborts revision {revision}; {instead}", loses=lost)
+    return CommandWrite(
+        patches.abort(revision), Verb.ABORT, f"aborts revision {revision}; {_after_abort(seen, view)}", loses=lost
+    )
+
+
+def _after_abort(seen: RolloutObjects, view: RolloutView) -> str:
+    """Which pods serve after an abort."""
+    workload = in_place(seen.rollout)
+    if workload is not None and workload.kind is WorkloadKind.DAEMON_SET:
+        reverts = seen.rollout["spec"]["workloadRef"].get("onAbort") == OnAbort.REVERT_TEMPLATE
+        again = f"{workload} gets the template of revision {view.stable} again"
+        return again if reverts else "the nodes that have it keep it, and no other node gets it"
+    if not view.stable:
+        return "no other one can serve"
+    stable = next((line for line in view.revisions if line.revision == view.stable), None)
+    if stable is None or stable.ready >= stable.desired:
+        return f"revision {view.stable} gets all traffic"
+    are = "is" if stable.ready == 1 else "are"
+    ready = f"{stable.ready} of {count_of(stable.desired, 'pod')} {are} ready"
+    return f"revision {view.stable} gets all traffic, of which {ready}"
 
 
 def plan_retry(seen: RolloutObjects) -> CommandWrite | Nothing:

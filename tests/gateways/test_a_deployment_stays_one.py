@@ -6,9 +6,11 @@ import pytest
 
 from tests.gateways.report import Case
 from tests.gateways.routes import through
-from tests.gateways.shifting import RATE, Shifting
+from tests.gateways.shifting import Shifting
 from tests.node.in_place import ACTS, lost_pods, routed, until
 from tests.node.traffic import traffic
+
+RATE = 300  # requests a second
 
 
 @pytest.mark.parametrize("route", [through("envoy-gateway", "HTTPRoute")], indirect=True)

@@ -28,8 +28,12 @@ class Standing:
     rss_mib: float
 
 
-async def started(scene: Scene, title: str, *, count: int) -> Standing:
-    """Starts a controller, waits until it asks nothing any more, and looks at it for half a minute."""
+async def started(scene: Scene, title: str, *, count: int, dry_runs: int = 0) -> Standing:
+    """Starts a controller, waits until it asks nothing any more, and looks at it for half a minute.
+
+    Args:
+        dry_runs: writes of its start that store nothing.
+    """
     mark = scene.audit.mark()
     with running(scene.kubeconfig, log_folder=scene.logs) as controller, scene.bar(f"starting, {title}", 1):
         ready_s = await controller.wait_until_ready(deadline_s=READY_WITHIN_S)
@@ -43,7 +47,7 @@ async def started(scene: Scene, title: str, *, count: int) -> Standing:
     add(f"{title}: start to ready", ready_s, "s")
     add(f"{title}: CPU of start and a look at each", looked_s, "s")
     add(f"{title}: RSS with {count:,} idle Rollouts", standing.rss_mib, "MiB")
-    add(f"{title}: writes of a start", load.writes + load.events, "", limit=0)
+    add(f"{title}: writes of a start", load.writes + load.events, "", limit=dry_runs)
     add(f"{title}: {IDLE_S} s idle: requests besides the Lease", idle.requests, "", limit=0)
     scene.results.requests[f"start, {title}"] = dict(load.kinds)
     return standing

@@ -22,7 +22,7 @@ from rollouts.core.model.in_place_intents import (
 )
 from rollouts.core.model.rollout import Canary, IntOrPercent, Percent
 from rollouts.core.model.snapshot import Pod, PodsSeen, ReplicaSet, Snapshot
-from rollouts.core.model.workload import PartitionFields, NamedReplicaSet, UpdateFields, WorkloadSeen
+from rollouts.core.model.workload import NamedReplicaSet, PartitionFields, UpdateFields, WorkloadSeen
 from rollouts.core.model.workload_ref import WorkloadKind
 from rollouts.objects import CONTROLLER_REVISION, POD, REPLICA_SET, ROLLOUT, Manifest
 from rollouts.sim.actors.pods import is_ready, is_terminating

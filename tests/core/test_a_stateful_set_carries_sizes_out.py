@@ -19,10 +19,10 @@ from rollouts.core.model.status import Abort, RolloutStatus, Verb
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from rollouts.core.model.workload import (
     HoldSeen,
+    NamedReplicaSet,
     PartitionFields,
     PartitionHeld,
     StatefulSetSeen,
-    NamedReplicaSet,
     WorkloadSeen,
     WorkloadUnasked,
 )

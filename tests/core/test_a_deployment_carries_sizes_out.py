@@ -247,6 +247,7 @@ BESIDE: dict[str, Any] = {
     "promoted, not observed": (
         view(_A4, outside("b", 4), observed=False, **REST, **BY), {"b": 5}, [sized("b", 5, grows=True)]
     ),
+    "promoted, and its controller has not seen it": (view(_A4, outside("b", 4), observed=False, **REST, **BY), {}, []),
     "at another size": (view(_A4, outside("b", 4), **REST, **BY), {"b": 5}, [sized("b", 5, grows=True)]),
     "none counts first": (
         view(inside("a", 4, min_ready_s=0), outside("b", 4, min_ready_s=0), **REST, **BY), {},

@@ -12,7 +12,7 @@ from rollouts.core.model.frozen import replace
 from rollouts.core.model.in_place_intents import CreateInDeployment
 from rollouts.core.model.intents import AskPods, Decision, Intent, RemoveAnnotation, SwitchService
 from rollouts.core.model.rollout import Percent
-from rollouts.core.model.snapshot import Pod, PodsSeen, ReplicaSet, Snapshot
+from rollouts.core.model.snapshot import Pod, PodsSeen, ReplicaSet, ServiceSeen, Snapshot
 from rollouts.core.model.status import RolloutStatus, Verb
 from rollouts.core.model.workload_ref import Hold
 from rollouts.core.scale.canary_sizes import Sizes
@@ -38,6 +38,7 @@ from tests.core.deployment_views import (
 from tests.core.deployments import USERS
 from tests.core.model import T0, service
 
+UNTOLD: Any = ("something",)
 _A4, _B0, _B1 = inside("a", 4), inside("b", 0), inside("b", 1)
 _RUNS: dict[str, Any] = {"paused": False, "fields": QUARTER}
 _OLDER: dict[str, Any] = {"paused": False, "fields": USERS}
@@ -160,8 +161,8 @@ BEGINS: dict[str, Any] = {
     "not on record": (view(_A4, now=replace(BEGUN, stable_revision="c")), {"new": 0}, []),
     "not on record either": (view(_A4, now=replace(BEGUN, current_revision="c")), {"new": 0}, []),
     "the abort is not on record": (view(_A4, _B1, now=ABORTED), {}, []),
-    "no verdict on record": (view(_A4, now=replace(BEGUN, analyses=(None,))), {"new": 0}, []),
-    "no command on record": (view(_A4, now=replace(BEGUN, commands=(None,))), {"new": 0}, []),
+    "no verdict on record": (view(_A4, now=replace(BEGUN, analyses=UNTOLD)), {"new": 0}, []),
+    "no command on record": (view(_A4, now=replace(BEGUN, commands=UNTOLD)), {"new": 0}, []),
     "no first revision": (view(_A4, status=replace(BEGUN, stable_revision="")), {"new": 0}, []),
     "not observed": (view(_A4, observed=False), {"new": 0}, []),
     "deleted": (view(_A4, deleting=True), {"new": 0}, []),
@@ -246,6 +247,7 @@ BESIDE: dict[str, Any] = {
     "promoted, not observed": (
         view(_A4, outside("b", 4), observed=False, **REST, **BY), {"b": 5}, [sized("b", 5, grows=True)]
     ),
+    "promoted, and its controller has not seen it": (view(_A4, outside("b", 4), observed=False, **REST, **BY), {}, []),
     "at another size": (view(_A4, outside("b", 4), **REST, **BY), {"b": 5}, [sized("b", 5, grows=True)]),
     "none counts first": (
         view(inside("a", 4, min_ready_s=0), outside("b", 4, min_ready_s=0), **REST, **BY), {},
@@ -404,8 +406,9 @@ def test_a_service_without_a_revision_selects_the_only_one_that_has_pods(
         seen, services={**seen.services, "cart-preview": service("cart-preview", managed_by="x", watched=True)}
     )
 
-    assert [each.revision for each in as_own(seen).services.values()] == [shown, shown]
-    assert [each.revision for each in as_own(others).services.values()] == [shown, ""]
+    found = [as_own(each).services.values() for each in (seen, others)]
+    revisions = [[each.revision for each in services if isinstance(each, ServiceSeen)] for services in found]
+    assert revisions == [[shown, shown], [shown, ""]]
 
 
 def _sizes(new: int, stable: int, wanted_new: int, wanted_stable: int) -> Sizes:

@@ -37,6 +37,7 @@ PROMOTED = RolloutStatus(current_revision="b", stable_revision="b")
 ABORT = Abort("b", T0, Reason.ROLLOUT_ABORTED, "")
 ABORTED = replace(BEGUN, abort=ABORT)
 HOLDS = PartitionFields(partition=MOST)
+UNTOLD: Any = ("something",)
 ON_DELETE = PartitionFields(on_delete=True)
 
 
@@ -210,8 +211,8 @@ NOTED: dict[str, Any] = {
     "the published status has another current one": (_view("aaaaa", now=replace(BEGUN, current_revision="c")), {"a": 4}, ()),
     "another stable one": (_view("aaaaa", now=replace(BEGUN, stable_revision="c")), {"a": 4}, ()),
     "no abort": (_view("aaabb", partition=3, now=ABORTED), {}, ()),
-    "no verdict": (_view("aaaaa", now=replace(BEGUN, analyses=(None,))), {"a": 4}, ()),
-    "no command": (_view("aaaaa", now=replace(BEGUN, commands=(None,))), {"a": 4}, ()),
+    "no verdict": (_view("aaaaa", now=replace(BEGUN, analyses=UNTOLD)), {"a": 4}, ()),
+    "no command": (_view("aaaaa", now=replace(BEGUN, commands=UNTOLD)), {"a": 4}, ()),
     "no first revision": (_view("aaaaa", status=replace(BEGUN, stable_revision="")), {"a": 4}, ()),
     "its controller has not seen it": (_view("aaaaa", workload={"observed": False}), {"a": 4}, ()),
     "it is deleted": (_view("aaaaa", workload={"deleting": True}), {"a": 4}, ()),

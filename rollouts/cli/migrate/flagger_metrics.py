@@ -11,10 +11,10 @@ from msgspec import Struct
 
 from rollouts.cli.kubernetes.parts import entries, number
 from rollouts.cli.migrate.flagger_canary import FlaggerCanary
+from rollouts.cli.migrate.flagger_servers import EACH, FLAGGER, FlaggerServer
 from rollouts.cli.migrate.outcome import Ref, Told, name_of, ref_of
 from rollouts.cli.migrate.servers import EXPLAINED
-from rollouts.cli.migrate.vendors import FLAGGER, VendorSecret, declare_vendor
-from rollouts.core.analysis.recipe import ResultKind
+from rollouts.cli.migrate.vendors import VendorAccount, declare_vendor
 from rollouts.core.analysis.recipes import RECIPES
 from rollouts.core.model.frozen import replace
 from rollouts.metrics.kubernetes_values import go_duration_s
@@ -189,7 +189,7 @@ class _Metrics:
         provider = mapping(spec.get("provider"))
         known = FLAGGER.get(str(provider.get("type")))
         if known is not None:
-            self._by_vendor(path, metric, template, *known)
+            self._by_server(path, metric, template, known)
             return
         if provider.get("type") != "prometheus":
             why = f"{provider.get('type')}: such a server is not asked here"
@@ -216,28 +216,34 @@ class _Metrics:
         canary.note(Told.CHANGED, f"{path}.templateRef", f"it is in AnalysisTemplate {name_of(canary.manifest)}")
         self._measure(path, metric, asked)
 
-    def _by_vendor(
-        self, path: str, metric: Mapping[str, Any], template: Manifest, kind: str, secret: VendorSecret
-    ) -> None:
+    def _by_server(self, path: str, metric: Mapping[str, Any], template: Manifest, server: FlaggerServer) -> None:
         """A MetricTemplate that asks a monitoring service."""
         canary, migration = self.canary, self.canary.migration
         spec = mapping(template.get("spec"))
         provider = mapping(spec.get("provider"))
-        name = name_of(template)
+        name, query = name_of(template), str(spec.get("query", ""))
+        try:
+            fields = server.fields(self._filled(path, metric, query), str(metric.get("interval") or _WINDOW))
+        except ValueError:
+            migration.note(Told.LEFT_OUT, template, "spec.query", f"is no query of {RECIPES[server.kind].title}")
+            canary.note(Told.LEFT_OUT, path, "the query of its MetricTemplate cannot be read")
+            return
         secret_name = str(mapping(provider.get("secretRef")).get("name") or "")
-        known = secret if secret_name else replace(secret, headers={}, bearer="")
-        address = str(provider.get("address") or "")
-        declare_vendor(migration, template, "spec.provider", kind, name, secret_name, known, address)
-        query = str(spec.get("query", ""))
+        account = VendorAccount(
+            kind=server.kind,
+            name=name,
+            secret=server.secret if secret_name else replace(server.secret, headers={}, bearer=""),
+            secret_name=secret_name,
+            url=server.url(provider),
+            region=str(provider.get("region") or ""),
+            to_do=server.left,
+        )
+        declare_vendor(migration, template, "spec.provider", account)
         self._about(template, "spec.query", query)
-        asked: Manifest = {"query": self._filled(path, metric, query), "metricProvider": name}
-        if "interval" in {field.removesuffix("_s") for field in RECIPES[kind].fields.__struct_fields__}:
-            asked["interval"] = str(metric.get("interval") or _WINDOW)
         if all(each is not template for each in self.sources):
             self.sources.append(template)
         canary.note(Told.CHANGED, f"{path}.templateRef", f"it is in AnalysisTemplate {name_of(canary.manifest)}")
-        numbers = RECIPES[kind].exchanges[0].read.kind
-        self._measure(path, metric, asked, kind, "{}" if numbers is ResultKind.ALL else "result")
+        self._measure(path, metric, {**fields, "metricProvider": name}, server.kind, server.result)
 
     def _about(self, source: Manifest, path: str, query: str) -> None:
         """Says what a query has to ask now: canary pods have no Deployment of their own."""
@@ -290,11 +296,11 @@ class _Metrics:
         """Adds a metric.
 
         Args:
-            result: what a condition writes for the number; "{}" where it is about each of them.
+            result: what a condition writes for the number; EACH where it is about each of them.
         """
         limits = mapping(metric.get("thresholdRange"))
         signs = (("min", ">="), ("max", "<="))
-        it = "#" if result == "{}" else result
+        it = "#" if result == EACH else result
         bounds = [f"{it} {sign} {limits[key]}" for key, sign in signs if limits.get(key) is not None]
         if not limits:
             bounds = [f"{it} <= {metric.get('threshold', 0)}"]

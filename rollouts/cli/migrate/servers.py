@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from rollouts.cli.kubernetes.parts import entries, entries_at, is_a
 from rollouts.cli.migrate.outcome import Migration, Told, below
-from rollouts.cli.migrate.vendors import ARGO, declare_vendor
+from rollouts.cli.migrate.vendors import ARGO, VendorAccount, declare_vendor
 from rollouts.core.model.frozen import replace
 from rollouts.core.placeholders import filled
 from rollouts.objects import (
@@ -73,7 +73,8 @@ def _declare_vendor(migration: Migration, source: Manifest, path: str, kind: str
         name = _NOT_IN_NAMES.sub("-", urlsplit(url).netloc.lower()).strip("-")
     if kind == "wavefront" and address:
         secret = replace(secret, bearer=urlsplit(url).netloc)  # its key is the server's name
-    declare_vendor(migration, source, path, kind, name, secret_name, secret, url)
+    account = VendorAccount(kind=kind, name=name, secret=secret, secret_name=secret_name, url=url)
+    declare_vendor(migration, source, path, account)
 
 
 def _urls(manifest: Manifest) -> Iterator[tuple[str, str]]:

@@ -54,73 +54,64 @@ ARGO: Mapping[str, VendorSecret] = {
 }
 """By kind. Source: https://argo-rollouts.readthedocs.io/en/stable/features/analysis/, the page of each provider."""
 
-FLAGGER: Mapping[str, tuple[str, VendorSecret]] = {
-    "datadog": (
-        "datadog",
-        VendorSecret(
-            url="https://api.datadoghq.com",
-            headers={"DD-API-KEY": "datadog_api_key", "DD-APPLICATION-KEY": "datadog_application_key"},
-        ),
-    ),
-    "dynatrace": ("dynatrace", VendorSecret(bearer="dynatrace_token")),
-    "splunk": ("splunk", VendorSecret(headers={"X-SF-TOKEN": "sf_token_key"})),
-    "graphite": ("graphite", VendorSecret()),
-    "influxdb": ("influxdb", VendorSecret(bearer="token", settings=("org",))),
-}
-"""Kind and Secret by the type of a MetricTemplate. Source: https://docs.flagger.app/usage/metrics"""
 
-
-def declare_vendor(
-    migration: Migration,
-    source: Manifest,
-    path: str,
-    kind: str,
-    name: str,
-    secret_name: str,
-    secret: VendorSecret,
-    url: str,
-) -> None:
-    """Adds the MetricProvider of a service, once, with notes on what an administrator has to do.
+class VendorAccount(Struct, frozen=True, kw_only=True):
+    """What metrics of a service are asked with.
 
     Args:
         name: of the MetricProvider.
         secret_name: of the Secret with its credentials; "" for none.
         url: "" where the input does not say it.
+        region: of AWS; "" where the input does not say it.
+        to_do: what an administrator has to write besides what follows from the kind.
     """
+
+    kind: str
+    name: str
+    secret: VendorSecret
+    secret_name: str
+    url: str = ""
+    region: str = ""
+    to_do: tuple[str, ...] = ()
+
+    @property
+    def provider_spec(self) -> Manifest:
+        """The spec of its MetricProvider."""
+        secret, recipe = self.secret, RECIPES[self.kind]
+        spec: Manifest = {"type": self.kind, "url": self.url or secret.url}
+        if secret.headers:
+            headers = secret.headers.items()
+            spec["headers"] = [{"name": header, "valueFrom": self._key(key)} for header, key in headers]
+        if secret.bearer:
+            spec["bearer"] = self._key(secret.bearer)
+        if secret.settings:
+            numbers = {setting.name for setting in recipe.settings if setting.number}
+            spec["settings"] = {name: "0" if name in numbers else UNKNOWN for name in secret.settings}
+        if recipe.service:
+            spec["sigv4"] = {"region": self.region or UNKNOWN}
+        return spec
+
+    def _key(self, key: str) -> dict[str, Any]:
+        return {"secretKeyRef": {"name": self.secret_name, "key": key}}
+
+
+def declare_vendor(migration: Migration, source: Manifest, path: str, account: VendorAccount) -> None:
+    """Adds the MetricProvider of a service, once, with notes on what an administrator has to do."""
     others = [made.manifest for made in migration.made if made.manifest.get("kind") == METRIC_PROVIDER.kind]
-    if any(mapping(other.get("metadata")).get("name") == name for other in others):
+    if any(mapping(other.get("metadata")).get("name") == account.name for other in others):
         return
-    spec = _provider_spec(kind, secret, secret_name, url)
+    spec, secret, name = account.provider_spec, account.secret, account.name
     migration.add({**METRIC_PROVIDER.head, "metadata": {"name": name}, "spec": spec}, source)
-    title = RECIPES[kind].title
+    title = RECIPES[account.kind].title
     what = f"MetricProvider {name} lets metrics ask {title}; an administrator has to apply it"
     if secret.headers or secret.bearer:
         where = "in the controller's namespace and in analysis.secrets of the chart's values"
-        what += f", with Secret {secret_name} {where}"
+        what += f", with Secret {account.secret_name} {where}"
     migration.note(Told.CHANGED, source, path, what)
-    left = [f"{setting} into spec.settings.{setting}" for setting in secret.settings]
+    left = [*(f"{setting} into spec.settings.{setting}" for setting in secret.settings), *account.to_do]
     if spec["url"] == TO_BE_SET:
         left.insert(0, f"the URL of {title} into spec.url")
-    if "sigv4" in spec:
+    if "sigv4" in spec and not account.region:
         left.append("the region into spec.sigv4.region")
     for each in left:
         migration.note(Told.TO_DO, source, path, f"MetricProvider {name}: write {each}")
-
-
-def _provider_spec(kind: str, secret: VendorSecret, secret_name: str, url: str) -> Manifest:
-    spec: Manifest = {"type": kind, "url": url or secret.url}
-    if secret.headers:
-        keys = secret.headers.items()
-        spec["headers"] = [{"name": header, "valueFrom": _key(secret_name, key)} for header, key in keys]
-    if secret.bearer:
-        spec["bearer"] = _key(secret_name, secret.bearer)
-    if secret.settings:
-        numbers = {setting.name for setting in RECIPES[kind].settings if setting.number}
-        spec["settings"] = {name: "0" if name in numbers else UNKNOWN for name in secret.settings}
-    if RECIPES[kind].service:
-        spec["sigv4"] = {"region": UNKNOWN}
-    return spec
-
-
-def _key(name: str, key: str) -> dict[str, Any]:
-    return {"secretKeyRef": {"name": name, "key": key}}

@@ -5,7 +5,8 @@ Source: https://docs.newrelic.com/docs/apis/nerdgraph/examples/nerdgraph-nrql-tu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from tests.metrics.answers import MARK, NOW_S
@@ -29,13 +30,18 @@ def _graph(rows: Any, end: Any, **more: Any) -> dict[str, Any]:
     return {"data": {"actor": {"account": {"nrql": nrql}}}, **more}
 
 
-def _body(series: Sequence[Series]) -> dict[str, Any]:
+def _body(series: Sequence[Series], member: str = "average") -> dict[str, Any]:
     points = [point for each in series for point in each]
     ends = [timed(at_s, 1_000) for at_s, _ in points]
     others = [end for end in ends if not isinstance(end, int | float)]
     end = others[0] if others else max(ends, default=NOW_S * 1_000)
-    rows = [{"average": value} if len(series) < 2 else {"facet": MARK, "average": value} for _, value in points]
+    rows = [{member: value} if len(series) < 2 else {"facet": MARK, member: value} for _, value in points]
     return _graph(rows, end)
+
+
+def with_rows_of(member: str) -> Callable[[Sequence[Series]], Any]:
+    """What it answers when a query names its number so."""
+    return partial(_body, member=member)
 
 
 FAKES = (

@@ -48,6 +48,7 @@ class CompiledCondition:
 
     reads: Reads
     _expression: Expression = field(repr=False)
+    _of_present: Expression | None = field(repr=False)
 
     def holds(self, result: Any, *, now_s: float) -> bool:
         """Whether it is true of `result`. Raises: ExpressionFailed, with a reason in words of ours."""
@@ -58,6 +59,16 @@ class CompiledCondition:
         except ExpressionFailed as error:
             raise ExpressionFailed(_why(str(error))) from None  # the cause's text has parts of both
 
+    def is_vacuous(self, result: Any, *, now_s: float) -> bool:
+        """Whether `holds` is what it is only because something is missing, or a list is empty."""
+        if self._of_present is None:
+            return False
+        try:
+            self._of_present.truth({RESULT: result, NOW: _rfc3339(now_s)})
+        except ExpressionFailed:
+            return True
+        return False
+
 
 @lru_cache(maxsize=CONDITIONS_KEPT)
 def condition_of(source: str, *, defaults: bool) -> CompiledCondition:
@@ -66,7 +77,10 @@ def condition_of(source: str, *, defaults: bool) -> CompiledCondition:
     reads = reads_of(tree)
     if not reads.measured:
         raise ExpressionInvalid("does not look at what was measured: use `result`")
-    return CompiledCondition(reads, _compiled(cel_of(tree, defaults=defaults), Result.TRUTH))
+    of_present = None
+    if reads.may_be_vacuous and not defaults:
+        of_present = _compiled(cel_of(tree, defaults=False, present=True), Result.TRUTH)
+    return CompiledCondition(reads, _compiled(cel_of(tree, defaults=defaults), Result.TRUTH), of_present)
 
 
 def moment_s(source: str, *, now_s: float) -> float:

@@ -166,6 +166,11 @@ def _judged(
     if fails:
         return AnalysisPhase.FAILED, f"the failure condition holds: {quoted(condition.failure)}"
     if succeeds or succeeds is None:
+        given = [compiled for compiled in (success, failure) if compiled is not None]
+        if any(compiled.is_vacuous(found.result, now_s=now_s) for compiled in given):
+            return _NO_DATA[
+                condition.no_data
+            ], "it is good only because something that a condition asks about is missing"
         return AnalysisPhase.SUCCESSFUL, ""
     if fails is None:
         return AnalysisPhase.FAILED, f"the success condition does not hold: {quoted(condition.success)}"

@@ -32,8 +32,12 @@ from rollouts.metrics.expr_tree import (
 )
 
 NOT_FINITE = 99_991
+NOT_THERE = 99_992
 _NONE = f"[true][{NOT_FINITE}]"
 """An error that is told from others, where a truth is needed."""
+
+_ABSENT = f"[true][{NOT_THERE}]"
+"""The same, where what is missing would decide."""
 
 _COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 _SIMPLE = {
@@ -96,6 +100,7 @@ class Reads(Struct, frozen=True):
         measured: it reads `result` at all.
         copies: it makes lists of lists, which takes CEL the square of their length.
         members: it reads members of what should be an object, such as `result.ok`.
+        may_be_vacuous: it may hold, or not, because something is missing or a list is empty.
     """
 
     items: frozenset[int]
@@ -105,21 +110,23 @@ class Reads(Struct, frozen=True):
     measured: bool
     copies: bool
     members: bool = False
+    may_be_vacuous: bool = False
 
     def all_of(self, count: int) -> bool:
         """Whether it sees each of so many items of a list."""
         return self.whole or len({place % count for place in self.items if -count <= place < count}) == count
 
 
-def cel_of(tree: Node, *, defaults: bool) -> str:
+def cel_of(tree: Node, *, defaults: bool, present: bool = False) -> str:
     """CEL that has the same value.
 
     Args:
         defaults: `??` and `default` give their second value where the first is missing; without it that is an error.
+        present: what would follow from something that is missing, or from a list that is empty, is an error.
 
     Raises: ExpressionInvalid.
     """
-    return _Writer(defaults).cel(tree)
+    return _Writer(defaults, present).cel(tree)
 
 
 def kind_of(node: Node) -> ValueKind:
@@ -175,12 +182,14 @@ def reads_of(tree: Node) -> Reads:
             case Call(("isNaN" | "isInf"), _):
                 of_finite = True
     copies = any(isinstance(node, Each) and node.kind in ("filter", "map") for node in nodes(tree))
-    return Reads(frozenset(items), whole, of_missing, of_finite, measured, copies, members)
+    lists = any(isinstance(node, Each) or (isinstance(node, Binary) and node.sign == "in") for node in nodes(tree))
+    return Reads(frozenset(items), whole, of_missing, of_finite, measured, copies, members, of_missing or lists)
 
 
 class _Writer:
-    def __init__(self, defaults: bool) -> None:
+    def __init__(self, defaults: bool, present: bool) -> None:
         self._defaults = defaults
+        self._present = present
 
     def cel(self, node: Node) -> str:
         text = self._cel(node)
@@ -230,6 +239,8 @@ class _Writer:
     def _range(self, node: Node) -> str:
         """What a call goes through; CEL's checker takes no member of a dynamic value for a list by itself."""
         text = self.cel(node)
+        if self._present:
+            return f"(size({text}) > 0 ? dyn({text}) : dyn({_ABSENT}))"
         return text if isinstance(node, Variable | Items | Each) else f"dyn({text})"
 
     def _binary(self, sign: str, left: Node, right: Node) -> str:
@@ -259,7 +270,7 @@ class _Writer:
         if Literal(None) in (left, right):
             if sign not in ("==", "!="):
                 raise ExpressionInvalid("compares with nil: only == and != do")
-            missing = self._missing(left if right == Literal(None) else right)
+            missing = self._is_nil(left if right == Literal(None) else right)
             return missing if sign == "==" else f"!{missing}"
         kinds = {kind_of(left), kind_of(right)} - {ValueKind.ANY}
         if len(kinds) > 1:
@@ -284,6 +295,11 @@ class _Writer:
             return self.cel(left)
         return f"({self._missing(left)} ? {self.cel(right)} : {self.cel(left)})"
 
+    def _is_nil(self, node: Node) -> str:
+        """Whether it is missing, as a condition asks for it."""
+        missing = self._missing(node)
+        return f"({missing} ? {_ABSENT} : false)" if self._present else missing
+
     def _missing(self, node: Node) -> str:
         """Whether it is null, or there is no such member or item."""
         text = self.cel(node)
@@ -299,7 +315,7 @@ class _Writer:
     def _call(self, name: str, arguments: tuple[Node, ...]) -> str:
         match name, arguments:
             case "isNil", (of,):
-                return self._missing(of)
+                return self._is_nil(of)
             case "default", (of, instead):
                 return self._default(of, instead)
             case "last", (of,):

@@ -289,6 +289,47 @@ def test_a_default_is_no_evidence(body: bytes, success: str, least: int, phase: 
 
 
 @pytest.mark.parametrize(
+    ("body", "success", "failure", "phase"),
+    [
+        ({"n": 1}, "isNil(result.x) || result.x < 5", "", AnalysisPhase.INCONCLUSIVE),
+        ({"n": 1}, "result.x == nil || result.x < 5", "", AnalysisPhase.INCONCLUSIVE),
+        ({"n": 1, "x": None}, "isNil(result.x)", "", AnalysisPhase.INCONCLUSIVE),
+        ({"n": 1}, "", "!isNil(result.x) && result.x > 5", AnalysisPhase.INCONCLUSIVE),
+        ({"n": 1}, "", "result.x != nil && result.x > 5", AnalysisPhase.INCONCLUSIVE),
+        ({"n": 1}, "result.n == 1", "!isNil(result.x) && result.x > 5", AnalysisPhase.INCONCLUSIVE),
+        ({"n": 1}, "", "isNil(result.x) || result.x > 5", AnalysisPhase.FAILED),
+        ({"n": 1}, "result.n == 1 || isNil(result.x)", "", AnalysisPhase.SUCCESSFUL),
+        ({"x": 1}, "isNil(result.x) || result.x < 5", "", AnalysisPhase.SUCCESSFUL),
+        ({"x": 9}, "isNil(result.x) || result.x < 5", "", AnalysisPhase.FAILED),
+        ({"x": 1}, "", "!isNil(result.x) && result.x > 5", AnalysisPhase.SUCCESSFUL),
+        ({"n": 1, "xs": []}, "all(result.xs, # < 5)", "", AnalysisPhase.INCONCLUSIVE),
+        ({"n": 1, "xs": []}, "none(result.xs, # > 5)", "", AnalysisPhase.INCONCLUSIVE),
+        ({"n": 1, "xs": []}, "", "any(result.xs, # > 5)", AnalysisPhase.INCONCLUSIVE),
+        ({"n": 1, "xs": []}, "", "5 in result.xs", AnalysisPhase.INCONCLUSIVE),
+        ({"n": 1, "xs": []}, "len(filter(result.xs, # > 5)) == 0", "", AnalysisPhase.INCONCLUSIVE),
+        ({"xs": [{"a": "b", "v": 9}]}, 'all(filter(result.xs, .a == "a"), .v < 5)', "", AnalysisPhase.INCONCLUSIVE),
+        ({"xs": [{"a": "a", "v": 1}]}, 'all(filter(result.xs, .a == "a"), .v < 5)', "", AnalysisPhase.SUCCESSFUL),
+        ({"xs": [{"v": 1}, {}]}, "all(result.xs, isNil(.v) || .v < 5)", "", AnalysisPhase.INCONCLUSIVE),
+        ({"xs": [{"v": 1}, {}]}, "any(result.xs, isNil(.v) || .v < 5)", "", AnalysisPhase.SUCCESSFUL),
+        ({"xs": [1]}, "len(filter(result.xs, # > 5)) == 0", "", AnalysisPhase.SUCCESSFUL),
+        ({"n": 1, "xs": []}, "len(result.xs) == 0", "", AnalysisPhase.SUCCESSFUL),
+    ],
+)
+def test_what_is_missing_in_a_document_decides_for_nothing_good(
+    body: object, success: str, failure: str, phase: AnalysisPhase
+) -> None:
+    """A member that is not there, or a list without an entry, is no evidence unless the author says so."""
+    condition = MetricCondition(success=success, failure=failure)
+    answer = answered(json.dumps(body).encode())
+    found = measurement(answer, condition, source=WEB)
+    lenient = measurement(answer, replace(condition, min_samples=0), source=WEB)
+
+    assert found.phase is phase, found
+    assert (found.message == "") is (phase is AnalysisPhase.SUCCESSFUL)
+    assert lenient.phase is (AnalysisPhase.SUCCESSFUL if phase is AnalysisPhase.INCONCLUSIVE else phase)
+
+
+@pytest.mark.parametrize(
     ("success", "failure", "value", "phase"),
     [
         ("result[0] < 5", "", "1", AnalysisPhase.SUCCESSFUL),

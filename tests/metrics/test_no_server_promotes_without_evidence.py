@@ -166,9 +166,8 @@ def conditions(fake: Fake) -> list[MetricCondition]:
     it = fake.result
     success = [f"{it} < 100", f"{it} != 5", f"{it} >= -1"]
     failure = [f"{it} > 100", f"{it} == 5", f"isNaN({it}) || {it} > 100"]
-    if not fake.document:
-        success += [f"default({it}, 0) < 100", f"isNil({it}) || {it} < 100"]
-        failure += [f"default({it}, 0) > 100"]
+    success += [f"default({it}, 0) < 100", f"isNil({it}) || {it} < 100", f"{it} == nil || {it} < 100"]
+    failure += [f"default({it}, 0) > 100", f"!isNil({it}) && {it} > 100", f"{it} != nil && {it} > 100"]
     return [
         *CONDITIONS,
         *(MetricCondition(success=each) for each in success),

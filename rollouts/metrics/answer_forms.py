@@ -1,6 +1,7 @@
-"""Answers of servers in their forms, decoded to JSON values: JSON itself, Flux's annotated CSV, SignalFlow's events. Pure.
+"""Answers of servers, decoded: JSON, that of protocol buffers, Flux's annotated CSV, SignalFlow's events. Pure.
 
-Sources: https://docs.influxdata.com/influxdb/v2/reference/syntax/annotated-csv/;
+Sources: https://protobuf.dev/programming-guides/json/;
+https://docs.influxdata.com/influxdb/v2/reference/syntax/annotated-csv/;
 https://dev.splunk.com/observability/docs/signalflow/messages/stream_messages_specification/
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, assert_never
@@ -21,6 +23,8 @@ _FLUX_NUMBERS = frozenset({"double", "long", "unsignedLong"})
 _FLUX_TIMES = ("_time", "_stop")
 """Columns with the time of a value; what aggregates values keeps the end of its range."""
 _CELL_MAX = 65_536  # characters
+_INT64 = re.compile(r"-?[0-9]{1,19}", re.ASCII)
+"""Protocol buffers write what a double may not hold as a text."""
 
 
 def decoded_answer(body: bytes, form: AnswerForm) -> Any:
@@ -32,6 +36,8 @@ def decoded_answer(body: bytes, form: AnswerForm) -> Any:
             return flux_answer(body)
         case AnswerForm.SIGNAL_FLOW:
             return signal_flow_answer(body)
+        case AnswerForm.TYPED_JSON:
+            return _without_types(json_answer(body))
         case _:
             assert_never(form)
 
@@ -42,6 +48,21 @@ def json_answer(body: bytes | str) -> Any:
         return msgspec.json.decode(body)
     except (ValueError, RecursionError):
         raise ValueError("no JSON") from None
+
+
+def _without_types(value: Any) -> Any:
+    """A number in place of an object that says what type it has; any other type stays what it is."""
+    match value:
+        case {"doubleValue": (int() | float()) as number} if len(value) == 1:
+            return number
+        case {"int64Value": str(text)} if len(value) == 1 and _INT64.fullmatch(text):
+            return int(text)
+        case dict():
+            return {name: _without_types(part) for name, part in value.items()}
+        case list():
+            return [_without_types(part) for part in value]
+        case _:
+            return value
 
 
 def flux_answer(body: bytes) -> Any:

@@ -69,7 +69,8 @@ class AnswerReader(Struct, frozen=True):
     def _numbers(self, value: Any) -> Numbers | NoEvidence:
         """Raises: NotThereError for an answer of another form."""
         plan = self.plan
-        series = values_at(value, plan.result)
+        nothing = plan.optional and isinstance(value, dict) and not found_at(value, plan.result)
+        series = [] if nothing else values_at(value, plan.result)
         samples: list[Sample] = []
         for place, each in enumerate(series):
             found = self._samples(each, place)

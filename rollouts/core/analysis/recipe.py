@@ -110,6 +110,8 @@ class AnswerForm(StrEnum):
     """Read as `tables` with `values` and `times`, and `errors`."""
     SIGNAL_FLOW = "events of SignalFlow"
     """Read as `series` with `values` and `times`, `ended`, and `errors`."""
+    TYPED_JSON = "JSON whose values name their types"
+    """Of protocol buffers: `{"doubleValue": 0.5}` is read as 0.5, and `{"int64Value": "5"}` as 5."""
 
 
 class AskTemplate(Struct, frozen=True, kw_only=True):
@@ -139,6 +141,7 @@ class AnswerPlan(Struct, frozen=True, kw_only=True):
         values, times: of each series: numbers and their times, as many of each. Of a JSON value `times` is a path from the whole
             answer. "" for a series that is a number, and for a server that tells no times.
         series: of a JSON value the series in it, each of which must have a number of the time, the newest first.
+        optional: an answer without series has no result at all.
         timeless: a series may have no times, where its author has left them out.
         unit: of times.
         listed: leads to something where the result is a list although there is one series.
@@ -154,6 +157,7 @@ class AnswerPlan(Struct, frozen=True, kw_only=True):
     series: str = ""
     values: str = ""
     times: str = ""
+    optional: bool = False
     timeless: bool = False
     unit: TimeForm = TimeForm.SECONDS
     form: AnswerForm = AnswerForm.JSON

@@ -48,6 +48,11 @@ _REFUSED = (
     # Within 2000::/3: protocol assignments with Teredo, documentation, 6to4, documentation.
     *("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"),
 )
+_METADATA_NAMES = ("metadata.google.internal", "metadata.goog")
+METADATA_REFUSED = (
+    "the URL's host is a cloud's metadata service, or link-local: it gives credentials to whoever asks, so it is not asked; put a"
+    " token into a Secret (bearer), or ask a proxy that has one"
+)
 _PRIVATE_NETWORKS = tuple(map(ipaddress.ip_network, _PRIVATE))
 _REFUSED_NETWORKS = tuple(map(ipaddress.ip_network, _REFUSED))
 _GLOBAL_IPV6 = ipaddress.ip_network("2000::/3")
@@ -90,13 +95,15 @@ def url_problem(url: str, rules: UrlRules) -> str:
     port = int(found["port"]) if found["port"] else 443 if scheme == "https" else 80
     if not 0 < port < 65_536:
         return "the URL's port is none"
+    host = found["host"].lower().removesuffix(".")
     if tenants is None:
-        return ""
+        literal = _address(host.strip("[]"))
+        refused = literal is not None and address_kind(str(literal)) is AddressKind.REFUSED
+        return METADATA_REFUSED if refused or host in _METADATA_NAMES else ""
     if scheme != "https" and not tenants.plain_http:
         return "the URL must begin with https://"
     if port not in tenants.ports:
         return f"port {port} may not be asked"
-    host = found["host"].lower().removesuffix(".")
     if _NUMBER.fullmatch(host.rpartition(".")[2]) and _address(host) is None:
         return "the URL's host is a number, not a name and not an IP address as it is written"
     patterns = [pattern.lower() for pattern in tenants.hosts]

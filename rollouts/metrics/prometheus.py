@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import msgspec
 from msgspec import Struct
@@ -99,7 +99,7 @@ def request_of(query: PrometheusQuery, endpoint: MetricEndpoint, window: Window)
         path = RANGE_PATH
         values |= {"start": f"{window.start_s:.3f}", "end": f"{window.end_s:.3f}", "step": f"{window.step_s:g}"}
     try:
-        form = urlencode(values)
+        form = urlencode(values, quote_via=quote)  # AWS signs a space as %20 and refuses one that is a plus
     except UnicodeEncodeError:
         return NoEvidence("the query has half of a surrogate pair in it, which is no text", Absence.ERROR)
     url, headers = endpoint.url.rstrip("/") + path, sent(query.headers)

@@ -52,7 +52,7 @@ def request_from(
     try:
         body = filled_template(ask.body, values)
         sent_body = body.encode() if isinstance(body, str) else b"" if body is None else msgspec.json.encode(body)
-        parameters = urlencode(list(parameters_of(ask, values)))
+        parameters = urlencode(list(parameters_of(ask, values)), quote_via=quote)
         path = _PLACE.sub(lambda place: quote(str(values[place[1]]), safe=""), ask.path)
         headers = sent(tuple((name, value_text(filled_template(value, values))) for name, value in ask.headers))
     except KeyError as error:

@@ -177,6 +177,8 @@ _OF_SERVERS = tuple(
             ".address", "one of them"),
         ("selector of Dynatrace left out", "dynatrace", {}, ".query", "is required"),
         ("program of Splunk left out", "splunk", {}, ".query", "is required"),
+        ("neither a filter nor a query", "cloudMonitoring", {}, ".filter", "is required, or query"),
+        ("a filter and a query", "cloudMonitoring", {"filter": "a", "query": "b"}, ".filter", "both given"),
         ("index left out", "elasticsearch", {"aggregations": {}}, ".index", "is required"),
         ("index that is an API", "elasticsearch", {"index": "_all", "aggregations": {}}, ".index", "the name of an index"),
         ("aggregations left out", "elasticsearch", {"index": "a"}, ".aggregations", "is required"),

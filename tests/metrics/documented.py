@@ -72,6 +72,10 @@ def _dynatrace(asked: Asked) -> Any:
     return asked.method, asked.path, asked.parameter("metricSelector")
 
 
+def _mql(asked: Asked) -> Any:
+    return asked.method, asked.path, asked.body["query"]
+
+
 def _splunk(asked: Asked) -> Any:
     return asked.method, asked.path, asked.body
 
@@ -375,6 +379,12 @@ _COUNTED = (
     'from(bucket: "default") |> range(start: -2h) |> filter(fn: (r) => r["destination_workload"] == "%s") |> count()'
 )
 _PERCENTILE = "builtin:service.response.time:filter(eq(dt.entity.service,SERVICE-ABCDEFG0123456789)):percentile(95)"
+_MQL = (
+    "fetch k8s_container\n| metric 'istio.io/service/server/response_latencies'\n| filter\n"
+    "    (metric.destination_service_name == '%s-canary'\n    && metric.destination_service_namespace == '%s')\n"
+    "| align delta(1m)\n| every 1m\n| group_by [],\n    [value_response_latencies_percentile:\n"
+    "      percentile(value.response_latencies, 99)]\n"
+)
 _TRACES = (
     "total = data('traces.count', filter=filter('sf_service', '{0}')).sum().publish(enable=False)\n"
     "success = data('traces.count', filter=filter('sf_service', '{0}') and filter('sf_error', 'false')).sum()"
@@ -485,6 +495,17 @@ FLAGGER: tuple[Documented, ...] = (
         sent=("GET", "/api/v2/metrics/query", _PERCENTILE),
         good=[_series(1000)],
         bad=[_series(1001)],
+    ),
+    Documented(
+        name="Google Cloud Monitoring, with a limit",
+        fake="cloudMonitoring in its query language",
+        metric=_of_flagger(
+            {"type": "stackdriver", **_account("gcloud-sa")}, _MQL % ("{{ service }}", "{{ namespace }}"), max=500
+        ),
+        sends=_mql,
+        sent=("POST", "/v3/projects/shop-1/timeSeries:query", _MQL % ("podinfo", "test")),
+        good=[_series(500.0, 900.0), _series(500)],
+        bad=[_series(501.0, 1.0), _series(501)],
     ),
     Documented(
         name="Splunk, with a minimum for its maximum",

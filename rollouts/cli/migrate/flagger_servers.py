@@ -112,5 +112,10 @@ FLAGGER: Mapping[str, FlaggerServer] = {
         url=lambda _: "",
         left=("a user's API key into the Secret, as NerdGraph takes no query key",),
     ),
+    "stackdriver": FlaggerServer(
+        kind="cloudMonitoring",
+        secret=VendorSecret(url="https://monitoring.googleapis.com", bearer="token", settings=("project",)),
+        left=("an access token of Google into key token of the Secret, and renew it there",),
+    ),
 }
 """By the type of a MetricTemplate."""

@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import hmac
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, parse_qsl, quote, urlsplit
 
 import pytest
 
@@ -17,15 +17,18 @@ from rollouts.controller.providers.declarations import server_of
 from rollouts.core.analysis.metric import Metric, MetricCondition, MetricRules
 from rollouts.core.analysis.metric_server import CredentialPlace, InSecret
 from rollouts.core.analysis.run import Due, Task
+from rollouts.core.analysis.source import PrometheusQuery
 from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.metrics.addresses import TenantUrls
 from rollouts.metrics.declared import endpoint_of_server
-from rollouts.metrics.requests import HttpAnswer, HttpRequest
+from rollouts.metrics.requests import HttpAnswer, HttpRequest, Window
+from rollouts.metrics.samples import NoEvidence
+from rollouts.metrics.sources import question_to
 from rollouts.objects import Manifest
 from rollouts.probes.metric_asker import MetricAsker
 from rollouts.secret import Secret
 from tests.controller.analysis.test_servers_set_the_pace import RUN, no_secrets
-from tests.metrics.answers import NOW_S
+from tests.metrics.answers import NOW_S, vector
 from tests.metrics.servers.fake import ACCESS_KEY, REGION, TOKEN, Asked, Fake, all_fakes, body_of, one, written
 from tests.metrics.test_no_server_promotes_without_evidence import source_of
 from tests.probes.servers import Sent, raw, serving
@@ -59,13 +62,17 @@ def value_of(fake: Fake, place: CredentialPlace) -> Secret:
 
 
 def signature_of(sent: Sent, service: str) -> str:
-    """What AWS works out for itself, from what came and the key."""
-    fields = ("host", "content-type", "x-amz-target", "x-amz-date")
-    names = sorted(fields)
+    """What AWS works out for itself, from what came and the key.
+
+    Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
+    """
+    names = sorted({"host", "content-type", "x-amz-target", "x-amz-date"} & sent.headers.keys())
     method, target, _ = sent.line.split(" ")
     headers = "".join(f"{name}:{sent.headers[name]}\n" for name in names)
     path, _, query = target.partition("?")
-    asked = f"{method}\n{path}\n{query}\n{headers}\n{';'.join(names)}\n{hashlib.sha256(sent.body).hexdigest()}"
+    pairs = [(quote(name, safe="-_.~"), quote(value, safe="-_.~")) for name, value in parse_qsl(query)]
+    canonical = "&".join(f"{name}={value}" for name, value in sorted(pairs))
+    asked = f"{method}\n{path}\n{canonical}\n{headers}\n{';'.join(names)}\n{hashlib.sha256(sent.body).hexdigest()}"
     scope = f"{sent.headers['x-amz-date'][:8]}/{REGION}/{service}/aws4_request"
     text = f"AWS4-HMAC-SHA256\n{sent.headers['x-amz-date']}\n{scope}\n{hashlib.sha256(asked.encode()).hexdigest()}"
     key = f"AWS4{TOKEN}".encode()
@@ -133,3 +140,52 @@ async def test_when_to_ask_again_is_read_from_its_header(header: str, seconds: f
     assert isinstance(answer, HttpAnswer)
     assert answer.asks_to_wait
     assert answer.retry_after_s == seconds
+
+
+SIGNED = {"region": REGION, "accessKeyId": ACCESS_KEY, "secretAccessKey": {"secretKeyRef": {"name": "a", "key": "b"}}}
+
+
+async def test_prometheus_of_aws_is_asked_with_a_signature() -> None:
+    """A MetricProvider without a type, of Amazon's service for Prometheus; PromQL has what a signature writes in its own way."""
+    query = 'sum(rate(errors{path=~"/a b+.*~"}[1m])) or vector(0)'
+    async with serving({"/": raw(vector("1"))}) as server:
+        spec = {"url": f"{server.url()}/workspaces/ws-1", "sigv4": SIGNED}
+        endpoint = endpoint_of_server(
+            server_of("it", spec, folder=Path("/nowhere"), taken=False), {InSecret("a", "b"): Secret(TOKEN)}
+        )
+        question = question_to(PrometheusQuery(query=query, endpoint="it"), {"it": endpoint}, Window(NOW_S))
+        assert not isinstance(question, NoEvidence)
+        async with contextlib.aclosing(MetricAsker(tenants=TenantUrls(), clock=SystemClock())) as asker:
+            answer = await asker.ask(question.request, question.endpoint, deadline_s=10.0)
+
+    assert isinstance(answer, HttpAnswer)
+    (sent,) = server.sent
+    parameters = parse_qs(urlsplit(sent.line.split(" ")[1]).query) | parse_qs(sent.body.decode())
+    assert parameters["query"] == [query]
+    assert sent.headers["authorization"] == signature_of(sent, "aps")
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b'{"__type":"ThrottlingException","message":"Rate exceeded"}', 429),
+        (b'{"__type":"com.amazon.coral.service#Throttling"}', 429),
+        (b'{"__type":"ValidationError","message":"no"}', 400),
+        (b'{"a":"' + b" " * 5_000 + b'Throttling"}', 400),
+    ],
+    ids=["throttled", "throttled by another name", "a wrong query", "a word far from the beginning"],
+)
+@pytest.mark.parametrize("signed", [True, False])
+async def test_aws_says_with_400_that_it_has_had_too_many_requests(body: bytes, status: int, signed: bool) -> None:
+    """It is heard as 429 is; another server's 400 stays what it is."""
+    async with serving({"/": raw(body, status="400 Bad Request")}) as server:
+        credentials = {"sigv4": SIGNED} if signed else {}
+        spec = {"url": server.url(), **credentials}
+        declared = server_of("it", spec, folder=Path("/nowhere"), taken=False)
+        endpoint = endpoint_of_server(declared, {InSecret("a", "b"): Secret(TOKEN)})
+        async with contextlib.aclosing(MetricAsker(tenants=TenantUrls(), clock=SystemClock())) as asker:
+            answer = await asker.ask(HttpRequest(url=server.url(), timeout_s=5), endpoint, deadline_s=5)
+
+    assert isinstance(answer, HttpAnswer)
+    assert answer.status == (status if signed else 400)
+    assert answer.asks_to_wait is (answer.status == 429)

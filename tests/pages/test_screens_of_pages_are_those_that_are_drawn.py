@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import pytest
 import yaml
@@ -96,7 +96,7 @@ async def test_an_analysis_that_is_tried_says_what_the_page_shows(
     queries = [each["provider"]["prometheus"]["query"] for each in yaml.safe_load(template)["spec"]["metrics"]]
     meant = [each.replace("{{args.service}}", "cart-canary") for each in queries]
     answers = {
-        f"/api/v1/query?{urlencode({'query': query})}": ok(vector(value))
+        f"/api/v1/query?{urlencode({'query': query}, quote_via=quote)}": ok(vector(value))
         for query, value in zip(meant, (0.9982, 0.7341), strict=True)
     }
 

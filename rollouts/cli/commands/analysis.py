@@ -110,11 +110,13 @@ def analyze(  # noqa: PLR0913 - each is an option of the command
     from rollouts.cli.commands import analyze as measuring  # noqa: PLC0415 - the HTTP client is for it only
     from rollouts.cli.commands import analyze_run  # noqa: PLC0415 - so are models of templates
     from rollouts.cli.commands import templates as known  # noqa: PLC0415
+    from rollouts.cli.commands.metric_servers import servers_in  # noqa: PLC0415
 
     _check(dry_run=dry_run, rollout=rollout, watch=watch, output=output, prometheus_url=prometheus_url)
     if not files and not templates:
         raise typer.BadParameter("name a template of the cluster, or give -f FILE")
-    in_files = known.templates_in(read_manifests(files or ()))
+    manifests = read_manifests(files or ())
+    in_files = known.templates_in(manifests)
     in_cluster = rollout is not None or not files
     names = known.chosen(in_files, templates or (), cluster_scope=cluster_scope, in_cluster=in_cluster)
     if isinstance(names, str):
@@ -126,7 +128,13 @@ def analyze(  # noqa: PLR0913 - each is an option of the command
         return analyze_run.make_run(
             options, rollout, names, files=in_files, arguments=values, kept_s=kept_s, watch=watch
         )
-    how = measuring.AnalyzeOptions(arguments=values, prometheus_url=prometheus_url, deadline_s=timeout, ca_file=ca_file)
+    how = measuring.AnalyzeOptions(
+        arguments=values,
+        prometheus_url=prometheus_url,
+        deadline_s=timeout,
+        ca_file=ca_file,
+        servers=servers_in(manifests),
+    )
     output_json = output is Output.JSON
     if not in_cluster:
         return measuring.analyze(in_files, names, how, console=console, output_json=output_json)

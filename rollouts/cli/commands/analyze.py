@@ -22,6 +22,7 @@ from rollouts.api.spec.analysis.run import parse_run
 from rollouts.api.spec.analysis.templates import TemplateName, run_of
 from rollouts.bounded.here import Here
 from rollouts.cli.commands.metric_names import metric_names, missing_metrics
+from rollouts.cli.commands.metric_servers import FileServers
 from rollouts.cli.commands.templates import TemplatesByName, gathered, use_of
 from rollouts.cli.exits import Exit
 from rollouts.cli.kubernetes.parts import entries
@@ -44,7 +45,7 @@ from rollouts.core.analysis.metric import Metric
 from rollouts.core.analysis.rehearsal import RunRehearsal, rehearsed
 from rollouts.core.analysis.run import Due, Task, retry_interval_s
 from rollouts.core.analysis.run_spec import RunSpec
-from rollouts.core.analysis.source import DEFAULT_ENDPOINT, Comparison, HttpSource, PrometheusQuery
+from rollouts.core.analysis.source import DEFAULT_ENDPOINT, Comparison, HttpSource, PrometheusQuery, ServerQuery
 from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.core.model.frozen import replace
 from rollouts.errors import RolloutsError, SpecInvalid
@@ -54,7 +55,7 @@ from rollouts.metrics.comparison_arms import ArmSeen, look_of, seen_in
 from rollouts.metrics.evidence import measured
 from rollouts.metrics.requests import MetricEndpoint
 from rollouts.metrics.samples import Absence, MetricData, NoEvidence
-from rollouts.metrics.sources import found_in, question_to, window_of
+from rollouts.metrics.sources import Question, found_in, question_to, window_of
 from rollouts.objects import ROLLOUT, mapping
 from rollouts.ports import Clock, MetricEndpoints
 from rollouts.probes.metric_asker import MetricAsker
@@ -67,12 +68,21 @@ class AnalyzeOptions(Struct, frozen=True, kw_only=True):
     prometheus_url: str = ""
     deadline_s: float = 30.0
     ca_file: Path | None = None
+    servers: FileServers = FileServers({}, {})
 
     @property
     def declared(self) -> Mapping[str, MetricEndpoint]:
-        """Endpoints by name."""
-        url = self.prometheus_url
-        return {DEFAULT_ENDPOINT: MetricEndpoint(url=url, declared=True)} if url else {}
+        """Endpoints by name; those of files without whose credentials nothing is asked are left out."""
+        url, servers = self.prometheus_url, self.servers
+        known = {name: endpoint for name, endpoint in servers.endpoints.items() if name not in servers.missing}
+        return known | ({DEFAULT_ENDPOINT: MetricEndpoint(url=url, declared=True)} if url else {})
+
+    def question_to(self, source: HttpSource, *, now_s: float) -> Question | NoEvidence:
+        """What is asked, and whom; or why nobody can be asked from here."""
+        question = question_to(source, self.declared, window_of(source, now_s), anywhere=True)
+        if isinstance(question, NoEvidence) and isinstance(source, ServerQuery) and self.servers.missing:
+            return NoEvidence("; ".join(self.servers.missing.values()), question.absence)
+        return question
 
 
 class Analysed(Struct, frozen=True):
@@ -208,7 +218,7 @@ async def _compared(
     seen: list[ArmSeen] = []
     for query in look.queries:
         assert isinstance(query, HttpSource)  # noqa: S101 - a query keeps the kind of its source
-        question = question_to(query, asked.declared, window_of(query, look.at_s), anywhere=True)
+        question = asked.question_to(query, now_s=look.at_s)
         if isinstance(question, NoEvidence):
             return failure_of(question, now_s=now_s)
         answer = await endpoints.ask(question.request, question.endpoint, deadline_s=asked.deadline_s)
@@ -221,7 +231,7 @@ async def _found(metric: Metric, asked: AnalyzeOptions, endpoints: MetricEndpoin
         return nothing
     source = metric.source
     assert isinstance(source, HttpSource)  # noqa: S101 - the others are not measured from here
-    question = question_to(source, asked.declared, window_of(source, now_s), anywhere=True)
+    question = asked.question_to(source, now_s=now_s)
     if isinstance(question, NoEvidence):
         return question
     answer = await endpoints.ask(question.request, question.endpoint, deadline_s=asked.deadline_s)

@@ -40,6 +40,7 @@ from rollouts.cli.commands.lint_kinds import LINTED, list_problems, mend, strang
 from rollouts.cli.commands.lint_output import ERROR, LintReport, NoteElsewhere, Remark
 from rollouts.cli.commands.lint_routes import fixed_providers, providers, route_problems
 from rollouts.cli.commands.lint_rules import LintAdvice, LintProblem, LintRule
+from rollouts.cli.commands.metric_servers import FileServers, server_problems, servers_in
 from rollouts.cli.kubernetes.hash_labels import hash_uses
 from rollouts.cli.kubernetes.objects import job_problems, metadata_problems, object_problems
 from rollouts.cli.kubernetes.parts import entries, is_a, namespace_of
@@ -86,6 +87,7 @@ class Known(Struct, frozen=True):
     templates: FileTemplates
     configs: FileConfigs
     autoscalers: FileAutoscalers
+    servers: FileServers
     workloads: tuple[tuple[str | None, Workload], ...] = ()
 
 
@@ -98,6 +100,7 @@ def known_in(*files: TextRead, declared: Iterable[Manifest] = ()) -> Known:
         templates=templates_of(manifests),
         configs=configs_of(manifests),
         autoscalers=autoscalers_of(manifests),
+        servers=servers_in(manifests),
         workloads=tuple((namespace, workload) for namespace, workload in workloads if workload is not None),
     )
 
@@ -281,6 +284,8 @@ class _Linter:
         spec = checked.manifest.get("spec")
         problems = run_problems(spec) if kind is ANALYSIS_RUN else template_problems(spec)
         found = checked.problems(LintProblem.ANALYSIS_REFUSED, problems)
+        if kind is not ANALYSIS_RUN:
+            found += checked.problems(LintProblem.SERVER_UNFIT, server_problems(spec, self.known.servers))
         for index, metric in entries(mapping(spec).get("metrics")):
             job = mapping(mapping(metric.get("provider")).get("job")).get("spec")
             if isinstance(job, dict):

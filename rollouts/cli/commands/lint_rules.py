@@ -61,6 +61,11 @@ class LintProblem(DescribedRule):
         ),
         "a `count`, or the analysis in the background (`canary.analysis`)",
     )
+    SERVER_UNFIT = (
+        "ServerUnfit",
+        "A MetricProvider of the files is of another type than a metric's, is one of several, or has a place that nothing fills.",
+        "`metricProvider`, or the field that the message names",
+    )
     CONFIG_KEY_MISSING = (
         "ConfigKeyMissing",
         "A ConfigMap or Secret in the files lacks a key that the pods need.",

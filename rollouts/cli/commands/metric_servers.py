@@ -1,0 +1,100 @@
+"""The metric servers that files declare, with the credentials that are in the files too, and metrics that do not fit them."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from rollouts.api.spec.analysis.run import parse_template
+from rollouts.api.spec.reading import core_value
+from rollouts.api.v1alpha1.metric_servers import server_given
+from rollouts.cli.kubernetes.parts import is_a
+from rollouts.cli.kubernetes.schema import Problem
+from rollouts.controller.providers.declarations import server_of
+from rollouts.core.analysis.metric_server import CredentialPlace, InSecret
+from rollouts.core.analysis.source import ServerQuery
+from rollouts.core.placeholders import named_in
+from rollouts.errors import SpecInvalid
+from rollouts.metrics.declared import endpoint_of_server
+from rollouts.metrics.recipes import endpoint_of, request_of, window_of, with_recipe
+from rollouts.metrics.requests import MetricEndpoint
+from rollouts.metrics.samples import NoEvidence
+from rollouts.objects import METRIC_PROVIDER, SECRET, Manifest, mapping
+from rollouts.secret import Secret
+
+_ANY_FOLDER = Path("/")  # which one credentials are in, a flag of the controller says
+_SOME_TIME_S = 1e9
+
+
+class FileServers(Struct, frozen=True):
+    """The MetricProviders of files, by name.
+
+    Args:
+        missing: the credentials that are not in the files, for people.
+    """
+
+    endpoints: Mapping[str, MetricEndpoint]
+    missing: Mapping[str, str]
+
+
+def servers_in(manifests: Iterable[Manifest]) -> FileServers:
+    """Those that can be read; what is wrong with the others is for `lint`."""
+    manifests = list(manifests)
+    secrets = {str(mapping(each.get("metadata")).get("name")): _texts(each) for each in manifests if is_a(each, SECRET)}
+    endpoints: dict[str, MetricEndpoint] = {}
+    missing: dict[str, str] = {}
+    for manifest in (each for each in manifests if is_a(each, METRIC_PROVIDER)):
+        name = str(mapping(manifest.get("metadata")).get("name"))
+        try:
+            server = server_of(name, dict(mapping(manifest.get("spec"))), folder=_ANY_FOLDER, taken=False)
+        except SpecInvalid:
+            continue
+        values: dict[CredentialPlace, Secret] = {}
+        for place in server.credentials:
+            text = secrets.get(place.name, {}).get(place.key) if isinstance(place, InSecret) else None
+            values[place] = Secret(text or "")
+            if not text:
+                missing[name] = f"MetricProvider {name}: {place} is not in the files"
+        endpoints[name] = endpoint_of_server(server, values)
+    return FileServers(endpoints, missing)
+
+
+def _texts(secret: Manifest) -> Mapping[str, str]:
+    """The values of a Secret of a file; those that are no text are left out."""
+    found = {key: value for key, value in mapping(secret.get("stringData")).items() if isinstance(value, str)}
+    for key, value in mapping(secret.get("data")).items():
+        try:
+            found.setdefault(key, base64.b64decode(str(value), validate=True).decode().rstrip("\r\n"))
+        except (binascii.Error, ValueError):
+            continue
+    return found
+
+
+def server_problems(spec: Any, servers: FileServers) -> Iterator[Problem]:
+    """Path and message for metrics of a template that the MetricProviders of the same files cannot answer."""
+    try:
+        template = parse_template(mapping(spec))
+    except SpecInvalid:  # a problem of its own
+        return
+    for index, metric in enumerate(template.metrics or ()):
+        for recipe, wire in server_given(metric.provider) if metric.provider is not None else ():
+            fields = core_value(recipe.fields, wire)
+            source = ServerQuery(kind=recipe.name, fields=fields, endpoint=fields.server, timeout_s=30.0)
+            same = [each for each in servers.endpoints.values() if each.kind == recipe.name]
+            if named_in(source.endpoint) or not (source.endpoint in servers.endpoints or same):
+                continue  # it may be in the cluster
+            found = endpoint_of(source, servers.endpoints)
+            if isinstance(found, MetricEndpoint):
+                if named_in(wire.model_dump_json()):
+                    continue  # what is sent is known with the arguments
+                asked = with_recipe(source, found)
+                request = request_of(asked, found, window_of(asked, now_s=_SOME_TIME_S))
+                if isinstance(request, NoEvidence):
+                    yield f"spec.metrics[{index}].provider.{recipe.name}", request.why
+            elif source.endpoint in servers.endpoints or not source.endpoint:
+                yield f"spec.metrics[{index}].provider.{recipe.name}.metricProvider", found.why

@@ -57,6 +57,7 @@ BAD_COMPARISONS: tuple[Bad, ...] = (
     Bad("comparison of two sources", compare(of={**CPU, **LATENCY}), f"{_COMPARE}.of", "needs exactly one of"),
     Bad("comparison of Jobs", compare(of={"job": {"spec": {}}}), f"{_COMPARE}.of.job", "no number"),
     Bad("comparison of pods", compare(of={"kubernetes": {}}), f"{_COMPARE}.of.kubernetes", "no number"),
+    Bad("comparison of Datadog", compare(of={"datadog": {"query": "a"}}), f"{_COMPARE}.of.datadog", "unknown field"),
     Bad("comparison of an autoscaler", compare(of={"hpa": {}}), f"{_COMPARE}.of.hpa", "one number for all revisions"),
     Bad("rate of a web page", compare(of=STATS, total=GONE), f"{_COMPARE}.kind", "must be value: a rate is counted"),
     Bad("use with a total", compare(kind="value", of=CPU), f"{_COMPARE}.total", "is for kind rate"),

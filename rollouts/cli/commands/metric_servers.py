@@ -13,10 +13,12 @@ from msgspec import Struct
 from rollouts.api.spec.analysis.run import parse_template
 from rollouts.api.spec.reading import core_value
 from rollouts.api.v1alpha1.metric_servers import server_given
+from rollouts.api.v1alpha1.wire import Wire
 from rollouts.cli.kubernetes.parts import is_a
 from rollouts.cli.kubernetes.schema import Problem
 from rollouts.controller.providers.declarations import server_of
 from rollouts.core.analysis.metric_server import CredentialPlace, InSecret
+from rollouts.core.analysis.recipe import Recipe
 from rollouts.core.analysis.source import ServerQuery
 from rollouts.core.placeholders import named_in
 from rollouts.errors import SpecInvalid
@@ -54,14 +56,16 @@ def servers_in(manifests: Iterable[Manifest]) -> FileServers:
             server = server_of(name, dict(mapping(manifest.get("spec"))), folder=_ANY_FOLDER, taken=False)
         except SpecInvalid:
             continue
-        values: dict[CredentialPlace, Secret] = {}
-        for place in server.credentials:
-            text = secrets.get(place.name, {}).get(place.key) if isinstance(place, InSecret) else None
-            values[place] = Secret(text or "")
-            if not text:
-                missing[name] = f"MetricProvider {name}: {place} is not in the files"
-        endpoints[name] = endpoint_of_server(server, values)
+        texts = {place: _text_at(place, secrets) for place in server.credentials}
+        endpoints[name] = endpoint_of_server(server, {place: Secret(text) for place, text in texts.items()})
+        if absent := [place for place, text in texts.items() if not text]:
+            missing[name] = f"MetricProvider {name}: {absent[-1]} is not in the files"
     return FileServers(endpoints, missing)
+
+
+def _text_at(place: CredentialPlace, secrets: Mapping[str, Mapping[str, str]]) -> str:
+    """A credential of the files; "" for one that is not in them."""
+    return secrets.get(place.name, {}).get(place.key, "") if isinstance(place, InSecret) else ""
 
 
 def _texts(secret: Manifest) -> Mapping[str, str]:
@@ -83,18 +87,24 @@ def server_problems(spec: Any, servers: FileServers) -> Iterator[Problem]:
         return
     for index, metric in enumerate(template.metrics or ()):
         for recipe, wire in server_given(metric.provider) if metric.provider is not None else ():
-            fields = core_value(recipe.fields, wire)
-            source = ServerQuery(kind=recipe.name, fields=fields, endpoint=fields.server, timeout_s=30.0)
-            same = [each for each in servers.endpoints.values() if each.kind == recipe.name]
-            if named_in(source.endpoint) or not (source.endpoint in servers.endpoints or same):
-                continue  # it may be in the cluster
-            found = endpoint_of(source, servers.endpoints)
-            if isinstance(found, MetricEndpoint):
-                if named_in(wire.model_dump_json()):
-                    continue  # what is sent is known with the arguments
-                asked = with_recipe(source, found)
-                request = request_of(asked, found, window_of(asked, now_s=_SOME_TIME_S))
-                if isinstance(request, NoEvidence):
-                    yield f"spec.metrics[{index}].provider.{recipe.name}", request.why
-            elif source.endpoint in servers.endpoints or not source.endpoint:
-                yield f"spec.metrics[{index}].provider.{recipe.name}.metricProvider", found.why
+            if unfit := _unfit(recipe, wire, servers.endpoints):
+                at, why = unfit
+                yield f"spec.metrics[{index}].provider.{recipe.name}{at}", why
+
+
+def _unfit(recipe: Recipe, wire: Wire, declared: Mapping[str, MetricEndpoint]) -> Problem | None:
+    """Where and why a metric does not fit a server of the files; None where it does, or where the cluster may have its server."""
+    fields = core_value(recipe.fields, wire)
+    source = ServerQuery(kind=recipe.name, fields=fields, endpoint=fields.server, timeout_s=30.0)
+    same = any(each.kind == recipe.name for each in declared.values())
+    named = source.endpoint in declared
+    if named_in(source.endpoint) or not (named or same):
+        return None
+    found = endpoint_of(source, declared)
+    if isinstance(found, NoEvidence):
+        return (".metricProvider", found.why) if named or not source.endpoint else None
+    if named_in(wire.model_dump_json()):
+        return None  # what is sent is known with the arguments
+    asked = with_recipe(source, found)
+    request = request_of(asked, found, window_of(asked, now_s=_SOME_TIME_S))
+    return ("", request.why) if isinstance(request, NoEvidence) else None

@@ -78,18 +78,16 @@ class VendorAccount(Struct, frozen=True, kw_only=True):
     def provider_spec(self) -> Manifest:
         """The spec of its MetricProvider."""
         secret, recipe = self.secret, RECIPES[self.kind]
-        spec: Manifest = {"type": self.kind, "url": self.url or secret.url}
-        if secret.headers:
-            headers = secret.headers.items()
-            spec["headers"] = [{"name": header, "valueFrom": self._key(key)} for header, key in headers]
-        if secret.bearer:
-            spec["bearer"] = self._key(secret.bearer)
-        if secret.settings:
-            numbers = {setting.name for setting in recipe.settings if setting.number}
-            spec["settings"] = {name: "0" if name in numbers else UNKNOWN for name in secret.settings}
-        if recipe.service:
-            spec["sigv4"] = {"region": self.region or UNKNOWN}
-        return spec
+        numbers = {setting.name for setting in recipe.settings if setting.number}
+        spec: Manifest = {
+            "type": self.kind,
+            "url": self.url or secret.url,
+            "headers": [{"name": header, "valueFrom": self._key(key)} for header, key in secret.headers.items()],
+            "bearer": self._key(secret.bearer) if secret.bearer else None,
+            "settings": {name: "0" if name in numbers else UNKNOWN for name in secret.settings},
+            "sigv4": {"region": self.region or UNKNOWN} if recipe.service else None,
+        }
+        return {name: value for name, value in spec.items() if value}
 
     def _key(self, key: str) -> dict[str, Any]:
         return {"secretKeyRef": {"name": self.secret_name, "key": key}}

@@ -357,8 +357,8 @@ CANARIES: dict[str, tuple[tuple[Manifest, ...], bool]] = {
     "with graphite": ((canary(analysis=_TEMPLATED), deployment(), of(METRIC_TEMPLATE, "errors", "flagger", spec={
         "provider": {"type": "graphite", "address": "http://graphite.monitoring"},
         "query": "target=sumSeries(web.errors)&from=-{{interval}}"})), False),
-    "with stackdriver": ((canary(analysis=_TEMPLATED), deployment(), of(METRIC_TEMPLATE, "errors", "flagger", spec={
-        "provider": {"type": "stackdriver", "secretRef": {"name": "gcp"}}, "query": "fetch"})), False),
+    "with keptn": ((canary(analysis=_TEMPLATED), deployment(), of(METRIC_TEMPLATE, "errors", "flagger", spec={
+        "provider": {"type": "keptn", "secretRef": {"name": "keptn"}}, "query": "fetch"})), False),
     "with a gateway of an unknown class": ((canary("gatewayapi:v1", ANALYSES["by weights and its own metrics"]),
         deployment()), False),
 }  # fmt: skip

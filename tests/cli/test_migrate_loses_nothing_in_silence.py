@@ -348,7 +348,7 @@ def test_pods_get_a_label_that_the_workload_before_has_not() -> None:
         ("as Flagger left the Deployment", "to do: Deployment web spec.replicas: Flagger scales it to 0"),
         ("that asks about pods by name", "to do: MetricTemplate errors spec.query: it was about the canary's Deployment"),
         ("beside a budget of the primary", "to do: PodDisruptionBudget web spec.selector.matchLabels.app: web-primary goes"),
-        ("with stackdriver", "left out: MetricTemplate errors spec.provider: stackdriver"),
+        ("with keptn", "left out: MetricTemplate errors spec.provider: keptn"),
         ("whose template is elsewhere", "left out: Canary web spec.analysis.metrics[0]: MetricTemplate errors of namespace"),
         ("of another namespace", "left out: Canary web: Deployment web: give its file too"),
     ],

@@ -227,7 +227,9 @@ AT_REST: dict[str, Any] = {
     "the fields go back": (_view("bbbbb", partition=0, **NEW), {}, _ended(USERS)),
     "from the partition": (_view("bbbbb", **NEW), {}, _ended(USERS)),
     "they are back": (_view("bbbbb", partition=0, begun=False, **NEW), {}, ()),
-    "from what a policy has set": (_view("bbbbb", begun=False, replaced=TWO, **NEW), {}, _ended(TWO)),
+    "from what a policy has set": (
+        _view("bbbbb", begun=False, replaced=TWO, **NEW), {}, _stepped(MOST, number=1, own=TWO)
+    ),
     "not known what holds it": (_view("bbbbb", begun=False, workload={"hold": None}, **NEW), {}, ()),
     "not known, and noted": (
         _view("bbbbb", partition=0, workload={"hold": None}, held={"partition": 0}, **NEW), {}, _stepped(MOST)

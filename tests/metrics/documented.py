@@ -1,12 +1,11 @@
-"""What Argo Rollouts' and Flagger's documentation shows of each metric server, and what its authors mean by it.
+"""What Argo Rollouts' documentation shows of each metric server, and what its authors mean by it.
 
-Queries and limits are restated from the two documentations; what a server gets and says is its own documentation's.
-Sources: Argo Rollouts v1.10.0, analysis/*.md; https://docs.flagger.app/usage/metrics
+Queries and limits are restated from it; what a server gets and says is its own documentation's.
+Source: Argo Rollouts v1.10.0, analysis/*.md
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -19,7 +18,7 @@ Sent: TypeAlias = Callable[[Asked], Any]
 """The part of a request that is the example's own."""
 
 
-def _series(*values: Any) -> list[Series]:
+def series(*values: Any) -> list[Series]:
     """One series with these values, the newest first and in time."""
     return [[(NOW_S - 60 * place, value) for place, value in enumerate(values)]]
 
@@ -28,7 +27,7 @@ def _groups(*values: Any) -> list[Series]:
     return [[(NOW_S, value)] for value in values]
 
 
-def _datadog_v1(asked: Asked) -> Any:
+def datadog_v1(asked: Asked) -> Any:
     return asked.method, asked.path, asked.parameter("query")
 
 
@@ -43,15 +42,15 @@ def _of_datadog(queries: Mapping[str, str], formula: str, aggregator: str = "las
     return "POST", "/api/v2/query/scalar", asked, [{"formula": formula}], 300_000
 
 
-def _graphql(asked: Asked) -> Any:
+def graphql(asked: Asked) -> Any:
     return asked.method, asked.path, asked.body["variables"]
 
 
-def _flux(asked: Asked) -> Any:
+def flux(asked: Asked) -> Any:
     return asked.method, asked.path, asked.body["query"]
 
 
-def _targets(asked: Asked) -> Any:
+def targets(asked: Asked) -> Any:
     return asked.method, asked.path, asked.parameters["target"]
 
 
@@ -63,20 +62,20 @@ def _skywalking(asked: Asked) -> Any:
     return asked.method, asked.path, asked.body["query"], asked.body["variables"]["duration"]["step"]
 
 
-def _cloud_watch(asked: Asked) -> Any:
+def cloud_watch(asked: Asked) -> Any:
     ids = [(query["Id"], query["ReturnData"]) for query in asked.body["MetricDataQueries"]]
     return asked.headers["x-amz-target"], ids, asked.body["EndTime"] - asked.body["StartTime"]
 
 
-def _dynatrace(asked: Asked) -> Any:
+def dynatrace(asked: Asked) -> Any:
     return asked.method, asked.path, asked.parameter("metricSelector")
 
 
-def _mql(asked: Asked) -> Any:
+def mql(asked: Asked) -> Any:
     return asked.method, asked.path, asked.body["query"]
 
 
-def _splunk(asked: Asked) -> Any:
+def splunk(asked: Asked) -> Any:
     return asked.method, asked.path, asked.body
 
 
@@ -113,8 +112,8 @@ _BY_RESOURCE = "sum:trace.http.request.errors{service:my-service} by {resource_n
 _NRQL = (
     "FROM Transaction SELECT percentage(count(*), WHERE httpResponseCode != 500) as successRate where appName = '%s'"
 )
-_STATS = "stats.timers.httpServerRequests.app.%s.exception.*.method.*.outcome.%s.status.*.uri.*.count"
-_GOOD_OUTCOMES = "{CLIENT_ERROR,INFORMATIONAL,REDIRECTION,SUCCESS}"
+STATS = "stats.timers.httpServerRequests.app.%s.exception.*.method.*.outcome.%s.status.*.uri.*.count"
+GOOD_OUTCOMES = "{CLIENT_ERROR,INFORMATIONAL,REDIRECTION,SUCCESS}"
 _FLUX = (
     'from(bucket: "app_istio")\n  |> range(start: -15m)\n  |> filter(fn: (r) => r["destination_workload"] == "%s")\n'
     '  |> filter(fn: (r) => r["_measurement"] == "istio:istio_requests_errors_percentage:rate1m:5xx")\n'
@@ -135,7 +134,7 @@ def _asked_by_argo(provider: str, success: str = "", failure: str = "", **fields
     return {"name": "m", **conditions, "provider": {provider: fields}}
 
 
-def _percent(good: str, all_of_them: str, window: str) -> str:
+def percent(good: str, all_of_them: str, window: str) -> str:
     """A target of Graphite that is a share."""
     return f"summarize(asPercent(sumSeries({good}),sumSeries({all_of_them})),{window},'avg')"
 
@@ -161,8 +160,8 @@ ARGO: tuple[Documented, ...] = (
         args=_SERVICE,
         sends=_datadog_v2,
         sent=_of_datadog({"query": "sum:requests.error.rate{service:shop}\n"}, "query"),
-        good=[_series(0.01), _series(0)],
-        bad=[_series(0.02)],
+        good=[series(0.01), series(0)],
+        bad=[series(0.02)],
     ),
     Documented(
         name="datadog.md: a formula in a query of version 1, whose last point counts",
@@ -175,14 +174,14 @@ ARGO: tuple[Documented, ...] = (
             query=f"moving_rollup({_ERRORS}, 60, 'sum') / {_REQUESTS}",
         ),
         args=_SERVICE,
-        sends=_datadog_v1,
+        sends=datadog_v1,
         sent=(
             "GET",
             "/api/v1/query",
             "moving_rollup(sum:requests.errors{service:shop}.as_count(), 60, 'sum') / sum:requests{service:shop}.as_count()",
         ),
-        good=[_series(9, 11, 12)],
-        bad=[_series(11, 9, 8)],
+        good=[series(9, 11, 12)],
+        bad=[series(11, 9, 8)],
     ),
     Documented(
         name="datadog.md: the same by version 2",
@@ -201,8 +200,8 @@ ARGO: tuple[Documented, ...] = (
             {"a": "sum:requests.errors{service:shop}.as_count()", "b": "sum:requests{service:shop}.as_count()"},
             "moving_rollup(a, 60, 'sum') / b",
         ),
-        good=[_series(9)],
-        bad=[_series(10)],
+        good=[series(9)],
+        bad=[series(10)],
     ),
     Documented(
         name="datadog.md: restarts, which fail above an argument",
@@ -217,8 +216,8 @@ ARGO: tuple[Documented, ...] = (
         args={"service-name": "shop", "canary-hash": "5f6", "restarts.max-restarts": "4"},
         sends=_datadog_v2,
         sent=_of_datadog({"q": _RESTARTS % ("shop", "5f6")}, "q"),
-        good=[_series(4)],
-        bad=[_series(5)],
+        good=[series(4)],
+        bad=[series(5)],
     ),
     Documented(
         name="datadog.md: a sum in percent, and more time",
@@ -245,8 +244,8 @@ ARGO: tuple[Documented, ...] = (
             _ROLLED,
             "sum",
         ),
-        good=[_series(4.9)],
-        bad=[_series(5)],
+        good=[series(4.9)],
+        bad=[series(5)],
     ),
     Documented(
         name="datadog.md: a number for each group, of which the worst counts",
@@ -268,10 +267,10 @@ ARGO: tuple[Documented, ...] = (
             query=_NRQL % "{{ args.application-name }}",
         ),
         args={"application-name": "shop"},
-        sends=_graphql,
+        sends=graphql,
         sent=("POST", "/graphql", {"accountId": 1234567, "query": _NRQL % "shop", "timeout": 10}),
-        good=[_series(0.95)],
-        bad=[_series(0.94)],
+        good=[series(0.95)],
+        bad=[series(0.94)],
         body=with_rows_of("successRate"),
     ),
     Documented(
@@ -286,8 +285,8 @@ ARGO: tuple[Documented, ...] = (
         args=_SERVICE,
         sends=_wavefront,
         sent=("GET", "/api/v2/chart/api", _TS % ("shop", "shop")),
-        good=[_series(0.95, 0.5)],
-        bad=[_series(0.94, 0.99)],
+        good=[series(0.95, 0.5)],
+        bad=[series(0.94, 0.99)],
     ),
     Documented(
         name="graphite.md, with result for its results",
@@ -297,21 +296,21 @@ ARGO: tuple[Documented, ...] = (
             "result[0] >= 90.000000",
             address="http://graphite.example.com:9090",
             query="target="
-            + _percent(
-                f"\n  {_STATS % ('{{args.service-name}}', _GOOD_OUTCOMES)}\n",
-                f"\n  {_STATS % ('{{args.service-name}}', '*')}\n",
+            + percent(
+                f"\n  {STATS % ('{{args.service-name}}', GOOD_OUTCOMES)}\n",
+                f"\n  {STATS % ('{{args.service-name}}', '*')}\n",
                 "\n  '5min'",
             ),
         ),
         args=_SERVICE,
-        sends=_targets,
+        sends=targets,
         sent=(
             "GET",
             "/render",
-            [_percent(_STATS % ("shop", _GOOD_OUTCOMES), _STATS % ("shop", "*"), "'5min'")],
+            [percent(STATS % ("shop", GOOD_OUTCOMES), STATS % ("shop", "*"), "'5min'")],
         ),
-        good=[_series(90)],
-        bad=[_series(89.9)],
+        good=[series(90)],
+        bad=[series(89.9)],
     ),
     Documented(
         name="influxdb.md",
@@ -320,10 +319,10 @@ ARGO: tuple[Documented, ...] = (
             "influxdb", "result[0] <= 0.01", profile="my-influxdb-secret", query=_FLUX % "{{ args.application-name }}"
         ),
         args={"application-name": "shop"},
-        sends=_flux,
+        sends=flux,
         sent=("POST", "/api/v2/query", _FLUX % "shop"),
-        good=[_series(0.01)],
-        bad=[_series(0.02)],
+        good=[series(0.01)],
+        bad=[series(0.02)],
     ),
     Documented(
         name="skywalking.md",
@@ -338,8 +337,8 @@ ARGO: tuple[Documented, ...] = (
         args=_SERVICE,
         sends=_skywalking,
         sent=("POST", "/graphql", _APDEX % "shop", "MINUTE"),
-        good=[_series(9900, 10_000)],
-        bad=[_series(9899, 10_000), _series(10_000, 0)],
+        good=[series(9900, 10_000)],
+        bad=[series(9899, 10_000), series(10_000, 0)],
     ),
     Documented(
         name="cloudwatch.md",
@@ -356,173 +355,13 @@ ARGO: tuple[Documented, ...] = (
                 ),
             ],
         ),
-        sends=_cloud_watch,
+        sends=cloud_watch,
         sent=(
             "GraniteServiceVersion20100801.GetMetricData",
             [("rate", True), ("errors", False), ("requests", False)],
             1_800,
         ),
-        good=[_series(0.0045, 0.0058, 0.0067, 0.0084, 0.0069, 0.0045)],
-        bad=[_series(0.0029, 0.0061, 0.0102, 0.0079, 0.0059, 0.0063), _series(0.001, 0.001, 0.001, 0.001)],
+        good=[series(0.0045, 0.0058, 0.0067, 0.0084, 0.0069, 0.0045)],
+        bad=[series(0.0029, 0.0061, 0.0102, 0.0079, 0.0059, 0.0063), series(0.001, 0.001, 0.001, 0.001)],
     ),
 )
-
-_MESH = "reporter:destination,destination_workload_namespace:%s,destination_workload:%s"
-_COUNT = "sum:istio.mesh.request.count"
-_NOT_FOUND = "100 - ({count}{{{mesh},!response_code:404}}.as_count() / {count}{{{mesh}}}.as_count()) * 100"
-_NGINX = (
-    "SELECT filter(sum(nginx_ingress_controller_requests), WHERE status >= '500') / "
-    "sum(nginx_ingress_controller_requests) * 100 FROM Metric WHERE metricName = 'nginx_ingress_controller_requests' "
-    "AND ingress = '%s' AND namespace = '%s'"
-)
-_COUNTED = (
-    'from(bucket: "default") |> range(start: -2h) |> filter(fn: (r) => r["destination_workload"] == "%s") |> count()'
-)
-_PERCENTILE = "builtin:service.response.time:filter(eq(dt.entity.service,SERVICE-ABCDEFG0123456789)):percentile(95)"
-_MQL = (
-    "fetch k8s_container\n| metric 'istio.io/service/server/response_latencies'\n| filter\n"
-    "    (metric.destination_service_name == '%s-canary'\n    && metric.destination_service_namespace == '%s')\n"
-    "| align delta(1m)\n| every 1m\n| group_by [],\n    [value_response_latencies_percentile:\n"
-    "      percentile(value.response_latencies, 99)]\n"
-)
-_TRACES = (
-    "total = data('traces.count', filter=filter('sf_service', '{0}')).sum().publish(enable=False)\n"
-    "success = data('traces.count', filter=filter('sf_service', '{0}') and filter('sf_error', 'false')).sum()"
-    ".publish(enable=False)\n((success/total) * 100).publish()\n"
-)
-
-
-def _aws(name: str) -> dict[str, Any]:
-    metric = {
-        "Namespace": "MyKubernetesCluster",
-        "MetricName": name,
-        "Dimensions": [{"Name": "appName", "Value": "{{ name }}.{{ namespace }}"}],
-    }
-    return {"Metric": metric, "Period": 60, "Stat": "Sum", "Unit": "Count"}
-
-
-_AWS_QUERIES = [
-    {"Id": "e1", "Expression": "m1 / m2", "Label": "ErrorRate"},
-    {"Id": "m1", "MetricStat": _aws("ErrorCount"), "ReturnData": False},
-    {"Id": "m2", "MetricStat": _aws("RequestCount"), "ReturnData": False},
-]
-
-
-def _of_flagger(provider: Mapping[str, Any], query: str, interval: str = "1m", **limits: float) -> dict[str, Any]:
-    return {"provider": provider, "query": query, "interval": interval, "thresholdRange": limits}
-
-
-def _account(secret: str) -> dict[str, Any]:
-    return {"secretRef": {"name": secret}}
-
-
-FLAGGER: tuple[Documented, ...] = (
-    Documented(
-        name="Datadog",
-        fake="datadog v1",
-        metric=_of_flagger(
-            {"type": "datadog", "address": "https://api.datadoghq.com", **_account("datadog")},
-            _NOT_FOUND.format(count=_COUNT, mesh=_MESH % ("{{ namespace }}", "{{ target }}")),
-            max=5,
-        ),
-        sends=_datadog_v1,
-        sent=("GET", "/api/v1/query", _NOT_FOUND.format(count=_COUNT, mesh=_MESH % ("test", "podinfo"))),
-        good=[_series(5, 9)],
-        bad=[_series(5.1, 1)],
-    ),
-    Documented(
-        name="Amazon CloudWatch",
-        fake="cloudWatch",
-        metric=_of_flagger({"type": "cloudwatch", "region": "ap-northeast-1"}, json.dumps(_AWS_QUERIES), max=0.1),
-        sends=_cloud_watch,
-        sent=("GraniteServiceVersion20100801.GetMetricData", [("e1", True), ("m1", False), ("m2", False)], 600),
-        good=[_series(0.1, 0.2)],
-        bad=[_series(0.11, 0)],
-    ),
-    Documented(
-        name="New Relic",
-        fake="newRelic",
-        metric=_of_flagger(
-            {"type": "newrelic", **_account("newrelic")}, _NGINX % ("{{ ingress }}", "{{ namespace }}"), max=5
-        ),
-        sends=_graphql,
-        sent=(
-            "POST",
-            "/graphql",
-            {"accountId": 1234567, "query": f"{_NGINX % ('podinfo', 'test')} SINCE 60 seconds ago", "timeout": 5},
-        ),
-        good=[_series(5)],
-        bad=[_series(5.1)],
-        body=with_rows_of("result"),
-    ),
-    Documented(
-        name="Graphite",
-        fake="graphite",
-        metric=_of_flagger(
-            {"type": "graphite", "address": "http://graphite.monitoring"},
-            "target="
-            + _percent(
-                f"\n  {_STATS % ('{{target}}', _GOOD_OUTCOMES)}\n",
-                f"\n  {_STATS % ('{{target}}', '*')}\n",
-                "{{interval}}",
-            ),
-            interval="1min",
-            min=90,
-        ),
-        sends=_targets,
-        sent=("GET", "/render", [_percent(_STATS % ("podinfo", _GOOD_OUTCOMES), _STATS % ("podinfo", "*"), "1min")]),
-        good=[_series(90)],
-        bad=[_series(89)],
-    ),
-    Documented(
-        name="InfluxDB",
-        fake="influxdb",
-        metric=_of_flagger({"type": "influxdb", **_account("influx-token")}, _COUNTED % "{{ target }}", max=3),
-        sends=_flux,
-        sent=("POST", "/api/v2/query", _COUNTED % "podinfo"),
-        good=[_series(3)],
-        bad=[_series(4)],
-    ),
-    Documented(
-        name="Dynatrace",
-        fake="dynatrace",
-        metric=_of_flagger(
-            {"type": "dynatrace", "address": "https://xxxxxxxx.live.dynatrace.com", **_account("dynatrace")},
-            _PERCENTILE,
-            max=1000,
-        ),
-        sends=_dynatrace,
-        sent=("GET", "/api/v2/metrics/query", _PERCENTILE),
-        good=[_series(1000)],
-        bad=[_series(1001)],
-    ),
-    Documented(
-        name="Google Cloud Monitoring, with a limit",
-        fake="cloudMonitoring in its query language",
-        metric=_of_flagger(
-            {"type": "stackdriver", **_account("gcloud-sa")}, _MQL % ("{{ service }}", "{{ namespace }}"), max=500
-        ),
-        sends=_mql,
-        sent=("POST", "/v3/projects/shop-1/timeSeries:query", _MQL % ("podinfo", "test")),
-        good=[_series(500.0, 900.0), _series(500)],
-        bad=[_series(501.0, 1.0), _series(501)],
-    ),
-    Documented(
-        name="Splunk, with a minimum for its maximum",
-        fake="splunk",
-        metric=_of_flagger(
-            {"type": "splunk", "address": "https://api.us1.signalfx.com", **_account("splunk")},
-            _TRACES.format("{{target}}"),
-            min=99,
-        ),
-        sends=_splunk,
-        sent=("POST", "/v2/signalflow/execute", _TRACES.format("podinfo")),
-        good=[_series(99, 50)],
-        bad=[_series(98, 100)],
-    ),
-)
-URLS = {
-    "Amazon CloudWatch": "https://monitoring.ap-northeast-1.amazonaws.com",
-    "Splunk, with a minimum for its maximum": "https://stream.us1.signalfx.com",
-}
-"""Of the MetricProviders that come out, where an address of the input is none."""

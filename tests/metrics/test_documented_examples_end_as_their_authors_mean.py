@@ -25,7 +25,8 @@ from tests import build
 from tests.cli.flagger_canaries import DEPLOYMENT, WEIGHTS, canary
 from tests.cli.migration_inputs import METRIC_TEMPLATE
 from tests.metrics.answers import NOW_S
-from tests.metrics.documented import ARGO, FLAGGER, URLS, Documented
+from tests.metrics.documented import ARGO, Documented
+from tests.metrics.documented_by_flagger import FLAGGER, URLS
 from tests.metrics.servers.fake import TOKEN, Asked, Fake, Series, all_fakes, asked_by
 
 FAKES = all_fakes()

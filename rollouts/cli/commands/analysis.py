@@ -108,9 +108,8 @@ def analyze(  # noqa: PLR0913 - each is an option of the command
     or with --dry-run: a run with such measurements would not.
     """
     from rollouts.cli.commands import analyze as measuring  # noqa: PLC0415 - the HTTP client is for it only
-    from rollouts.cli.commands import analyze_run  # noqa: PLC0415 - so are models of templates
+    from rollouts.cli.commands import analyze_run, metric_servers  # noqa: PLC0415 - so are models of templates
     from rollouts.cli.commands import templates as known  # noqa: PLC0415
-    from rollouts.cli.commands.metric_servers import servers_in  # noqa: PLC0415
 
     _check(dry_run=dry_run, rollout=rollout, watch=watch, output=output, prometheus_url=prometheus_url)
     if not files and not templates:
@@ -128,12 +127,9 @@ def analyze(  # noqa: PLR0913 - each is an option of the command
         return analyze_run.make_run(
             options, rollout, names, files=in_files, arguments=values, kept_s=kept_s, watch=watch
         )
+    servers = metric_servers.servers_in(manifests)
     how = measuring.AnalyzeOptions(
-        arguments=values,
-        prometheus_url=prometheus_url,
-        deadline_s=timeout,
-        ca_file=ca_file,
-        servers=servers_in(manifests),
+        arguments=values, prometheus_url=prometheus_url, deadline_s=timeout, ca_file=ca_file, servers=servers
     )
     output_json = output is Output.JSON
     if not in_cluster:

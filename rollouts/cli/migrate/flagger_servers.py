@@ -48,7 +48,10 @@ class FlaggerServer(Struct, frozen=True, kw_only=True):
 
 
 def _cloud_watch_metric(query: str, interval: str) -> Manifest:
-    queries = _with_small_letters(json.loads(query))
+    try:
+        queries = _with_small_letters(json.loads(query))
+    except (RecursionError, ValueError) as exc:
+        raise ValueError("no JSON of queries") from exc
     if not isinstance(queries, list) or not all(isinstance(each, dict) for each in queries):
         raise ValueError("no list of queries")
     seconds = int((go_duration_s(interval) or 60.0) * _CLOUD_WATCH_LOOKS_BACK)
@@ -78,11 +81,6 @@ def _stream_of_splunk(provider: Mapping[str, Any]) -> str:
     return f"{scheme.replace('ws', 'http', 1)}://{host.replace('api.', 'stream.', 1)}"
 
 
-def _cloud_watch_of(provider: Mapping[str, Any]) -> str:
-    region = provider.get("region")
-    return f"https://monitoring.{region}.amazonaws.com" if region else ""
-
-
 _DATADOG_KEYS = {"DD-API-KEY": "datadog_api_key", "DD-APPLICATION-KEY": "datadog_application_key"}
 
 FLAGGER: Mapping[str, FlaggerServer] = {
@@ -100,7 +98,7 @@ FLAGGER: Mapping[str, FlaggerServer] = {
         secret=VendorSecret(url=TO_BE_SET),
         result="result[0].Values[0]",
         metric=_cloud_watch_metric,
-        url=_cloud_watch_of,
+        url=lambda provider: f"https://monitoring.{region}.amazonaws.com" if (region := provider.get("region")) else "",
     ),
     "newrelic": FlaggerServer(
         kind="newRelic",

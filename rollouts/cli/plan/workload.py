@@ -104,7 +104,9 @@ def _fields_over(
 
 def _entries_over(live: Sequence[Any], file: Sequence[Any], last: Any, field: str) -> Sequence[Any]:
     """The entries of a list, which are told apart by that field; those of the file come last."""
-    there, own, before = (_by(each, field) for each in (live, file, last))
+    there, own, before = (
+        {each[field]: each for each in mappings(entries) if field in each} for entries in (live, file, last)
+    )
     if (len(there), len(own)) != (len(live), len(file)):
         return file
     kept = [value for key, value in there.items() if key not in own and key not in before]
@@ -181,11 +183,6 @@ def _over(live: Manifest, file: Manifest) -> Manifest:
             given["template"] = applied_over(spec.get("template"), own["template"], before.get("template"))
         applied["spec"] = {**spec, **given}
     return applied
-
-
-def _by(entries: Any, field: str) -> dict[Any, Any]:
-    """The entries of a list by that field; those without it are left out."""
-    return {each[field]: each for each in mappings(entries) if field in each}
 
 
 def _is_the_workload(manifest: Manifest, kind: WorkloadKind, name: str, namespace: str, reader: SourceReader) -> bool:

@@ -18,7 +18,7 @@ from rollouts.objects import CONTROLLER_REVISION, REPLICA_SET, Kind, Manifest, m
 _NUMBER = "deployment.kubernetes.io/revision"
 
 
-class InPlace(Struct, frozen=True):
+class WorkloadInPlace(Struct, frozen=True):
     """A workload that keeps its pods."""
 
     kind: WorkloadKind
@@ -38,12 +38,12 @@ class InPlace(Struct, frozen=True):
         return any((each.get("apiVersion"), each.get("kind"), each.get("name")) == mine for each in owners)
 
 
-def in_place(rollout: Manifest) -> InPlace | None:
+def in_place(rollout: Manifest) -> WorkloadInPlace | None:
     """The workload that the Rollout updates in place; None for pods of its own."""
     reference = mapping(mapping(rollout.get("spec")).get("workloadRef"))
     if reference.get("mode") != WorkloadMode.IN_PLACE.value or reference.get("kind") not in list(WorkloadKind):
         return None
-    return InPlace(WorkloadKind(str(reference["kind"])), str(reference.get("name")))
+    return WorkloadInPlace(WorkloadKind(str(reference["kind"])), str(reference.get("name")))
 
 
 def revisions_kind(rollout: Manifest) -> Kind:

@@ -172,19 +172,11 @@ class Observer:
         if not isinstance(spec, RolloutSpec):
             on_record = self._rollout(rollout, spec_on_record(status))
             snapshot = Snapshot(now_s=now_s, rollout=on_record, status=status, replica_sets=replica_sets)
-            reference = mapping(json_object(bytes(rollout.spec)).get("workloadRef"))
-            return Unreadable(
-                metadata=metadata,
-                problems=spec,
-                snapshot=snapshot,
-                status_wire=status_wire,
-                trouble=self._trouble(key, metadata.uid, (), ()),
-                in_place=reference.get("mode") == WorkloadMode.IN_PLACE,
-            )
-        in_place = WorkloadLook(spec=spec, replica_sets=replica_sets)
+            return self._refused(key, rollout, spec, snapshot, status_wire)
+        look = WorkloadLook(spec=spec, replica_sets=replica_sets)
         if self.workloads is not None:
-            in_place = self.workloads.in_place(key, spec, replica_sets, now_s=now_s)
-            spec, replica_sets = in_place.spec, in_place.replica_sets
+            look = self.workloads.in_place(key, spec, replica_sets, now_s=now_s)
+            spec, replica_sets = look.spec, look.replica_sets
         facts, answers = self.facts(), self.inbox.of(key)
         routes: Mapping[RouteName, RouteRead] = {}
         if self.routes is not None:
@@ -219,13 +211,26 @@ class Observer:
             shares_pods_with=self.selectors.of(key),
         )
         if self.workloads is not None:
-            snapshot = self.workloads.observed(snapshot, in_place)
+            snapshot = self.workloads.observed(snapshot, look)
         if self.configs is not None:
             snapshot = self.configs.observed(snapshot, answers.copies)
         if self.analyses is not None:
             snapshot = self.analyses.observed(snapshot, rollout)
         trouble = self._trouble(key, metadata.uid, services, routes.values(), spec.workload_ref)
         return Seen(metadata=metadata, snapshot=snapshot, status_wire=status_wire, routes=routes, trouble=trouble)
+
+    def _refused(
+        self, key: Key, rollout: RolloutObject, problems: tuple[SpecProblem, ...], snapshot: Snapshot, wire: Manifest
+    ) -> Unreadable:
+        reference = mapping(json_object(bytes(rollout.spec)).get("workloadRef"))
+        return Unreadable(
+            metadata=rollout.metadata,
+            problems=problems,
+            snapshot=snapshot,
+            status_wire=wire,
+            trouble=self._trouble(key, rollout.metadata.uid, (), ()),
+            in_place=reference.get("mode") == WorkloadMode.IN_PLACE,
+        )
 
     def _orphans(self, key: Key, spec: RolloutSpec) -> tuple[OrphanedReplicaSet, ...]:
         """ReplicaSets with the Rollout's label that nobody controls."""

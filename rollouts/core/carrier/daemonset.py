@@ -254,7 +254,7 @@ def _moves(update: _Update) -> tuple[Intent, ...]:
     status, found = update.status, update.daemon_set
     if not update.seen.status.stable_revision and not status.stable_revision and found.update.is_stopped:
         return _let_go(update)  # a policy holds updates, and this is the first revision
-    if not update.seen.status.stable_revision or not is_published(update.seen, status):
+    if not is_published(update.seen, status):
         return ()
     is_over = status.stable_revision == status.current_revision == update.newest
     if is_over and not update.old:

@@ -155,7 +155,8 @@ def _moves(update: Update) -> tuple[Intent, ...]:
     if update.overwritten and not update.deployment.paused:
         return update.step(paused=True)  # at once: its controller may go on to the end
     if switches := narrowed(update):
-        return (*(() if update.deployment.paused else _paused(update)), *switches)
+        pause = update.step(paused=True) if update.deployment.held is not None else held(update)
+        return (*(() if update.deployment.paused else pause), *switches)
     return _moves_inside(update) if update.strategy.by_ratio else moves_beside(update)
 
 
@@ -190,10 +191,6 @@ def _told(update: Update, moves: tuple[Intent, ...]) -> tuple[Notice, ...]:
         "the tool that applies its manifest ignore them, or install the policies that keep them (the chart's `admission.holds`)"
     )
     return (Notice(Reason.FIELDS_OVERWRITTEN, message, warning=True),)
-
-
-def _paused(update: Update) -> tuple[Intent, ...]:
-    return held(update) if update.deployment.held is None else update.step(paused=True)
 
 
 def _at_rest(update: Update) -> tuple[Intent, ...]:

@@ -246,7 +246,7 @@ def _update(
         stable="" if over else status.stable_revision,
         forward=status.current_revision == seen.rollout.spec.revision and not aborted,
         over=over,
-        durable=bool(seen.status.stable_revision) and is_published(seen, status),
+        durable=is_published(seen, status),
         sizes=sizes,
         wanted={**sizes, **patches},
     )

@@ -169,15 +169,18 @@ def update_of(
         older=tuple([each for each in sets.values() if each is not new and each is not stable]),
         forward=status.current_revision == seen.rollout.spec.revision and not aborted,
         over=over,
-        durable=bool(seen.status.stable_revision) and is_published(seen, status),
+        durable=is_published(seen, status),
         creates=any(isinstance(intent, CreateReplicaSet) for intent in intents),
         patches={intent.uid: intent for intent in intents if isinstance(intent, PatchReplicaSet)},
     )
 
 
 def is_published(seen: Snapshot, status: RolloutStatus) -> bool:
-    """Whether the API has what only a decision can change: what follows from it is written after it, as a pass may crash."""
-    return _decided(seen.status) == _decided(status)
+    """Whether a first revision has been rolled out, and the API has what only a decision can change.
+
+    What follows from a decision is written after it, as a pass may crash.
+    """
+    return bool(seen.status.stable_revision) and _decided(seen.status) == _decided(status)
 
 
 def _decided(status: RolloutStatus) -> tuple[object, ...]:

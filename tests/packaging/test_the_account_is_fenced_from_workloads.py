@@ -29,8 +29,9 @@ from rollouts.manifests.in_place import (
     unmarked,
 )
 from rollouts.manifests.named_workload import release_workload
-from rollouts.objects import DEPLOYMENT, REPLICA_SET, Kind
+from rollouts.objects import DEPLOYMENT, REPLICA_SET, ROLLOUT, Kind
 from rollouts.ports import JSON_PATCH, MERGE_PATCH
+from tests import build
 from tests.core.model import world
 from tests.lab.chart import FENCED, RELEASE_NAMESPACE, another_account, as_user, every_right, wait_until_fenced
 from tests.lab.control_plane import ControlPlane
@@ -167,15 +168,20 @@ def test_what_a_rollout_updates_in_place_is_not_deleted(
 
 
 def test_all_that_the_controller_writes_is_taken(
-    control_plane: ControlPlane, account: tuple[httpx.Client, str]
+    control_plane: ControlPlane, controller_kubeconfig: Path, account: tuple[httpx.Client, str]
 ) -> None:
-    """A step and the way back, a ReplicaSet that is made, labelled, given to the Rollout and returned, and the releases."""
+    """A step and the way back, a ReplicaSet that is made, labelled, given to the Rollout and returned, and the releases.
+
+    The Rollout is there: else the garbage collector would take the ReplicaSet that it owns.
+    """
+    assert controller_kubeconfig.exists()  # the CRDs are installed
     client, namespace = account
     uid = made(control_plane, DEPLOYMENT, namespace, deployment(), "whole")["metadata"]["uid"]
     there = world(Canary(), revision="abc").rollout
     selector, template = canonical_json({"matchLabels": OF_APP}), canonical_json(TEMPLATE)
+    owner = made(control_plane, ROLLOUT, namespace, build.rollout({"canary": {}}), there.name)["metadata"]["uid"]
     rollout = replace(
-        there, namespace=namespace, uid="r-1", spec=replace(there.spec, selector_json=selector, template_json=template)
+        there, namespace=namespace, uid=owner, spec=replace(there.spec, selector_json=selector, template_json=template)
     )
     workload = WorkloadSeen(
         kind=WorkloadKind.DEPLOYMENT, name="whole", uid=uid, resource_version="", managed_by="web", watched=True

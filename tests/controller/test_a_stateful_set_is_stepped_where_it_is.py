@@ -289,7 +289,7 @@ async def test_a_controller_that_dies_in_a_promotion_gives_the_fields_back_later
 
 
 async def test_between_updates_nothing_is_asked(crds: Sequence[Manifest]) -> None:
-    """No pod is watched, also after an update."""
+    """Not one request, also after an update. (Watches are no requests here: `test_pods_of_an_update_are_watched…` has them.)"""
     async with SimulatedCluster(seed=3, crds=crds, hold_policies=True) as cluster:
         cluster.apply(stateful_set())
         cluster.apply(rollout())
@@ -303,7 +303,7 @@ async def test_between_updates_nothing_is_asked(crds: Sequence[Manifest]) -> Non
         await asyncio.sleep(120)
         (telemetry,) = running.telemetry
         before = requests(telemetry)
-        assert any(b'resource="pods"' in line for line in before)
+        assert any(b'resource="statefulsets",verb="patch"' in line for line in before)
         await asyncio.sleep(300)
 
         assert requests(telemetry) == before

@@ -296,7 +296,7 @@ def test_a_request_is_its_template_with_values(changes: dict[str, Any], body: by
     own = (("content-TYPE", Secret("x")),) if len(changes) == 2 else ()
 
     assert request_from(replace(ITS, **changes), VALUES, PLAIN, Limits(timeout_s=9)) == HttpRequest(
-        url="https://it.example/base/q/a%2Fb%20%C3%BC/x?a=a%2Fb+%C3%BC&l=x&l=2&t=30s&f=0.5+true",
+        url="https://it.example/base/q/a%2Fb%20%C3%BC/x?a=a%2Fb%20%C3%BC&l=x&l=2&t=30s&f=0.5%20true",
         method="POST", headers=(*own, ("X-Org", Secret("shop:7")), *more), body=body, timeout_s=9,
     )  # fmt: skip
 

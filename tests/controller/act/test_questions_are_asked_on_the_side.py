@@ -133,7 +133,7 @@ async def test_a_dry_run_tells_what_holds_a_workload(
     assert (request.method, request.query.get("dryRun")) == ("PATCH", "All")
     assert request.path == f"/apis/apps/v1/namespaces/shop/{kind.resource.plural}/web"
     assert world.api.body(0) == hold_question(kind, "uid-1")
-    assert world.inbox.hold(CART, "uid-1") == HoldSeen(at_s=EPOCH_S, works=works, message=why)
+    assert world.inbox.hold(CART, "uid-1") == HoldSeen(at_s=EPOCH_S, works=works, since_s=EPOCH_S, message=why)
     assert world.inbox.hold(CART, "uid-2") is None
 
 

@@ -112,6 +112,44 @@ async def test_a_rollout_stays_healthy_while_its_deployment_gets_its_fields_back
     assert "Progressing" not in phases[phases.index("Healthy") :]
 
 
+async def test_a_rollout_is_healthy_once_its_deployment_has_its_fields_again(own_fields: SimulatedCluster) -> None:
+    """Whoever waits for that, and deletes the Rollout then, finds nothing left of the update; until then it is told."""
+    before, seen, reasons = fields(own_fields), list[dict[str, Any]](), list[str]()
+
+    def noticed(change: Any) -> None:
+        status = change.new.manifest["status"]
+        reasons.append((status.get("waitingFor") or {}).get("reason", ""))
+        if status["phase"] == "Healthy":
+            seen.append(fields(own_fields))
+
+    own_fields.apply(deployment("2", **OWN))
+    await until(own_fields, NAME, lambda status: status.get("phase") == "Paused")
+    own_fields.api.history.listen(ROLLOUT, noticed)
+    await promoted(own_fields)
+
+    assert reasons[-2:] == ["FieldsNotGivenBack", ""]
+    assert seen[0] == before
+
+
+async def test_a_rollout_that_is_deleted_before_its_last_write_was_seen_leaves_nothing(
+    own_fields: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The Deployment's controller is slow: its counts are of an earlier spec when the Rollout is gone."""
+    before = unpaused(fields(own_fields))
+    own_fields.apply(deployment("2", **OWN))
+    for _ in range(2):
+        await until(own_fields, NAME, lambda status: status.get("phase") == "Paused")
+        told(own_fields, "promote", "true")
+        await asyncio.sleep(60)
+        monkeypatch.setattr("rollouts.sim.actors.deployments.controller._LAG_S", (5.0, 6.0))
+    own_fields.apply(deployment("2", **OWN, revisionHistoryLimit=7))  # a generation that its controller has not seen
+    await deleted(own_fields)
+
+    assert fields(own_fields) == {**before, "revisionHistoryLimit": 7}
+    assert await owned_by_us(own_fields) == set()
+    assert events(own_fields) == []
+
+
 async def test_after_an_abort_that_was_taken_back_the_spec_is_the_users(own_fields: SimulatedCluster) -> None:
     """With the stable template again."""
     before = fields(own_fields)

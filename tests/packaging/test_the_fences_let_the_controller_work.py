@@ -262,6 +262,15 @@ def test_a_workload_is_marked_and_released(bench: Bench, kind: WorkloadKind) -> 
         bench.patches(kind.resource, name, body)
 
 
+def _observed(bench: Bench, kind: Kind, name: str) -> dict[str, Any]:
+    """The workload once its own controller has written its status, which is an entry of managed fields, too."""
+
+    def is_observed(one: dict[str, Any]) -> bool:
+        return bool(one.get("status", {}).get("observedGeneration") == one["metadata"]["generation"])
+
+    return bench.plane.until(kind.path(bench.namespace), name, is_observed)
+
+
 def test_a_stateful_set_is_stepped_and_its_pods_are_deleted(bench: Bench) -> None:
     """Its `updateStrategy`, with the note of what it was; and no pod that another kind controls."""
     marks = {"labels": {"rollouts.dev/managed": "true", "rollouts.dev/hold": "true"}}
@@ -277,8 +286,8 @@ def test_a_stateful_set_is_stepped_and_its_pods_are_deleted(bench: Bench) -> Non
         step = StepStatefulSet(name="db", uid=seen["uid"], resource_version="", fields=fields, held=note)
         body = stateful_set_patch(step)
         del body["metadata"]["resourceVersion"]  # its own controller writes status meanwhile
-        answer = bench.patches(STATEFUL_SET, "db", body)
-    disowns = disowned(answer)
+        bench.patches(STATEFUL_SET, "db", body)
+    disowns = disowned(_observed(bench, STATEFUL_SET, "db"))
     assert disowns is not None
     bench.patches(STATEFUL_SET, "db", disowns)
     pod = build.pod_template("db", image="db:1")
@@ -306,8 +315,8 @@ def test_a_daemon_set_is_stepped_and_gets_a_template_back(bench: Bench) -> None:
         step = StepDaemonSet(name="agent", uid=seen["uid"], resource_version="", on_delete=on_delete, held=held)
         body = daemon_set_patch(step)
         del body["metadata"]["resourceVersion"]  # its own controller writes status meanwhile
-        answer = bench.patches(DAEMON_SET, "agent", body)
-    disowns = disowned(answer)
+        bench.patches(DAEMON_SET, "agent", body)
+    disowns = disowned(_observed(bench, DAEMON_SET, "agent"))
     assert disowns is not None
     bench.patches(DAEMON_SET, "agent", disowns)
     limits = {"spec": {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 2}}}}

@@ -109,6 +109,11 @@ class Orphans:
             return 0
         space, sets = key.namespace, self.store.table(REPLICA_SET)
         intent = release_of(with_labelled_sets(workload_seen(WorkloadKind(kind.kind), seen), sets, space))
+        if intent is None:  # its status, which comes, brings the key back
+            log.info(
+                "release_waits", rollout=str(key), kind=kind.kind, name=name, why="its counts are of an earlier spec"
+            )
+            return 0
         for each in intent.replica_sets:
             marks = unmarked(each)
             write = Patch(

@@ -19,7 +19,14 @@ from rollouts.core.drain.pre_stop import cut_short, unsafe
 from rollouts.core.lifecycle.commands import problems_of
 from rollouts.core.lifecycle.holds import AT_REST, hold_of, is_reading, with_hold
 from rollouts.core.lifecycle.housekeeping import not_adopted
-from rollouts.core.lifecycle.in_place import after_abort, beyond_step, daemon_set_of, ordinal_facts, stable_is_lost
+from rollouts.core.lifecycle.in_place import (
+    after_abort,
+    beyond_step,
+    daemon_set_of,
+    has_fields_of_a_step,
+    ordinal_facts,
+    stable_is_lost,
+)
 from rollouts.core.lifecycle.lost_copies import forged_copies, gone_copies
 from rollouts.core.lifecycle.preview import preview_fact
 from rollouts.core.lifecycle.progress import counted, needs_a_person, overdue, progressed_at_s, stalls_at_s, waiting_for
@@ -107,6 +114,9 @@ def _standing_wait(ctx: PassContext, status: RolloutStatus) -> Wait | None:
         return Wait(Reason.PAUSED_BY_USER, ctx.paused_because)
     if ctx.rolled_back and _finished(status):
         return Wait(Reason.ROLLED_BACK, _rolled_back(ctx))
+    if _finished(status) and has_fields_of_a_step(ctx.seen):
+        message = f"{ctx.spec.workload_ref} is about to have the fields again that its user wrote"
+        return Wait(Reason.FIELDS_NOT_GIVEN_BACK, message)
     return None
 
 

@@ -7,7 +7,7 @@ from rollouts.core.model.nodes import DaemonSetSeen
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.snapshot import Snapshot, is_in_place
 from rollouts.core.model.status import Command, RolloutStatus, Verb
-from rollouts.core.model.workload import WorkloadSeen
+from rollouts.core.model.workload import WorkloadSeen, to_write
 from rollouts.core.model.workload_ref import OnAbort, WorkloadKind
 from rollouts.core.scale.replicas import target_pair
 
@@ -27,6 +27,12 @@ def left_in_update(kind: WorkloadKind, name: str, *, namespace: str) -> str:
         goes_on = f"kubectl patch {kind.lower()} {name} -n {namespace} --type merge -p '{patch}'"
     back = "to go back, apply the stable template first"
     return f"{kind} {name} is left {left} in its update: to go on with it: {goes_on}; {back}"
+
+
+def has_fields_of_a_step(seen: Snapshot) -> bool:
+    """Whether the workload of an update in place has not got its user's fields back."""
+    workload = to_write(seen.workload, seen.rollout.name)
+    return workload is not None and workload.in_place is not None and workload.in_place.in_update
 
 
 def daemon_set_of(ctx: PassContext) -> DaemonSetSeen | None:

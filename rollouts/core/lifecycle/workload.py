@@ -5,6 +5,7 @@ What is not known, or may not be used, holds the Rollout at the revision on reco
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import assert_never
 
 from rollouts.core.config.target import revision_on_record
@@ -145,8 +146,7 @@ def _again(ctx: PassContext, ask: Contribution, reason: Reason, asked_at_s: floa
 
 def workload_releases(ctx: PassContext) -> Contribution:
     """Releases workloads that are managed although the spec no longer names them, with an Event for each."""
-    left = ctx.seen.left_workloads
-    releases = tuple([release_of(workload) for workload in left])
+    releases = _releases(ctx.seen.left_workloads)
     namespace = ctx.seen.rollout.namespace
     notices = [release_notice(release, namespace=namespace) for release in releases]
     return Contribution(intents=releases, notices=tuple(notices))
@@ -161,11 +161,12 @@ def release_notice(release: ReleaseWorkload, *, namespace: str) -> Notice:
     return Notice(Reason.WORKLOAD_RELEASED, f"{what}; {left}", warning=True)
 
 
-def release_of(workload: WorkloadSeen) -> ReleaseWorkload:
+def release_of(workload: WorkloadSeen) -> ReleaseWorkload | None:
     """The release of one workload as it was seen. A Deployment that we scaled down, and nobody else since, gets its pods back.
 
     One in the middle of an update in place is left paused, because nobody asked for the rest of it. One that has rolled out its
-    template is not: it was paused for the next one.
+    template is not: it was paused for the next one. None while its own controller has not seen its latest spec, so that its
+    counts may be those of an update that is over.
     """
     note, uid, version = workload.scaled_down, workload.uid, workload.resource_version
     replicas = note.own if note is not None and note.to == workload.replicas else None
@@ -181,6 +182,9 @@ def release_of(workload: WorkloadSeen) -> ReleaseWorkload:
             held = daemon_set.update.on_delete and not daemon_set.own_on_delete
         case _:
             held = False
+    in_update = bool(paused) or (held and own is None)
+    if in_update and not workload.observed:
+        return None
     return ReleaseWorkload(
         kind=workload.kind,
         name=workload.name,
@@ -190,7 +194,7 @@ def release_of(workload: WorkloadSeen) -> ReleaseWorkload:
         own=own,
         paused=paused,
         replica_sets=workload.labelled,
-        in_update=bool(paused) or (held and own is None),
+        in_update=in_update,
     )
 
 
@@ -216,7 +220,12 @@ def released_with_its_rollout(seen: Snapshot) -> tuple[ReleaseWorkload, ...]:
     """The releases of a Rollout that is being deleted: its workloads take over before its own pods are gone."""
     named, ours = seen.workload, seen.rollout.name
     mine = [named] if isinstance(named, WorkloadSeen) and named.watched and named.managed_by == ours else []
-    return tuple([release_of(workload) for workload in (*mine, *seen.left_workloads)])
+    return _releases((*mine, *seen.left_workloads))
+
+
+def _releases(workloads: Iterable[WorkloadSeen]) -> tuple[ReleaseWorkload, ...]:
+    found = [release_of(workload) for workload in workloads]
+    return tuple([release for release in found if release is not None])
 
 
 def workload_size(ctx: PassContext) -> Contribution:

@@ -199,6 +199,10 @@ class Reason(StrEnum):
         "WorkloadForbidden",
         "The controller may not read, watch or mark the workload that workloadRef names; the revision on record stays.",
     )
+    FIELDS_NOT_GIVEN_BACK = (
+        "FieldsNotGivenBack",
+        "The update is over; waits until the workload has the fields again that its user wrote.",
+    )
     SCALE_DOWN_DELAY = (
         "ScaleDownDelay",
         "Waits for the scale-down delay of an old revision, which keeps its pods until then.",
@@ -326,6 +330,7 @@ _REMEDIES = {
     Reason.FIELDS_OVERWRITTEN: "Let the tool that applies the manifest ignore these fields, or install the policies.",
     Reason.HOLD_NOT_EFFECTIVE: "Install the policies (the chart's `admission.holds`), or set `hold: Auto`.",
     Reason.WORKLOAD_FORBIDDEN: "Name its kind in the chart's `workloads`.",
+    Reason.FIELDS_NOT_GIVEN_BACK: _BY_ITSELF,
     Reason.SCALE_DOWN_DELAY: _BY_ITSELF,
     Reason.SERVICE_NOT_FOUND: "Create the Service; the update then continues by itself.",
     Reason.SERVICE_NOT_USABLE: "Change what the message names; the update then continues by itself.",

@@ -148,7 +148,8 @@ def test_a_release_gives_back_what_the_rollout_took(noted: ScaledDown | None, no
     """In the same write as the marks: a crash between two writes would leave 0 replicas that nobody remembers."""
     found = deployment(7, replicas=now, scaled_down=noted, managed_by="cart", watched=True)
 
-    assert release_of(found).replicas == given_back
+    release = release_of(found)
+    assert release is not None and release.replicas == given_back
 
 
 def test_a_rollout_that_is_being_deleted_gives_back_at_once() -> None:

@@ -87,6 +87,23 @@ def test_a_workload_that_comes_later_is_found_soon() -> None:
     play((rollout(),), script).assert_clean()
 
 
+def test_a_template_that_cannot_be_used_is_left_alone_until_the_workload_has_another() -> None:
+    """It names more ConfigMaps than a revision can have; the Rollout itself is as it was."""
+
+    async def script(stage: Stage) -> None:
+        await stage.until_phase("Healthy", "1")
+        many = [{"configMapRef": {"name": f"settings-{number}"}} for number in range(500)]
+        containers = build.pod_template(KEY.name, image="web:2")["spec"]["containers"]
+        stage.merge(
+            DEPLOYMENT, NAME, {"spec": {"template": {"spec": {"containers": [{**containers[0], "envFrom": many}]}}}}
+        )
+        await stage.until(lambda: stage.waits_for == "InvalidSpec")
+        set_image(stage, DEPLOYMENT, "3")
+        await stage.until_phase("Healthy", "3")
+
+    play((rollout(), workload(DEPLOYMENT)), script).assert_clean()
+
+
 def test_a_deleted_workload_takes_no_pod_away_and_one_made_anew_is_followed() -> None:
     """Somebody takes the Deployment for a left-over of the migration."""
 

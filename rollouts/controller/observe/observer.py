@@ -26,7 +26,7 @@ from rollouts.controller.observe.places import Place, places_of
 from rollouts.controller.observe.replica_sets import labels_on_record, replica_set_seen
 from rollouts.controller.observe.routes import RouteRead, RouteReader
 from rollouts.controller.observe.services import ServiceReader, rule_of
-from rollouts.controller.observe.workloads import WorkloadLook, WorkloadReader, template_of, template_parts
+from rollouts.controller.observe.workloads import WorkloadLook, WorkloadReader, template_digest, template_of
 from rollouts.controller.workqueue.inbox import Inbox
 from rollouts.controller.workqueue.managed import ManagedNames
 from rollouts.controller.workqueue.owned import replica_sets_of
@@ -114,10 +114,14 @@ class _Parsed(Struct, frozen=True):
     """A parsed spec, kept for each version of what it was parsed of: parsing costs more than the rest of a pass.
 
     Args:
-        version: generation of the Rollout, version of the providers, and the parts of the workload that gives the template.
+        version: generation of the Rollout, and version of the providers.
+        taken: digest of the parts of the workload that gives the template; b"" without one.
+        reference: to that workload, also where the spec with its template cannot be used.
     """
 
-    version: tuple[int, int, tuple[bytes, ...]]
+    version: tuple[int, int]
+    taken: bytes
+    reference: NamedWorkload | None
     spec: RolloutSpec | tuple[SpecProblem, ...]
     places: tuple[Place, ...] = ()
 
@@ -148,7 +152,7 @@ class Observer:
     workloads: WorkloadReader | None = None
     command_notes: bool = False
     selectors: Selectors = field(default_factory=Selectors)
-    _parsed: Recent[tuple[str, bool], _Parsed] = field(default_factory=partial(Recent, PARSED_MAX))
+    _parsed: Recent[str, _Parsed] = field(default_factory=partial(Recent, PARSED_MAX))
     _read: Recent[str, tuple[RolloutObject, RolloutStatus, Manifest]] = field(
         default_factory=partial(Recent, PARSED_MAX)
     )
@@ -163,7 +167,7 @@ class Observer:
             return Gone()
         now_s, metadata = self.clock.now_s(), rollout.metadata
         status, status_wire = self._status(rollout)
-        parsed = self._with_workload(key, rollout, self._parse(rollout), now_s=now_s)
+        parsed = self._with_workload(key, rollout, now_s=now_s)
         if parsed is None:
             return Undecided()
         spec = parsed.spec
@@ -255,8 +259,7 @@ class Observer:
 
     def forget(self, key: Key, uid: str) -> None:
         """Drops what is known of a Rollout that is gone."""
-        for with_workload in (False, True):
-            self._parsed.pop((uid, with_workload), None)
+        self._parsed.pop(uid, None)
         self._read.pop(uid, None)
         if self.analyses is not None:
             self.analyses.forget(key, uid)
@@ -351,29 +354,34 @@ class Observer:
             known = self._read[uid] = (rollout, status_from_wire(wire), wire)
         return known[1], known[2]
 
-    def _with_workload(
-        self, key: Key, rollout: RolloutObject, parsed: _Parsed | None, *, now_s: float
-    ) -> _Parsed | None:
+    def _with_workload(self, key: Key, rollout: RolloutObject, *, now_s: float) -> _Parsed | None:
         """The spec with the template of the workload that it names, if that can be used; None while its pods are listed."""
+        parsed = self._parsed.get(rollout.metadata.uid)
+        if parsed is None or parsed.version != self._version(rollout):
+            parsed = self._parse(rollout)
         if self.workloads is None or parsed is None:
             return parsed
-        reference = parsed.spec.workload_ref if isinstance(parsed.spec, RolloutSpec) else None
+        reference, workload = parsed.reference, None
         self.workloads.follow(key, reference)
-        workload = None if reference is None else self.workloads.workload(key, reference, now_s=now_s)
-        if reference is not None and is_of(workload, key.name):
-            parsed = self._parse(rollout, self.workloads.found(key, reference)) or parsed
-        selector = parsed.spec.selector_text if isinstance(parsed.spec, RolloutSpec) else ""
+        if reference is not None:
+            workload = self.workloads.workload(key, reference, now_s=now_s)
+            found = self.workloads.found(key, reference) if is_of(workload, key.name) else None
+            parsed = self._parse(rollout, found, reference)
+        selector = parsed.spec.selector_text if parsed is not None and isinstance(parsed.spec, RolloutSpec) else ""
         return parsed if self.workloads.pods_known(key, workload, selector) else None
 
-    def _parse(self, rollout: RolloutObject, workload: WorkloadObject | None = None) -> _Parsed | None:
+    def _version(self, rollout: RolloutObject) -> tuple[int, int]:
+        return rollout.metadata.generation, self.routes.version if self.routes is not None else 0
+
+    def _parse(
+        self, rollout: RolloutObject, workload: WorkloadObject | None = None, reference: NamedWorkload | None = None
+    ) -> _Parsed | None:
         """The parsed spec, with the template of that workload; None while one of its providers is not known yet."""
-        metadata, reader = rollout.metadata, self.routes
-        providers = reader.version if reader is not None else 0
-        taken = () if workload is None else template_parts(workload)
-        version, kept_as = (metadata.generation, providers, taken), (metadata.uid, workload is not None)
-        parsed = self._parsed.get(kept_as)
-        if parsed is not None and parsed.version == version:
-            self._parsed.move_to_end(kept_as)
+        uid, reader = rollout.metadata.uid, self.routes
+        version, taken = self._version(rollout), b"" if workload is None else template_digest(workload)
+        parsed = self._parsed.get(uid)
+        if parsed is not None and (parsed.version, parsed.taken) == (version, taken):
+            self._parsed.move_to_end(uid)
             return parsed
         try:
             template = template_of(workload) if workload is not None else None
@@ -384,11 +392,11 @@ class Observer:
             if reader is not None:
                 if reader.undecided(spec):
                     return None
-                places = places_of(spec, reader.providers, namespace=metadata.namespace)
-            parsed = _Parsed(version, spec, places)
+                places = places_of(spec, reader.providers, namespace=rollout.metadata.namespace)
+            parsed = _Parsed(version, taken, spec.workload_ref, spec, places)
         except SpecInvalid as exc:
-            parsed = _Parsed(version, exc.problems)
-        self._parsed[kept_as] = parsed
+            parsed = _Parsed(version, taken, reference, exc.problems)
+        self._parsed[uid] = parsed
         return parsed
 
     def _with_gateways(self, proxy: ProxyFacts, routes: Iterable[RouteRead]) -> ProxyFacts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 
 from msgspec import Struct
@@ -269,9 +270,10 @@ def workload_seen(kind: WorkloadKind, seen: WorkloadObject, *, read_at_s: float 
     )
 
 
-def template_parts(seen: WorkloadObject) -> tuple[bytes, ...]:
-    """What `template_of` reads: as long as it is the same, so is the template."""
-    return bytes(seen.spec.template), bytes(seen.spec.selector), bytes(seen.template)
+def template_digest(seen: WorkloadObject) -> bytes:
+    """Of what `template_of` reads: as long as it is the same, so is the template."""
+    parts = (bytes(seen.spec.template), bytes(seen.spec.selector), bytes(seen.template))
+    return hashlib.sha256(b"\0".join(parts)).digest()  # JSON has no NUL
 
 
 def template_of(seen: WorkloadObject) -> WorkloadTemplate | None:

@@ -118,14 +118,12 @@ class KnownAnswers:
 
     services: dict[str, ServiceAnswer] = field(default_factory=dict)
     workload: WorkloadAnswer | None = None
-    sets: SetsAnswer | None = None
     routes: dict[RouteName, RouteAnswer] = field(default_factory=dict)
     live: dict[RouteName, LiveSeen] = field(default_factory=dict)
     refused_routes: dict[RouteName, RouteRefused] = field(default_factory=dict)
     drained: dict[str, DrainSeen] = field(default_factory=dict)
     copies: dict[str, CopyLook] = field(default_factory=dict)
     autoscaling: tuple[AutoscalingGate, AutoscalingSeen] | None = None
-    hold: tuple[str, HoldSeen] | None = None
     revision: tuple[str, str, str] | None = None
     revisions: RevisionsAnswer | None = None
     nodes: tuple[str, ChosenNodes] | None = None
@@ -142,6 +140,9 @@ class Inbox:
     def __init__(self, *, clock: Clock) -> None:
         self._clock = clock
         self._answers: defaultdict[Key, KnownAnswers] = defaultdict(KnownAnswers)
+        # Each Rollout of a Deployment in place has these two, also at rest, where it has no other answer.
+        self._sets: dict[Key, SetsAnswer] = {}
+        self._holds: dict[Key, tuple[str, HoldSeen]] = {}
         self.pods: Recent[Key, PodsSeen] = Recent(POD_LISTS_MAX)
         """The last list of a Rollout's pods, until one of them is written; `decide` judges how old it may be."""
         self.service_askers: Askers[NamespacedName] = Askers()
@@ -166,7 +167,7 @@ class Inbox:
 
     def put_sets(self, key: Key, answer: SetsAnswer) -> None:
         """Takes the list of a Deployment's ReplicaSets."""
-        self._answers[key].sets = answer
+        self._sets[key] = answer
 
     def put_route(self, key: Key, route: RouteName, answer: RouteAnswer) -> None:
         """Takes the answer to a question about a route."""
@@ -200,7 +201,7 @@ class Inbox:
         before = self.hold(key, uid)
         if before is not None and before.works is answer.works:
             answer = replace(answer, since_s=before.since_s)
-        self._answers[key].hold = uid, answer
+        self._holds[key] = uid, answer
 
     def put_revision(self, key: Key, uid: str, template_hash: str, revision: str) -> None:
         """Remembers the revision of a template, for the moments in which its controller has not seen another field."""
@@ -258,7 +259,7 @@ class Inbox:
 
     def hold(self, key: Key, uid: str) -> HoldSeen | None:
         """The last answer about the Deployment of that uid."""
-        asked, answer = self.of(key).hold or ("", None)
+        asked, answer = self._holds.get(key, ("", None))
         return answer if asked == uid else None
 
     def revision(self, key: Key, uid: str, template_hash: str) -> str:
@@ -278,7 +279,7 @@ class Inbox:
 
     def sets(self, key: Key, *, watched: Collection[str]) -> SetsAnswer | None:
         """The list of a Deployment's ReplicaSets; None when one of them is not `watched` (by uid) after 10 s: it is gone."""
-        answer = self.of(key).sets
+        answer = self._sets.get(key)
         if answer is None or all(stray.uid in watched for stray in answer.sets):
             return answer
         return answer if self.age_s(answer) <= SERVICE_ANSWER_S else None
@@ -305,5 +306,5 @@ class Inbox:
         self.service_askers.asks(key, ())
         self.workload_askers.asks(key, ())
         self.route_askers.asks(key, ())
-        self._answers.pop(key, None)
-        self.pods.pop(key, None)
+        for answers in (self._answers, self._sets, self._holds, self.pods):
+            answers.pop(key, None)

@@ -173,7 +173,7 @@ async def test_the_replica_sets_of_a_deployment_are_listed_page_by_page(world: W
     await performer.perform(world.target(), [ask])
     assert await world.queue.take() == CART
     world.queue.done(CART)
-    assert (world.api.requests, world.inbox.of(CART).sets) == ([], None)
+    assert (world.api.requests, world.inbox.sets(CART, watched=())) == ([], None)
 
     shown = decode(DEPLOYMENT, msgspec.json.encode(DEPLOYED))
     world.store.table(DEPLOYMENT).put("", shown)
@@ -190,7 +190,7 @@ async def test_the_replica_sets_of_a_deployment_are_listed_page_by_page(world: W
 
     assert [each.query.get("labelSelector") for each in world.api.requests] == ["app=cart"] * 2
     assert [each.query.get("continue") for each in world.api.requests] == [None, "more"]
-    assert world.inbox.of(CART).sets == SetsAnswer(
+    assert world.inbox.sets(CART, watched=()) == SetsAnswer(
         asked_s=world.clock.monotonic_s(), template_hash=template_hash_of(shown), held=False, revision="n",
         sets=(NamedReplicaSet("a", "u-a"),),
     )  # fmt: skip

@@ -15,8 +15,8 @@ from rollouts.controller.observe.in_place import is_held, revisions_answer, spec
 from rollouts.controller.observe.workloads import (
     WorkloadLook,
     WorkloadReader,
+    template_digest,
     template_of,
-    template_parts,
     workload_seen,
 )
 from rollouts.controller.workqueue.inbox import Inbox, RevisionsAnswer, SetsAnswer, WorkloadAnswer
@@ -188,8 +188,16 @@ def test_a_template_comes_with_the_selector_beside_it() -> None:
     assert (found.template, found.selector) == (TEMPLATE, selector)
     assert (other.template, other.selector) == (TEMPLATE, None)
     assert template_of(_workload({"template": None})) is None
-    assert template_parts(of_template) == (b"", b"", json.dumps(TEMPLATE).encode())
-    assert template_parts(of_spec) == (json.dumps(TEMPLATE).encode(), json.dumps(selector).encode(), b"")
+
+
+def test_another_template_or_selector_has_another_digest() -> None:
+    """Whatever else of the workload has changed: only of these parts a spec is parsed again."""
+    selector = {"matchLabels": {"app": "cart"}}
+    digest = template_digest(_workload({"selector": selector}))
+
+    assert template_digest(_workload({"selector": selector, "replicas": 7, "paused": True})) == digest
+    others = [{"selector": {}}, {"selector": selector, "template": {}}, {"selector": TEMPLATE, "template": selector}]
+    assert len({digest, *(template_digest(_workload(each)) for each in others)}) == 4
 
 
 IN_PLACE = NamedWorkload(kind=DEPLOYMENT, name="cart", mode=WorkloadMode.IN_PLACE)

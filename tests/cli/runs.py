@@ -127,7 +127,8 @@ class Served(CommandLine):
     async def put_status(self, kind: Kind, name: str, status: Manifest) -> None:
         """What a controller would write."""
         body = json.dumps({"status": status}).encode()
-        request = Request("PATCH", kind.path("default", name, "status"), {}, body, MERGE_PATCH)
+        namespace = "default" if kind.namespaced else None
+        request = Request("PATCH", kind.path(namespace, name, "status"), {}, body, MERGE_PATCH)
         answer = await self.api.request(request, deadline_s=2.0)
         assert answer.status == 200, answer.body
 

@@ -32,7 +32,7 @@ def offered(*words: str) -> list[str]:
     ("words", "answer"),
     [
         (("un",), ["undo", ":4"]),
-        (("analysis", ""), ["get", "list", "terminate", ":4"]),
+        (("analysis", ""), ["get", "list", "providers", "terminate", ":4"]),
         (("set", ""), ["image", ":4"]),
         (("get", "-o", ""), ["wide", "name", "json", "yaml", ":4"]),
         (("completion", "z"), ["zsh", ":4"]),

@@ -39,7 +39,15 @@ def test_the_commands_are_these() -> None:
         "gitops", "help", "history", "lint", "list", "migrate", "pause", "plan", "promote", "rbac", "restart", "resume", "retry",
         "rollback", "status", "undo", "version",
     ]  # fmt: skip
-    assert {"analysis get", "analysis list", "analysis terminate", "config diff", "config list", "set image"} == GROUPS
+    assert {
+        "analysis get",
+        "analysis list",
+        "analysis providers",
+        "analysis terminate",
+        "config diff",
+        "config list",
+        "set image",
+    } == GROUPS
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, *sorted(GROUPS)])

@@ -249,6 +249,51 @@ async def terminate(
         return await follow_run(session, name, console=console) if watch else Exit.OK
 
 
+@app.command("providers", cls=CliCommand)
+@on_cluster
+def providers(
+    options: Options,
+    *,
+    files: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-f", "--filename", metavar="FILE", help="YAML or JSON with MetricProviders and Secrets; - for stdin."
+        ),
+    ] = None,
+    ask: Annotated[bool, typer.Option("--ask", help="Ask each an empty question, from here; as -f does.")] = False,
+    controller_namespace: Annotated[
+        str, typer.Option(metavar="NAME", help="With --ask: where the controller runs, and has its Secrets.")
+    ] = "rollouts-system",
+    ca_file: Annotated[
+        Path | None, typer.Option("--ca", help="Certificates of authorities to trust besides the public ones, PEM.")
+    ] = None,
+    timeout: Annotated[
+        float, typer.Option(parser=duration, metavar="DURATION", help="The longest wait for one answer.")
+    ] = "10s",  # type: ignore[assignment]
+) -> CommandRun:
+    """List the metric servers that MetricProviders declare; with --ask or -f, tell what each answers.
+
+    Exit code 1: one is not Ready, or gives no answer that a metric could use.
+    """
+    from rollouts.cli.commands import metric_providers as known  # noqa: PLC0415 - the HTTP client is for it only
+    from rollouts.cli.commands.metric_servers import servers_in  # noqa: PLC0415 - so are models of templates
+    from rollouts.clock import SystemClock  # noqa: PLC0415
+
+    clock = SystemClock()
+    if files:
+        manifests = read_manifests(files)
+        servers = servers_in(manifests)
+        return known.show_providers(manifests, servers, clock=clock, ca_file=ca_file, deadline_s=timeout)
+
+    async def in_cluster() -> Exit:
+        async with open_session(options) as session:
+            found = await known.cluster_providers(session)
+            servers = await known.with_secrets(session, found, namespace=controller_namespace) if ask else None
+            return await known.show_providers(found, servers, clock=clock, ca_file=ca_file, deadline_s=timeout)
+
+    return in_cluster()
+
+
 async def follow_run(session: Session, name: str, *, console: Console) -> Exit:
     """Shows every change of a run until it is over.
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from msgspec import Struct
@@ -31,21 +33,29 @@ from rollouts.secret import Secret
 
 _ANY_FOLDER = Path("/")  # which one credentials are in, a flag of the controller says
 _SOME_TIME_S = 1e9
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class FileServers(Struct, frozen=True):
-    """The MetricProviders of files, by name.
+    """MetricProviders, by name, with the credentials that are beside them in files or in a namespace.
 
     Args:
-        missing: the credentials that are not in the files, for people.
+        missing: the credentials that are not there, for people.
     """
 
     endpoints: Mapping[str, MetricEndpoint]
     missing: Mapping[str, str]
 
 
-def servers_in(manifests: Iterable[Manifest]) -> FileServers:
-    """Those that can be read; what is wrong with the others is for `lint`."""
+def servers_in(
+    manifests: Iterable[Manifest], *, where: str = "in the files", refused: Mapping[str, str] = _NOTHING
+) -> FileServers:
+    """Those that can be read; what is wrong with the others is for `lint`.
+
+    Args:
+        where: the Secrets were looked for, for people.
+        refused: why Secrets were not read, by name.
+    """
     manifests = list(manifests)
     secrets = {str(mapping(each.get("metadata")).get("name")): _texts(each) for each in manifests if is_a(each, SECRET)}
     endpoints: dict[str, MetricEndpoint] = {}
@@ -59,8 +69,23 @@ def servers_in(manifests: Iterable[Manifest]) -> FileServers:
         texts = {place: _text_at(place, secrets) for place in server.credentials}
         endpoints[name] = endpoint_of_server(server, {place: Secret(text) for place, text in texts.items()})
         if absent := [place for place, text in texts.items() if not text]:
-            missing[name] = f"MetricProvider {name}: {absent[-1]} is not in the files"
+            match absent[-1]:
+                case InSecret(secret):
+                    why = f"cannot be read: {refused[secret]}" if secret in refused else f"is not {where}"
+                case _:
+                    why = "is mounted for the controller alone"
+            missing[name] = f"MetricProvider {name}: {absent[-1]} {why}"
     return FileServers(endpoints, missing)
+
+
+def secrets_of(providers: Iterable[Manifest]) -> set[str]:
+    """Names of the Secrets with credentials of MetricProviders."""
+    names = set[str]()
+    for manifest in providers:
+        with contextlib.suppress(SpecInvalid):
+            server = server_of("", dict(mapping(manifest.get("spec"))), folder=_ANY_FOLDER, taken=False)
+            names |= {place.name for place in server.credentials if isinstance(place, InSecret)}
+    return names
 
 
 def _text_at(place: CredentialPlace, secrets: Mapping[str, Mapping[str, str]]) -> str:

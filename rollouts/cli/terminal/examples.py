@@ -47,6 +47,10 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("analysis get cart-6d4b-step-1", "metrics, conditions, measurements"),
         ("analysis get cart-6d4b-step-1 -w", "follow it to its end"),
     ),
+    "analysis providers": (
+        ("analysis providers", "metric servers, and which may be asked"),
+        ("analysis providers --ask", "what each of them answers now"),
+    ),
     "config": (
         ("config list cart", "what each revision has"),
         ("config diff cart 2 3", "keys and values that differ"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import logging
 import math
 import sys
 from collections.abc import Callable, Collection, Coroutine, Iterable
@@ -229,12 +230,19 @@ def result_of(work: Coroutine[Any, Any, T]) -> T:
 
     Raises: typer.Exit.
     """
+    import structlog  # noqa: PLC0415 - what talks to servers has imported it
+
+    # What a controller would log is nothing to whoever types a command, and would stand in its output.
+    before, level = structlog.get_config(), structlog.make_filtering_bound_logger(logging.ERROR)
+    structlog.configure(wrapper_class=level, logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     try:
         return asyncio.run(work)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None  # 128 + SIGINT, as shells say it
     except RolloutsError as error:
         fail(error_text(error))
+    finally:
+        structlog.configure(**before)
     raise typer.Exit(Exit.FAILED)
 
 

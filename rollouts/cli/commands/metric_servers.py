@@ -69,13 +69,17 @@ def servers_in(
         texts = {place: _text_at(place, secrets) for place in server.credentials}
         endpoints[name] = endpoint_of_server(server, {place: Secret(text) for place, text in texts.items()})
         if absent := [place for place, text in texts.items() if not text]:
-            match absent[-1]:
-                case InSecret(secret):
-                    why = f"cannot be read: {refused[secret]}" if secret in refused else f"is not {where}"
-                case _:
-                    why = "is mounted for the controller alone"
-            missing[name] = f"MetricProvider {name}: {absent[-1]} {why}"
+            missing[name] = f"MetricProvider {name}: {why_missing(absent[-1], where, refused)}"
     return FileServers(endpoints, missing)
+
+
+def why_missing(place: CredentialPlace, where: str, refused: Mapping[str, str]) -> str:
+    """Why a credential is not there, for people."""
+    match place:
+        case InSecret(name):
+            return f"{place} cannot be read: {refused[name]}" if name in refused else f"{place} is not {where}"
+        case _:
+            return f"{place} is mounted for the controller alone"
 
 
 def secrets_of(providers: Iterable[Manifest]) -> set[str]:

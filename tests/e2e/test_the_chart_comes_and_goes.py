@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -216,6 +217,14 @@ def left_of_us(stage: Stage, kind: Kind, hold: str) -> dict[str, Any]:
     return {field: spec.get(field) for field in spec | plain if field in owned or spec.get(field) != plain.get(field)}
 
 
+def _is_its_users(stage: Stage, kind: Kind, _: Manifest) -> bool:
+    return not left_of_us(stage, kind, "Policy")
+
+
+def _is_another(before: str, revision: str) -> bool:
+    return revision not in ("", before)
+
+
 def is_rolled_out(one: Manifest) -> bool:
     """Whether its own controller has given its template to all pods."""
     status = one["status"]
@@ -235,7 +244,7 @@ def test_workloads_at_rest_are_their_users_once_the_release_is_gone(
         "install", str(CHART), "--create-namespace", "--set", "workloads={deployments,statefulsets,daemonsets}"
     )
     stage.apply(*all_of("web:1"))
-    rollouts = {}
+    rollouts: dict[str, Manifest] = {}
     for kind, (name, _) in OWN.items():
         for hold, end in HOLDS.items():
             reference = {
@@ -252,11 +261,11 @@ def test_workloads_at_rest_are_their_users_once_the_release_is_gone(
         stable = {name: stage.until_phase(name, "Healthy")["status"]["stableRevision"] for name in rollouts}
         stage.apply(*all_of("web:2"))
         for name, before in stable.items():
-            stage.until_stable(name, lambda revision, before=before: revision not in ("", before))
+            stage.until_stable(name, partial(_is_another, before))
             stage.until_phase(name, "Healthy")
         for kind, (name, _) in OWN.items():
             stage.until(kind.plural, f"{name}-alone", is_rolled_out)
-            stage.until(kind.plural, f"{name}-held", lambda _, kind=kind: not left_of_us(stage, kind, "Policy"))
+            stage.until(kind.plural, f"{name}-held", partial(_is_its_users, stage, kind))
     administrator.helm("uninstall")
 
     assert [left_of_us(stage, kind, "Policy") for kind in OWN] == [{}, {}, {}]

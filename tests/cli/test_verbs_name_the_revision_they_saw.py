@@ -177,7 +177,7 @@ def test_a_retry_removes_a_promotion_of_the_attempt_before_that_no_manifest_has(
 ) -> None:
     """Else people are told that it has no effect any more. A tool that sets one from Git again would promote the new attempt."""
     there = seen(ABORTED, annotations={"rollouts.dev/promote": "newrev@1"})
-    fields = {"f:metadata": {"f:annotations": {"f:rollouts.dev/promote": {}}}}
+    fields: Manifest = {"f:metadata": {"f:annotations": {"f:rollouts.dev/promote": {}}}}
     there.rollout["metadata"]["managedFields"] = [
         {"manager": verb_plans.FIELD_MANAGER, "fieldsV1": {"f:spec": {}}},
         *({"manager": manager, "fieldsV1": fields} for manager in managers),

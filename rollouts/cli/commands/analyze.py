@@ -382,12 +382,12 @@ async def updated(session: Session, rollout: str) -> Updated:
 
     Raises: ApiNotFound; what `Client` raises.
     """
-    manifest: Mapping[str, Any] = manifest_from(await session.client.get(ROLLOUT, session.namespace, rollout))
+    manifest = manifest_from(await session.client.get(ROLLOUT, session.namespace, rollout))
     status, reference = status_of(manifest), mapping(mapping(manifest.get("spec")).get("workloadRef"))
+    template: Mapping[str, Any] = {}
     if reference.get("kind") in list(WorkloadKind):
         kind = WorkloadKind(str(reference["kind"])).resource
         found = manifest_from(await session.client.get(kind, session.namespace, str(reference.get("name"))))
-        manifest = with_its_template(
-            manifest, mapping(found.get("template") or mapping(found.get("spec")).get("template"))
-        )
-    return Updated(manifest=manifest, stable=status.stable_revision, latest=status.current_revision)
+        template = mapping(found.get("template") or mapping(found.get("spec")).get("template"))
+    of = with_its_template(manifest, template)
+    return Updated(manifest=of, stable=status.stable_revision, latest=status.current_revision)

@@ -49,9 +49,9 @@ WRONG = {
     "none for a Rollout that insists on it": (
         holding(hold="Policy"), Level.FAULT, "no policy of the API server holds deployments, and shop/cart has",
         "--set 'workloads={deployments}'"),
-    "a kind that the controller may not read": (
+    "a kind for which the controller is not set up": (
         holding(controllers=(controller("--workload=statefulsets"),)), Level.FAULT,
-        "1 Rollout with workloadRef to deployments, and rollouts-system/rollouts may not read them",
+        "1 Rollout with workloadRef to deployments, and rollouts-system/rollouts is not set up for them",
         "--set 'workloads={statefulsets,deployments}'"),
     "one without its binding": (
         holding("deployments", bound=False), Level.WARNING, "rollouts.hold-deployments has no binding, so it holds nothing",

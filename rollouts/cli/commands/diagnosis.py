@@ -382,13 +382,13 @@ def _prometheus(seen: ClusterSeen) -> Iterator[Diagnosis]:
 
 
 def _workloads(seen: ClusterSeen) -> Iterator[Diagnosis]:
-    """The kinds of workloads that Rollouts name, and that a controller may not read."""
+    """The kinds of workloads that Rollouts name, and for which a controller is not set up."""
     used = sorted(set(filter(None, map(_named_kind, seen.rollouts))))
     for controller in seen.controllers:
         allowed = controller.flags("workload")
         if lacking := [plural for plural in used if plural not in allowed]:
             named = count_of(sum(_named_kind(rollout) in lacking for rollout in seen.rollouts), "Rollout")
-            says = f"{named} with workloadRef to {', '.join(lacking)}, and {controller.where} may not read them"
+            says = f"{named} with workloadRef to {', '.join(lacking)}, and {controller.where} is not set up for them"
             yield _by_values(controller, "workloads", Level.FAULT, says, {"workloads": (*allowed, *lacking)})
 
 

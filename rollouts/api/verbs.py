@@ -5,6 +5,8 @@ Every builder takes `resource_version`. If it is given, the write fails with a c
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rollouts.api.spec.metadata import OUR_PREFIX
 from rollouts.api.times import format_time
 from rollouts.core.model.analysis import AnalysisKind
@@ -36,9 +38,14 @@ def abort(revision: str, *, resource_version: str = "") -> Manifest:
     return _annotate({Verb.ABORT: revision}, resource_version)
 
 
-def retry(revision: str, *, attempt: int, resource_version: str = "") -> Manifest:
-    """Asks for attempt number `attempt` (1 is the first retry), and removes the abort annotation, which would forbid it."""
-    return _annotate({Verb.RETRY: f"{revision}@{attempt}", Verb.ABORT: None}, resource_version)
+def retry(revision: str, *, attempt: int, withdraws: Iterable[Verb] = (), resource_version: str = "") -> Manifest:
+    """Asks for attempt number `attempt` (1 is the first retry), and removes the abort annotation, which would forbid it.
+
+    Args:
+        withdraws: commands of the attempt before whose annotations go, too.
+    """
+    asked = {Verb.RETRY: f"{revision}@{attempt}", Verb.ABORT: None}
+    return _annotate(asked | dict.fromkeys(withdraws), resource_version)
 
 
 def pause(*, resource_version: str = "") -> Manifest:

@@ -183,6 +183,25 @@ def test_a_second_rollout_waits_until_the_first_one_is_gone() -> None:
     assert run.unexpected == []
 
 
+def test_an_annotation_without_the_label_holds_as_long_as_its_rollout_is_there() -> None:
+    """No watch shows such a workload, so nobody removes the annotation of a Rollout that is gone."""
+    first = rollout(strategy=canary())
+    first = {**first, "metadata": {**first["metadata"], "name": "first"}}
+    reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "another"}
+
+    async def script(stage: Stage) -> None:
+        await stage.until(lambda: stage.waits_for == "WorkloadOwnedTwice")
+        assert marks(stage) == ("", "first")
+        stage.remove(ROLLOUT, "first")
+        await stage.until_phase("Healthy", "1")
+        assert marks(stage) == MARKED
+
+    elsewhere = {**first, "spec": {**first["spec"], "workloadRef": reference}}
+    run = play((elsewhere, workload(DEPLOYMENT, annotations={MANAGED_BY: "first"}), rollout()), script)
+
+    assert run.unexpected == []
+
+
 def test_a_workload_of_another_tool_is_left_alone() -> None:
     """Both would write to it."""
 

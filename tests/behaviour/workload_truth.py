@@ -10,7 +10,7 @@ from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import MarkWorkload, ReleaseWorkload, ScaleWorkload, WorkloadIntent
 from rollouts.core.model.workload import ScaledDown, WorkloadSeen
 from rollouts.core.model.workload_ref import WorkloadKind
-from rollouts.objects import Key, Manifest
+from rollouts.objects import ROLLOUT, Key, Manifest
 from rollouts.sim.cluster import SimulatedCluster
 from tests.behaviour.reading import MANAGED, annotations_of, labels_of, manager_of
 
@@ -45,7 +45,11 @@ class WorkloadTruth:
     def seen(self, rollout: Manifest) -> WorkloadSeen | None:
         """The named workload."""
         found = self.named(rollout)
-        return None if found is None else _seen(found)
+        if found is None:
+            return None
+        seen = _seen(found)
+        marked = seen.watched or self._cluster.get(ROLLOUT, *manager_of(found)) is not None
+        return seen if marked else replace(seen, managed_by="")  # what a Rollout that is gone has left
 
     def left(self, key: Key, rollout: Manifest) -> tuple[WorkloadSeen, ...]:
         """Those that carry the Rollout's mark and that it does not name."""

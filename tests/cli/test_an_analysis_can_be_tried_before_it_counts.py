@@ -244,7 +244,18 @@ def test_a_file_without_a_template_is_told(typed: CommandLine) -> None:
     assert "no AnalysisTemplate" in typed("analyze", "-f", file, "--dry-run", code=Exit.USAGE).err
 
 
-def test_what_the_cluster_measures_can_be_tried_on_a_rollout() -> None:
+IN_PLACE = {
+    "spec": {"workloadRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "mode": "InPlace"}},
+    "status": {"selector": "app=web"},
+}
+
+
+@pytest.mark.parametrize(
+    ("rollout", "labels"),
+    [({}, {}), (IN_PLACE, {"labels": {"app": "web", "pod-template-hash": "new"}})],
+    ids=["with pods of its own", "in place"],
+)
+def test_what_the_cluster_measures_can_be_tried_on_a_rollout(rollout: Manifest, labels: Manifest) -> None:
     """With the rights of the person, on the pods that there are now; without a Rollout nobody knows which."""
     cpu = {"containerResource": {"container": "app", "resource": "cpu"}}
     use = prometheus("use", condition="result.utilizationPercent <= 90", provider=cpu)
@@ -252,7 +263,7 @@ def test_what_the_cluster_measures_can_be_tried_on_a_rollout() -> None:
     queue = prometheus("queue", condition="result.value < 10", provider=external)
     lists = {
         "/apis/metrics.k8s.io/v1beta1/namespaces/shop/pods": listed(sample("a", "480m")),
-        "/api/v1/namespaces/shop/pods": listed(pod("a")),
+        "/api/v1/namespaces/shop/pods": listed(pod("a", **labels)),
     }
     missing = Response(404, b'{"kind": "Status", "reason": "NotFound"}')
 
@@ -261,7 +272,7 @@ def test_what_the_cluster_measures_can_be_tried_on_a_rollout() -> None:
         api = ScriptedApi(otherwise=lambda asked: Response(200, lists[asked.path]) if asked.path in lists else missing)
         client = Client(api, clock=clock, may_write=lambda: False, request_deadline_s=1.0)
         session = Session(api=api, client=client, namespace="shop", clock=clock, request_timeout_s=1.0)
-        of = Updated(manifest={}, stable="old", latest="new")
+        of = Updated(manifest=rollout, stable="old", latest="new")
         spec = run_spec_of(TemplateName("rate"), templates_in([template(use, queue)]), {})
         seen = in_cluster(session, "web", of) if cluster else None
         asker = MetricAsker(tenants=TenantUrls(), clock=clock)

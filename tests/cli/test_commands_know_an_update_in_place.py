@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.in_place import apply, at_rest, deployment, in_a_step, pods, revision
+from rollouts.objects import ANALYSIS_RUN
+from tests.cli.in_place import apply, at_rest, deployment, in_a_step, objects, pods, revision
 from tests.cli.shop import Shop, empty_shop
 
 
@@ -98,3 +99,27 @@ async def test_a_deletion_at_rest_says_that_nothing_changes(empty: Shop) -> None
     said = await shop.run("delete", "cart", "--yes")
 
     assert "Deployment cart keeps its pods, and rolls out new templates by itself from now on" in said.out
+
+
+ANALYSED = """
+apiVersion: rollouts.dev/v1alpha1
+kind: AnalysisTemplate
+metadata: {name: use}
+spec:
+  args:
+  - {name: image, valueFrom: {fieldRef: {fieldPath: "spec.template.spec.containers[0].image"}}}
+  metrics:
+  - name: cpu
+    successCondition: result.utilizationPercent < 90
+    provider: {containerResource: {container: app, resource: cpu}}
+"""
+
+
+async def test_an_analysis_by_hand_has_the_template_of_the_deployment(stepped: Shop, tmp_path: Path) -> None:
+    """Its fields are arguments, as in an analysis of the update."""
+    file = tmp_path / "use.yaml"
+    file.write_text(ANALYSED)
+    await stepped.run("analyze", "use", "-f", str(file), "--rollout", "cart")
+
+    (run,) = objects(stepped, ANALYSIS_RUN)
+    assert run["spec"]["args"] == [{"name": "image", "value": "cart:2"}]

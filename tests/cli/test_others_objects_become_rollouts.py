@@ -117,6 +117,29 @@ def test_without_the_deployment_nothing_comes_out_but_the_reason() -> None:
     assert left_out == "left out: Canary podinfo: Deployment podinfo: give its file too"
 
 
+BY_NODES = (
+    "a Rollout updates it in place, by nodes: write one with workloadRef {apiVersion: apps/v1, kind: DaemonSet, name: agent, "
+    "mode: InPlace} and a canary of setWeight, pause and analysis, and delete the Canary first"
+)
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ({"kind": "DaemonSet", "name": "agent"}, f"DaemonSet agent: {BY_NODES}"),
+        ({"kind": "Service", "name": "fn"}, "Service fn: only Deployments can be taken over"),
+        ({"name": "web"}, "Deployment web: give its file too"),
+    ],
+)
+def test_a_canary_that_cannot_be_taken_over_says_what_helps(target: Manifest, said: str) -> None:
+    """By the kind of its workload."""
+    made = canary()
+    made["spec"]["targetRef"] = target
+    (left_out,) = told(migrated([made]), Told.LEFT_OUT)
+
+    assert left_out == f"left out: Canary podinfo: {said}"
+
+
 def _argo(kind: str, spec: Any, name: str = "cart") -> Manifest:
     return {"apiVersion": "argoproj.io/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec}
 

@@ -15,7 +15,7 @@ from rollouts.objects import ROLLOUT
 from rollouts.sim.clock import run_virtual
 from rollouts.sim.cluster import SimulatedCluster
 from tests import build
-from tests.cli.test_the_doctor_says_what_repairs_it import VERSION, Reviewed, healthy, rollout
+from tests.cli.test_the_doctor_says_what_repairs_it import VERSION, Reviewed, controller, healthy, rollout
 
 GROUP = "admissionregistration.k8s.io"
 IN_PLACE = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "cart", "mode": "InPlace"}
@@ -32,6 +32,8 @@ def holding(*kinds: str, served: bool = True, bound: bool = True, hold: str = "A
     policies = tuple(map(policy, kinds))
     bindings = tuple({"spec": {"policyName": each["metadata"]["name"]}} for each in policies) if bound else ()
     holds = HoldPolicies(served=served, policies=policies, bindings=bindings)
+    reads = [f"--workload={plural}" for plural in dict.fromkeys((*kinds, "deployments"))]
+    changes = {"controllers": (controller(*reads),), **changes}
     return healthy(rollouts=(rollout(workloadRef={**IN_PLACE, "hold": hold}),), holds=holds, **changes)
 
 
@@ -47,6 +49,10 @@ WRONG = {
     "none for a Rollout that insists on it": (
         holding(hold="Policy"), Level.FAULT, "no policy of the API server holds deployments, and shop/cart has",
         "--set 'workloads={deployments}'"),
+    "a kind for which the controller is not set up": (
+        holding(controllers=(controller("--workload=statefulsets"),)), Level.FAULT,
+        "1 Rollout with workloadRef to deployments, and rollouts-system/rollouts is not set up for them",
+        "--set 'workloads={statefulsets,deployments}'"),
     "one without its binding": (
         holding("deployments", bound=False), Level.WARNING, "rollouts.hold-deployments has no binding, so it holds nothing",
         "helm upgrade"),

@@ -164,6 +164,31 @@ def test_a_revision_that_went_a_weight_back_is_promoted_or_retried() -> None:
     assert again.annotations["rollouts.dev/retry"] == "newrev@1"
 
 
+@pytest.mark.parametrize(
+    ("managers", "goes"),
+    [
+        ([verb_plans.FIELD_MANAGER], True),
+        (["argocd-controller"], False),
+        ([verb_plans.FIELD_MANAGER, "kubectl"], False),
+    ],
+)
+def test_a_retry_removes_a_promotion_of_the_attempt_before_that_no_manifest_has(
+    managers: list[str], goes: bool
+) -> None:
+    """Else people are told that it has no effect any more. A tool that sets one from Git again would promote the new attempt."""
+    there = seen(ABORTED, annotations={"rollouts.dev/promote": "newrev@1"})
+    fields: Manifest = {"f:metadata": {"f:annotations": {"f:rollouts.dev/promote": {}}}}
+    there.rollout["metadata"]["managedFields"] = [
+        {"manager": verb_plans.FIELD_MANAGER, "fieldsV1": {"f:spec": {}}},
+        *({"manager": manager, "fieldsV1": fields} for manager in managers),
+    ]
+
+    annotations = written(verb_plans.plan_retry(there)).annotations
+
+    removed = {"rollouts.dev/abort": None, **({"rollouts.dev/promote": None} if goes else {})}
+    assert annotations == {"rollouts.dev/retry": "newrev@3", **removed}
+
+
 def _rollback(revision: str, target: str, **changes: object) -> Manifest:
     """A rollback in `status.commands`."""
     return {"verb": "rollback", "value": f"previous@{revision}", "revision": revision, "at": "2026-11-21T10:00:00Z",

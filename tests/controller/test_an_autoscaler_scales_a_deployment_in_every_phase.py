@@ -1,4 +1,7 @@
-"""Promise: an autoscaler of a Deployment scales it in every phase of an update in place, by its load alone; the share stays.
+"""Promise: an autoscaler scales a workload in every phase of an update in place, by its load alone; the share stays.
+
+Pods of a StatefulSet that a scale-up makes may be new before the Rollout has moved the partition: they stay, and the condition
+says how many. A broken pod keeps its controller from making others (OrderedReady).
 
 The load is requests: each pod uses CPU for those that it answers. Judged by pods and their Ready conditions.
 """
@@ -13,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from rollouts.objects import AUTOSCALER, DEPLOYMENT, POD, ROLLOUT, Manifest
+from rollouts.objects import AUTOSCALER, DEPLOYMENT, POD, ROLLOUT, STATEFUL_SET, Kind, Manifest
 from rollouts.sim.actors.kubelet import STARTUP_SECONDS
 from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.network.consumption import Consumption
@@ -25,7 +28,6 @@ from tests.controller.test_a_deployment_is_stepped_where_it_is import (
     deployment,
     found,
     rollout,
-    sizes,
     told,
 )
 from tests.controller.test_the_process_outlives_what_objects_hold import Running, until
@@ -46,21 +48,25 @@ SCALED_WITHIN_S = 400.0
 """An autoscaler waits for 300 s before it takes pods away."""
 TOLERANCE = 1.1
 """Within a tenth of its target an autoscaler does nothing."""
-STARTS_IN_S = 40.0
+STARTS_IN_S = {DEPLOYMENT: 40.0, STATEFUL_SET: 10.0}
+"""A StatefulSet starts one pod after another."""
 IMAGES = ("web:1", "web:2", "web:2-bad")
+HELD = ((DEPLOYMENT, "with the policy"), (DEPLOYMENT, "paused at rest"), (STATEFUL_SET, "with the policy"))
+"""Of a StatefulSet an autoscaler changes nothing that holds it between updates."""
 
 
 class Autoscaled:
-    """A Deployment in its phases, with clients and an autoscaler; every change of its pods is looked at."""
+    """A workload in its phases, with clients and an autoscaler; every change of its pods is looked at."""
 
-    def __init__(self, cluster: SimulatedCluster) -> None:
+    def __init__(self, cluster: SimulatedCluster, kind: Kind) -> None:
         self.cluster = cluster
+        self.kind = kind
         self.running = Running(cluster)
         self.replicas: list[int] = []
-        """Every size that the Deployment has had."""
+        """Every size that the workload has had."""
         self.fewest = math.inf
-        """Ready pods beyond those that the Deployment promises at its smallest size so far, at the worst moment."""
-        cluster.api.history.listen(DEPLOYMENT, self._on_deployment)
+        """Ready pods beyond those that the workload promises at its smallest size so far, at the worst moment."""
+        cluster.api.history.listen(kind, self._on_workload)
         cluster.api.history.listen(POD, self._on_pod)
 
     def load(self, pods: int) -> None:
@@ -76,7 +82,7 @@ class Autoscaled:
 
     def template(self, tag: str, *, startup_s: float | None = None) -> None:
         """The user applies another template; `replicas` are the autoscaler's."""
-        made = deployment(tag)
+        made = manifest(self.kind, tag)
         del made["spec"]["replicas"]
         container = made["spec"]["template"]["spec"]["containers"][0]
         container["resources"] = {"requests": {"cpu": str(POD_CORES)}}
@@ -93,14 +99,14 @@ class Autoscaled:
         )
 
     async def rested(self) -> int:
-        """Waits until the autoscaler has scaled the Deployment, and everything has followed; the size."""
+        """Waits until the autoscaler has scaled the workload, and everything has followed; the size."""
         before = 0
         while before != len(self.replicas):
             before = len(self.replicas)
             await asyncio.sleep(SCALED_WITHIN_S)
         return self.replicas[-1]
 
-    def _on_deployment(self, change: CommittedWrite) -> None:
+    def _on_workload(self, change: CommittedWrite) -> None:
         replicas = change.new.manifest["spec"]["replicas"]
         if self.replicas[-1:] != [replicas]:
             self.replicas.append(replicas)
@@ -114,15 +120,29 @@ class Autoscaled:
         self.fewest = min(self.fewest, ready - (least - least // UNAVAILABLE))
 
 
-@pytest.fixture(params=[True, False], ids=["with the policy", "paused at rest"])
+def manifest(kind: Kind, tag: str) -> Manifest:
+    """The user's."""
+    made = deployment(tag)
+    if kind == DEPLOYMENT:
+        return made
+    spec = {name: value for name, value in made["spec"].items() if name != "strategy"}
+    return {
+        **made,
+        "kind": kind.kind,
+        "spec": {**spec, "serviceName": NAME, "updateStrategy": {"type": "RollingUpdate"}},
+    }
+
+
+@pytest.fixture(params=HELD, ids=[f"a {kind.kind} {how}" for kind, how in HELD])
 async def stage(request: pytest.FixtureRequest, crds: Sequence[Manifest]) -> AsyncIterator[Autoscaled]:
     """Four pods at rest, loaded for four; an autoscaler that may take one, and looks every 15 s."""
-    async with SimulatedCluster(seed=5, crds=crds, hold_policies=request.param) as cluster:
+    kind, how = request.param
+    async with SimulatedCluster(seed=5, crds=crds, hold_policies=how == "with the policy") as cluster:
         cluster.apply(build.service(NAME, SPACE))
-        made = Autoscaled(cluster)
+        made = Autoscaled(cluster, kind)
         made.template("1")
-        cluster.apply(deployment("1") | {"spec": {"replicas": FEW}}, manager="first install")
-        cluster.apply(rollout())
+        cluster.apply(manifest(kind, "1") | {"spec": {"replicas": FEW}}, manager="first install")
+        cluster.apply(rollout(kind=kind.kind))
         made.load(FEW)
         cluster.clients(namespace=SPACE, service=NAME, rate_per_s=REQUESTS_PER_S)
         cluster.metrics_server()
@@ -132,7 +152,7 @@ async def stage(request: pytest.FixtureRequest, crds: Sequence[Manifest]) -> Asy
         cluster.autoscalers()
         target = {"type": "AverageValue", "averageValue": str(POD_CORES)}
         metric = {"type": "Resource", "resource": {"name": "cpu", "target": target}}
-        cluster.apply(build.autoscaler(NAME, SPACE, metric, target=DEPLOYMENT, most=20, minReplicas=1))
+        cluster.apply(build.autoscaler(NAME, SPACE, metric, target=kind, most=20, minReplicas=1))
         await asyncio.sleep(LOOKS_S)
         made.replicas[:] = [FEW]
         yield made
@@ -147,7 +167,7 @@ def condition(cluster: SimulatedCluster, kind: str) -> Any:
 
 async def test_no_phase_asks_for_pods_that_the_load_does_not_need(stage: Autoscaled) -> None:
     """A pod more in a step, pods that start, and the old pods beside the new ones in an abort: none of them is load."""
-    stage.template("2", startup_s=STARTS_IN_S)
+    stage.template("2", startup_s=STARTS_IN_S[stage.kind])
     for phase, step in (("Progressing", 0), ("Paused", 1)):
         await stage.at(phase, step)
         await asyncio.sleep(LOOKS_S if phase == "Paused" else 0)
@@ -245,9 +265,13 @@ async def test_a_load_is_followed_and_the_share_stays(stage: Autoscaled, phase: 
     for pods in (MANY, FEW):
         stage.load(pods)
         replicas, there = await stage.rested(), stage.pods()
-        old = there["1"]
+        if (stage.kind, phase) == (STATEFUL_SET, "in a step"):
+            assert there == {"1": FEW - 1, "2-bad": 1}, (replicas, there)
+            continue
+        old, more = there["1"], more_than_asked(stage)
         new = there.total() - old
-        assert 0 <= new - replicas * share < 1 and 0 <= old - replicas * (1 - share) < 1, (replicas, there)
+        off = new - more - replicas * share, old + more - replicas * (1 - share)
+        assert all(0 <= each < 1 for each in off), (replicas, there, more)
         followed = (there.total() >= MANY / TOLERANCE) is (pods == MANY)
         assert followed, (stage.replicas, there)
     await goes_on(stage)
@@ -256,8 +280,14 @@ async def test_a_load_is_followed_and_the_share_stays(stage: Autoscaled, phase: 
     await stage.rested()
 
     assert (min(stage.replicas), stage.replicas[-1]) == (FEW, FEW) and max(stage.replicas) <= MANY, stage.replicas
-    assert sizes(stage.cluster) == {"2": FEW}
+    assert stage.pods() == {"2": FEW}
     assert stage.fewest >= 0
+
+
+def more_than_asked(stage: Autoscaled) -> int:
+    """New pods that the condition counts beyond the share; 0 for none."""
+    messages = [each["message"] for each in status(stage)["conditions"] if each["type"] == "ScaledInStep"]
+    return sum(int(message.split()[3]) for message in messages)
 
 
 def status(stage: Autoscaled) -> Manifest:
@@ -267,8 +297,8 @@ def status(stage: Autoscaled) -> Manifest:
 
 
 async def test_a_load_in_the_promotion_is_followed(stage: Autoscaled) -> None:
-    """While the last pods start the Deployment grows to twice its size; all of its pods are new in the end."""
-    stage.template("2", startup_s=STARTS_IN_S)
+    """While the last pods start the workload grows to twice its size; all of its pods are new in the end."""
+    stage.template("2", startup_s=STARTS_IN_S[stage.kind])
     await stage.at("Paused", 1)
     stage.load(MANY)
     told(stage.cluster, "promote", f"{status(stage)['currentRevision']}@full")

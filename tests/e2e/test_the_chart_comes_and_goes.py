@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rollouts.objects import DAEMON_SET, DEPLOYMENT, ROLLOUT, STATEFUL_SET, Kind, Manifest
+from tests import build
 from tests.documents import documents
 from tests.e2e.manifests import KUBE_PROXY, canary
+from tests.e2e.stage import Stage
 from tests.e2e.test_the_pages_that_people_follow import deployed
 from tests.lab.chart import CHART, RELEASE, RELEASE_NAMESPACE, wait_established
 from tests.lab.control_plane import ControlPlane
 from tests.packaging.built_in_templates import TEMPLATES
 from tests.packaging.rendered import granted, only
+from tests.pages.blocks import run_by
 
 pytestmark = pytest.mark.controlplane
 
@@ -167,3 +173,111 @@ def test_a_namespace_that_takes_only_restricted_pods_takes_the_charts(
     plane.apply(only(documents(hooks), "Pod"), dry_run=True)
     pods = json.loads(plane.kubectl("get", "pods", "-n", RELEASE_NAMESPACE, "-o", "json").stdout)["items"]
     assert {pod["spec"]["securityContext"].get("runAsUser") for pod in pods} == {user}
+
+
+OWN: dict[Kind, tuple[str, Manifest]] = {
+    DEPLOYMENT: (
+        "cart",
+        {
+            "replicas": 2,
+            "minReadySeconds": 1,
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+        },
+    ),
+    STATEFUL_SET: ("db", {"replicas": 2, "serviceName": "pods"}),
+    DAEMON_SET: ("agent", {}),
+}
+"""The name that docs/holds.md gives to a workload of each kind, and what its user says besides its pods."""
+HOLDS = {"AtRest": "", "Policy": "-held", "": "-alone"}
+"""What a workload's name ends with. The last one has no Rollout."""
+
+
+def workload(kind: Kind, hold: str, image: str) -> Manifest:
+    """What Git has."""
+    name, own = OWN[kind]
+    app = f"{name}{HOLDS[hold]}"
+    spec = {**own, "selector": {"matchLabels": {"app": app}}, "template": build.pod_template(app, image=image)}
+    return build.manifest(kind, app, spec=spec)
+
+
+def all_of(image: str) -> list[Manifest]:
+    """A workload of each kind and each hold."""
+    return [workload(kind, hold, image) for kind in OWN for hold in HOLDS]
+
+
+def left_of_us(stage: Stage, kind: Kind, hold: str) -> dict[str, Any]:
+    """Fields of a spec that differ from those of a workload without a Rollout, and those that our field manager owns."""
+    name = OWN[kind][0]
+    ours, alone = f"{name}{HOLDS[hold]}", f"{name}{HOLDS['']}"
+    spec, plain = (
+        json.loads(json.dumps(stage.get(kind.plural, one)["spec"]).replace(f'"{one}"', '"NAME"'))
+        for one in (ours, alone)
+    )
+    owned = stage.our_fields(kind.kind.lower(), ours)
+    return {field: spec.get(field) for field in spec | plain if field in owned or spec.get(field) != plain.get(field)}
+
+
+def _is_its_users(stage: Stage, kind: Kind, _: Manifest) -> bool:
+    return not left_of_us(stage, kind, "Policy")
+
+
+def _is_another(before: str, revision: str) -> bool:
+    return revision not in ("", before)
+
+
+def is_rolled_out(one: Manifest) -> bool:
+    """Whether its own controller has given its template to all pods."""
+    status = one["status"]
+    wanted = status.get("desiredNumberScheduled", one["spec"].get("replicas"))
+    updated = status.get("updatedNumberScheduled", status.get("updatedReplicas"))
+    return bool(status.get("observedGeneration") == one["metadata"]["generation"] and updated == wanted)
+
+
+def test_workloads_at_rest_are_their_users_once_the_release_is_gone(
+    administrator: Administrator, tmp_path: Path
+) -> None:
+    """After an update in place. Where no policy has held them, the commands of docs/holds.md give them back."""
+    plane = administrator.plane
+    plane.apply(KUBE_PROXY)
+    stage = Stage(plane, plane.new_namespace())
+    administrator.helm(
+        "install", str(CHART), "--create-namespace", "--set", "workloads={deployments,statefulsets,daemonsets}"
+    )
+    stage.apply(*all_of("web:1"))
+    rollouts: dict[str, Manifest] = {}
+    for kind, (name, _) in OWN.items():
+        for hold, end in HOLDS.items():
+            reference = {
+                "apiVersion": "apps/v1",
+                "kind": kind.kind,
+                "name": name + end,
+                "mode": "InPlace",
+                "hold": hold,
+            }
+            spec = {"workloadRef": reference, "strategy": {"canary": {"steps": [{"setWeight": 50}]}}}
+            rollouts |= {name + end: build.manifest(ROLLOUT, name + end, spec=spec)} if hold else {}
+    with deployed(plane, log=tmp_path / "controller.log"):
+        stage.apply(*rollouts.values())
+        stable = {name: stage.until_phase(name, "Healthy")["status"]["stableRevision"] for name in rollouts}
+        stage.apply(*all_of("web:2"))
+        for name, before in stable.items():
+            stage.until_stable(name, partial(_is_another, before))
+            stage.until_phase(name, "Healthy")
+        for kind, (name, _) in OWN.items():
+            stage.until(kind.plural, f"{name}-alone", is_rolled_out)
+            stage.until(kind.plural, f"{name}-held", partial(_is_its_users, stage, kind))
+    administrator.helm("uninstall")
+
+    assert [left_of_us(stage, kind, "Policy") for kind in OWN] == [{}, {}, {}]
+    assert all(left_of_us(stage, kind, "AtRest") for kind in OWN)
+    (block,) = run_by(__file__)
+    for exchange in block.exchanges:
+        program, *words = shlex.split(exchange.command.replace("-n shop", f"-n {stage.namespace}"))
+        assert program == "kubectl"
+        plane.kubectl(*words)
+    assert [left_of_us(stage, kind, "AtRest") for kind in OWN] == [{}, {}, {}]
+    again = json.dumps({"apiVersion": "v1", "kind": "List", "items": all_of("web:3")})
+    stage.kubectl("apply", "--server-side", "--field-manager=lab", "-f", "-", input=again)  # and meets no conflict
+    for one in all_of("web:3"):
+        stage.until(f"{one['kind'].lower()}s", one["metadata"]["name"], is_rolled_out)
+    plane.end_in(stage.namespace)

@@ -270,7 +270,11 @@ def test_routes_are_created_only_where_the_administrator_lets_rollouts_bring_the
     assert creates[1] - creates[0] == {"gateway.networking.k8s.io", "traefik.io", "a.io"}
 
 
-@pytest.mark.parametrize("arguments", [[], VARIANTS["every router"]], ids=["defaults", "every router"])
+@pytest.mark.parametrize(
+    "arguments",
+    [[], VARIANTS["every router"], ["--set", "workloads={statefulsets}"], ["--set", "workloads={daemonsets}"]],
+    ids=["defaults", "every router", "StatefulSets", "DaemonSets"],
+)
 def test_the_doctor_asks_about_rights_that_the_chart_gives(helm: Path, arguments: list[str]) -> None:
     """Otherwise it would find a fault that no value of the chart repairs; and of the rights that matter most it misses none."""
     documents = render(helm, *arguments)
@@ -279,6 +283,7 @@ def test_the_doctor_asks_about_rights_that_the_chart_gives(helm: Path, arguments
     asked = {(right.group, right.resource, right.verb) for right in needed(Installed(only(documents, "Deployment")))}
 
     assert asked <= given
+    assert {each for each in given if each[1] == "pods" and each[2] in {"watch", "delete"}} <= asked
     writes = {each for each in given if each[2] in {"patch", "create"} and each[0] in {"rollouts.dev", "apps", ""}}
     left_out = {("rollouts.dev", f"{each}/status", "patch") for each in ("trafficproviders", "metricproviders")}
     left_out |= {("rollouts.dev", "clusteranalysistemplates", "create")}

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from rollouts.cli.commands.get import print_manifests, show
-from rollouts.cli.commands.verbs import FIELD_MANAGER
+from rollouts.cli.commands.verb_plans import FIELD_MANAGER
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.command_line import CliCommand
 from rollouts.cli.terminal.listing import print_drawn, print_line

@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from rich.console import Console
 from rich.table import Table
 
-from rollouts.api.spec.analysis.arguments import Updated
+from rollouts.api.spec.analysis.arguments import Updated, with_its_template
 from rollouts.api.spec.analysis.run import parse_run
 from rollouts.api.spec.analysis.templates import TemplateName, run_of
 from rollouts.bounded.here import Here
@@ -39,6 +39,7 @@ from rollouts.cluster.decoding import manifest_from
 from rollouts.controller.analysis.cluster_measurements import cluster_sources
 from rollouts.controller.analysis.sources import MeasuredRun, MeasurementSource
 from rollouts.controller.facts.cluster_metrics import ClusterMetrics
+from rollouts.controller.facts.in_place import in_place_of
 from rollouts.core.analysis.cluster_source import ClusterSource
 from rollouts.core.analysis.measurement import Measurement
 from rollouts.core.analysis.metric import Metric
@@ -48,6 +49,7 @@ from rollouts.core.analysis.run_spec import RunSpec
 from rollouts.core.analysis.source import DEFAULT_ENDPOINT, Comparison, HttpSource, PrometheusQuery, ServerQuery
 from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.core.model.frozen import replace
+from rollouts.core.model.workload_ref import WorkloadKind
 from rollouts.errors import RolloutsError, SpecInvalid
 from rollouts.metrics.addresses import TenantUrls
 from rollouts.metrics.comparison import condition_of_comparison, failure_of, measurement_of
@@ -370,12 +372,22 @@ def in_cluster(session: Session, rollout: str, of: Updated) -> InCluster:
     run = MeasuredRun(
         namespace=session.namespace, name="", uid="", rollout=rollout, revision=of.latest or "", started_at_s=0.0
     )
-    metrics = ClusterMetrics(session.client, session.clock)
+    found = in_place_of(mapping(of.manifest.get("spec")), mapping(of.manifest.get("status")))
+    metrics = ClusterMetrics(session.client, session.clock, lambda _: found)
     return InCluster(of, run, cluster_sources(metrics, client=session.client, bounded=Here(), clock=session.clock))
 
 
 async def updated(session: Session, rollout: str) -> Updated:
-    """The Rollout that an analysis is about, with its revisions. Raises: ApiNotFound; what `Client` raises."""
+    """The Rollout that an analysis is about, with its revisions, and the template of the workload that it names.
+
+    Raises: ApiNotFound; what `Client` raises.
+    """
     manifest = manifest_from(await session.client.get(ROLLOUT, session.namespace, rollout))
-    status = status_of(manifest)
-    return Updated(manifest=manifest, stable=status.stable_revision, latest=status.current_revision)
+    status, reference = status_of(manifest), mapping(mapping(manifest.get("spec")).get("workloadRef"))
+    template: Mapping[str, Any] = {}
+    if reference.get("kind") in list(WorkloadKind):
+        kind = WorkloadKind(str(reference["kind"])).resource
+        found = manifest_from(await session.client.get(kind, session.namespace, str(reference.get("name"))))
+        template = mapping(found.get("template") or mapping(found.get("spec")).get("template"))
+    of = with_its_template(manifest, template)
+    return Updated(manifest=of, stable=status.stable_revision, latest=status.current_revision)

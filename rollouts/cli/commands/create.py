@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from rollouts.cli.commands.get import watch_one
-from rollouts.cli.commands.verbs import FIELD_MANAGER
+from rollouts.cli.commands.verb_plans import FIELD_MANAGER
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.listing import print_line
 from rollouts.cli.terminal.options import CommandRun, FilesOption, fail, on_cluster, read_file

@@ -14,6 +14,7 @@ from rollouts.cli.commands.doctor_release import Release, Upgradable, Upgrade, V
 from rollouts.cli.view.counts import count_of
 from rollouts.core.model.drain import ProxyMode
 from rollouts.core.model.frozen import replace
+from rollouts.core.model.workload_ref import WorkloadKind
 from rollouts.errors import APPLY_CRDS
 from rollouts.objects import Manifest
 
@@ -46,6 +47,7 @@ def diagnoses(seen: ClusterSeen, *, version: str) -> list[Diagnosis]:
         *rollout_needs.routes(seen),
         *rollout_needs.metrics(seen),
         *_prometheus(seen),
+        *_workloads(seen),
         *_holds(seen),
     ]
     for provider in seen.providers:
@@ -379,15 +381,33 @@ def _prometheus(seen: ClusterSeen) -> Iterator[Diagnosis]:
             yield Diagnosis("Prometheus", Level.OK, f"{target.url}: {target.ready} ready")
 
 
+def _workloads(seen: ClusterSeen) -> Iterator[Diagnosis]:
+    """The kinds of workloads that Rollouts name, and for which a controller is not set up."""
+    used = sorted(set(filter(None, map(_named_kind, seen.rollouts))))
+    for controller in seen.controllers:
+        allowed = controller.flags("workload")
+        if lacking := [plural for plural in used if plural not in allowed]:
+            named = count_of(sum(_named_kind(rollout) in lacking for rollout in seen.rollouts), "Rollout")
+            says = f"{named} with workloadRef to {', '.join(lacking)}, and {controller.where} is not set up for them"
+            yield _by_values(controller, "workloads", Level.FAULT, says, {"workloads": (*allowed, *lacking)})
+
+
+def _named_kind(rollout: Manifest) -> str:
+    """The resource that `workloadRef` names, as the chart's value `workloads` does; "" for none."""
+    kind = (rollout.get("spec", {}).get("workloadRef") or {}).get("kind")
+    return next((each.resource.plural for each in WorkloadKind if each == kind), "")
+
+
 def _holds(seen: ClusterSeen) -> Iterator[Diagnosis]:
     """What keeps a new template of a workload that is updated in place from its pods until the update begins."""
     if seen.holds is None or any(each.startswith("list mutatingadmissionpolic") for each in seen.refused):
         return
-    named = [(rollout, in_place(rollout)) for rollout in seen.rollouts]
+    read = {plural for controller in seen.controllers for plural in controller.flags("workload")}
+    named = [(_named_kind(rollout), rollout, in_place(rollout)) for rollout in seen.rollouts]
     wanted = [
-        (f"{ref.get('kind', '').lower()}s", rollout)
-        for rollout, ref in named
-        if ref.get("hold", "Auto") != "AtRest" and ref
+        (plural, rollout)
+        for plural, rollout, ref in named
+        if ref and ref.get("hold") != "AtRest" and (plural in read or not seen.controllers)
     ]
     for plural in sorted({plural for plural, _ in wanted}):
         if plural in seen.holds.held:
@@ -417,7 +437,8 @@ def _unheld(seen: ClusterSeen, holds: HoldPolicies, plural: str, rollouts: Seque
         )
     if not holds.served or not seen.controllers:
         return Diagnosis("holds", Level.FAULT if demanding else Level.NOTE, says, hint=hint)
-    values: Values = {"workloads": (*sorted(holds.held), plural), "admission.holds": "true"}
+    kinds = dict.fromkeys((*seen.controllers[0].flags("workload"), *sorted(holds.held), plural))
+    values: Values = {"workloads": tuple(kinds), "admission.holds": "true"}
     level = Level.FAULT if demanding else Level.WARNING
     return _by_values(seen.controllers[0], "holds", level, says, values, hint=hint)
 

@@ -31,6 +31,7 @@ from rollouts.objects import (
     POD,
     ROLLOUT,
     SERVICE,
+    STATEFUL_SET,
     TRAFFIC_PROVIDER,
     Kind,
     Manifest,
@@ -334,8 +335,10 @@ def _of_workloads(controller: Installed) -> list[tuple[str, str, str]]:
     """What it needs for the kinds of workloads that it was told to watch."""
     named = controller.flags("workload")
     rules = [(kind.group, kind.plural, "get list watch patch") for kind in WORKLOAD_RESOURCES if kind.plural in named]
+    if DAEMON_SET.plural in named or STATEFUL_SET.plural in named:
+        rules += [("", "pods", "watch delete")]
     if DAEMON_SET.plural in named:
-        rules += [("apps", "controllerrevisions", "get list"), ("", "pods", "watch delete")]
+        rules += [("apps", "controllerrevisions", "get list")]
     return rules
 
 

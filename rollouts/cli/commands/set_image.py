@@ -9,8 +9,7 @@ import typer
 from msgspec import Struct
 from rich.console import Console
 
-from rollouts.cli.commands.verb_plans import paused_words
-from rollouts.cli.commands.verbs import FIELD_MANAGER
+from rollouts.cli.commands.verb_plans import FIELD_MANAGER, paused_words
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.command_line import CliCommand
 from rollouts.cli.terminal.listing import print_line

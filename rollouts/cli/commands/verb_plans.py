@@ -31,7 +31,9 @@ from rollouts.core.model.status import Command, RolloutStatus, Verb, previous_re
 from rollouts.core.model.workload_ref import Hold, OnAbort, WorkloadKind
 from rollouts.core.strategy.autoscaling import waits_at_gate
 from rollouts.manifests.ownership import PREFIX
-from rollouts.objects import Manifest
+from rollouts.objects import Manifest, mapping
+
+FIELD_MANAGER = "kubectl-rollouts"  # who gave a command, in its record and its Event
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,14 +231,29 @@ def _after_abort(seen: RolloutObjects, view: RolloutView) -> str:
 
 
 def plan_retry(seen: RolloutObjects) -> CommandWrite | Nothing:
-    """Tries a revision that was aborted, or went back, again from its first step; removes an `abort` annotation that stands."""
+    """Tries a revision that was aborted, or went back, again from its first step; removes an `abort` annotation that stands.
+
+    A promotion of the attempt before that nobody but `rollouts` has set goes, too: it has no effect any more. One in a manifest
+    stays, because who sets it again promotes the new attempt.
+    """
     status = status_of(seen.rollout)
     if not status.may_be_retried:
         return Nothing("nothing is aborted: there is nothing to retry", Exit.BAD)
     revision = status.current_revision
     attempt = status.attempt + 1
     meaning = f"tries revision {revision} again (attempt {attempt}){paused_words(seen)}"
-    return CommandWrite(patches.retry(revision, attempt=attempt), Verb.RETRY, meaning)
+    withdraws = [Verb.PROMOTE] if _setters(seen.rollout, Verb.PROMOTE) == {FIELD_MANAGER} else []
+    return CommandWrite(patches.retry(revision, attempt=attempt, withdraws=withdraws), Verb.RETRY, meaning)
+
+
+def _setters(rollout: Manifest, verb: Verb) -> set[str]:
+    """The field managers that have set the annotation of a command to its value."""
+    managers = set()
+    for entry in rollout["metadata"].get("managedFields") or ():
+        metadata = mapping(mapping(entry.get("fieldsV1")).get("f:metadata"))
+        if f"f:{PREFIX}{verb}" in mapping(metadata.get("f:annotations")):
+            managers.add(str(entry.get("manager")))
+    return managers
 
 
 def plan_pause(seen: RolloutObjects) -> CommandWrite | Nothing:

@@ -20,6 +20,7 @@ from rich.console import Console
 from rollouts.api import verbs as patches
 from rollouts.cli.commands.get import changes
 from rollouts.cli.commands.verb_plans import (
+    FIELD_MANAGER,
     CommandWrite,
     Nothing,
     PlannedWrite,
@@ -50,7 +51,6 @@ from rollouts.ports import MERGE_PATCH
 RECORDED_WITHIN_S = 10.0  # a running controller records a command within milliseconds
 RECORDED = "recorded"
 ATTEMPTS = 5  # the controller may write status between our look and our write
-FIELD_MANAGER = "kubectl-rollouts"  # who gave a command, in its record and its Event
 
 
 WaitOption = Annotated[

@@ -26,6 +26,14 @@ _HAS_NO_EQUAL = {
     "alerts": NO_MESSAGES,
     "sessionAffinity": "trafficRouting.stickiness does this by a cookie of your own",
 }
+_INSTEAD = {
+    "Deployment": "give its file too",
+    "DaemonSet": (
+        "a Rollout updates it in place, by nodes: write one with workloadRef {apiVersion: apps/v1, kind: DaemonSet, name: NAME, "
+        "mode: InPlace} and a canary of setWeight, pause and analysis, and delete the Canary first"
+    ),
+}
+"""What helps where the workload of a Canary is not in the files, or is no Deployment, by its kind."""
 _IN_STEPS = ("interval", "stepWeight", "stepWeights", "maxWeight", "match", "mirrorWeight")
 
 
@@ -37,7 +45,7 @@ def is_canary(manifest: Manifest) -> bool:
 def template_owner(canary: Manifest, migration: Migration) -> Manifest | None:
     """The Deployment that a Canary names, if it came in too."""
     target = mapping(mapping(canary.get("spec")).get("targetRef"))
-    if target.get("kind", "Deployment") != "Deployment":
+    if (target.get("kind") or "Deployment") != "Deployment":
         return None
     return deployment_named(target.get("name"), ref_of(canary).namespace, migration)
 
@@ -48,9 +56,11 @@ def migrate_flagger(manifest: Manifest, migration: Migration) -> None:
         deployment = template_owner(manifest, migration)
         if deployment is None:
             target = mapping(mapping(manifest.get("spec")).get("targetRef"))
-            what = f"{target.get('kind', 'workload')} {target.get('name', '')}".strip()
-            only = "give its file too" if target.get("kind") == "Deployment" else "only Deployments can be taken over"
-            migration.note(Told.LEFT_OUT, manifest, "", f"{what}: {only}")
+            kind, name = (
+                str(target.get(field) or of_none) for field, of_none in (("kind", "Deployment"), ("name", ""))
+            )
+            helps = _INSTEAD.get(kind, "only Deployments can be taken over").replace("NAME", name or "NAME")
+            migration.note(Told.LEFT_OUT, manifest, "", f"{kind} {name}".rstrip() + f": {helps}")
         else:
             _migrate_canary(FlaggerCanary(manifest, deployment, migration))
     elif manifest.get("kind") == "AlertProvider":

@@ -19,6 +19,7 @@ from rollouts.cluster.store import Store
 from rollouts.cluster.structs import Metadata
 from rollouts.controller.act.calls import Delete, Patch, Write
 from rollouts.controller.act.disowning import disown
+from rollouts.controller.act.render import workload_release
 from rollouts.controller.act.render_routes import release
 from rollouts.controller.observe.in_place import with_labelled_sets
 from rollouts.controller.observe.routes import RouteRead, RouteReader
@@ -26,13 +27,10 @@ from rollouts.controller.observe.workloads import workload_seen
 from rollouts.controller.workqueue.barrier import Barrier
 from rollouts.controller.workqueue.managed import ManagedNames, managed_by
 from rollouts.core.lifecycle.workload import release_notice, release_of
-from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import Notice, ReleaseService
 from rollouts.core.model.traffic import RouteSeen
 from rollouts.core.model.workload_ref import WorkloadKind
 from rollouts.errors import ApiNotFound
-from rollouts.manifests.in_place import unmarked
-from rollouts.manifests.named_workload import release_workload
 from rollouts.manifests.own_route import is_made
 from rollouts.manifests.service import release_service
 from rollouts.objects import REPLICA_SET, ROLLOUT, SERVICE, Key, Kind, Manifest
@@ -114,15 +112,9 @@ class Orphans:
                 "release_waits", rollout=str(key), kind=kind.kind, name=name, why="its counts are of an earlier spec"
             )
             return 0
-        for each in intent.replica_sets:
-            marks = unmarked(each)
-            write = Patch(
-                kind=REPLICA_SET, name=each.name, namespace=space, uid=each.uid, body=marks, content_type=MERGE_PATCH
-            )
-            await self._carry_out(key, (write,))
-        body = release_workload(intent)
-        patch = Patch(kind=kind, name=name, namespace=space, uid=intent.uid, body=body, content_type=MERGE_PATCH)
-        released = await self._carry_out(key, (replace(patch, disowns="spec" in body),))
+        *unmarks, last = workload_release(intent, namespace=space)
+        await self._carry_out(key, unmarks)
+        released = await self._carry_out(key, (last,))
         if intent.in_update and released:
             tell(seen.metadata, release_notice(intent, namespace=space), kind)
         return released

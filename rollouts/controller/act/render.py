@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, assert_never
+from typing import Any, TypeAlias, assert_never
 
 from rollouts.api.status.wire import can_wait, merge_patch, status_to_wire
 from rollouts.controller.act.calls import (
@@ -59,7 +59,6 @@ from rollouts.core.model.intents import (
     Intent,
     MakeRoute,
     MarkWorkload,
-    ObjectIntent,
     PatchPod,
     PatchReplicaSet,
     ReleaseConfigCopy,
@@ -126,9 +125,8 @@ def render(
             | DeletePod()
         ):
             return (_in_place(snapshot, intent),)
-        case ReleaseWorkload(replica_sets=sets):
-            unmarks = [_patch(REPLICA_SET, each.name, each.uid, unmarked(each), leaves_watch=True) for each in sets]
-            return (*unmarks, _write(snapshot.rollout, intent))
+        case ReleaseWorkload():
+            return workload_release(intent)
         case (
             AskService()
             | AskWorkload()
@@ -146,7 +144,33 @@ def render(
             return (_write(snapshot.rollout, intent),)
 
 
-def _write(rollout: Rollout, intent: ReplicaSetIntent | AnalysisRunIntent | ConfigCopyIntent | ObjectIntent) -> Write:
+def workload_release(intent: ReleaseWorkload, *, namespace: str = "") -> tuple[Patch, ...]:
+    """The patches that take our marks off the ReplicaSets of a workload, and then off itself.
+
+    Args:
+        namespace: "" for the Rollout's.
+    """
+    unmarks = [_patch(REPLICA_SET, each.name, each.uid, unmarked(each)) for each in intent.replica_sets]
+    body = release_workload(intent)
+    release = replace(_patch(intent.kind.resource, intent.name, intent.uid, body), disowns="spec" in body)
+    return tuple([replace(each, leaves_watch=True, namespace=namespace) for each in (*unmarks, release)])
+
+
+_Written: TypeAlias = (
+    ReplicaSetIntent
+    | AnalysisRunIntent
+    | ConfigCopyIntent
+    | SwitchService
+    | ReleaseService
+    | MarkWorkload
+    | ScaleWorkload
+    | PatchPod
+    | EvictPod
+    | RemoveAnnotation
+)
+
+
+def _write(rollout: Rollout, intent: _Written) -> Write:
     match intent:
         case CreateReplicaSet(revision=revision):
             made = replica_set(rollout, intent)
@@ -181,10 +205,6 @@ def _write(rollout: Rollout, intent: ReplicaSetIntent | AnalysisRunIntent | Conf
             return _patch(kind.resource, intent.name, intent.uid, mark_workload(intent, rollout=rollout.name))
         case ScaleWorkload(kind=kind):
             return _patch(kind.resource, intent.name, intent.uid, scale_workload(intent))
-        case ReleaseWorkload(kind=kind):
-            release = release_workload(intent)
-            patch = _patch(kind.resource, intent.name, intent.uid, release, leaves_watch=True)
-            return replace(patch, disowns="spec" in release)
         case PatchPod():
             return _patch(POD, intent.name, intent.uid, pod_patch(intent))
         case TerminateAnalysisRun():

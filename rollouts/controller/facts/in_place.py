@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
@@ -34,17 +34,21 @@ def in_place_in(store: Store) -> InPlaceOf:
         rollout: RolloutObject | None = store.table(ROLLOUT).get(key.namespace, key.name)
         if rollout is None or b'"workloadRef"' not in bytes(rollout.spec):
             return None
-        reference = mapping(json_object(bytes(rollout.spec)).get("workloadRef"))
-        selector = json_object(bytes(rollout.status)).get("selector")
-        if reference.get("mode") != WorkloadMode.IN_PLACE.value or not isinstance(selector, str) or not selector:
-            return None
-        try:
-            kind = WorkloadKind(str(reference.get("kind") or WorkloadKind.DEPLOYMENT))
-        except ValueError:
-            return None  # its spec is refused
-        return InPlace(kind, str(reference.get("name")), selector)
+        return in_place_of(json_object(bytes(rollout.spec)), json_object(bytes(rollout.status)))
 
     return of
+
+
+def in_place_of(spec: Mapping[str, Any], status: Mapping[str, Any]) -> InPlace | None:
+    """The workload of the Rollout with that spec and status; None for pods of its own."""
+    reference, selector = mapping(spec.get("workloadRef")), status.get("selector")
+    if reference.get("mode") != WorkloadMode.IN_PLACE.value or not isinstance(selector, str) or not selector:
+        return None
+    try:
+        kind = WorkloadKind(str(reference.get("kind") or WorkloadKind.DEPLOYMENT))
+    except ValueError:
+        return None  # its spec is refused
+    return InPlace(kind, str(reference.get("name")), selector)
 
 
 def pods_of_revision(key: Key, revision: str, in_place: InPlace | None) -> str:

@@ -43,7 +43,7 @@ from rollouts.manifests.named_workload import scaled_down_of
 from rollouts.manifests.nodes import nodes_held_of
 from rollouts.manifests.ownership import HELD, HOLD, MANAGED, MANAGED_VALUE, OWN_FIELDS
 from rollouts.manifests.partition import partition_held_of, replaced_of
-from rollouts.objects import REPLICA_SET, Key, Kind
+from rollouts.objects import REPLICA_SET, ROLLOUT, Key, Kind
 
 _KRUISE = "rollouts.kruise.io/"
 _FLAGGER = "flagger.app/"
@@ -216,7 +216,11 @@ class WorkloadReader(Struct, frozen=True):
             return WorkloadForbidden(answer.forbidden, read_at_s)
         if answer.workload is None:
             return WorkloadAbsent(read_at_s)
-        return _held_by_its_label(workload_seen(reference.kind, answer.workload, read_at_s=read_at_s), reference)
+        seen = workload_seen(reference.kind, answer.workload, read_at_s=read_at_s)
+        rollouts = None if seen.watched else self.store.table(ROLLOUT)
+        if rollouts is not None and rollouts.synced.is_set() and rollouts.get(key.namespace, seen.managed_by) is None:
+            seen = replace(seen, managed_by="")  # no watch shows what that Rollout has left, so nobody releases it
+        return _held_by_its_label(seen, reference)
 
 
 def _held_by_its_label(workload: WorkloadSeen, reference: NamedWorkload) -> WorkloadSeen:

@@ -13,22 +13,19 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from msgspec import Struct
 
 from rollouts.core.carrier.deployment import rests_paused
-from rollouts.core.carrier.update_in_place import is_published
+from rollouts.core.carrier.update_in_place import is_published, parted
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import earliest
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.in_place_intents import DeletePod, RevertTemplate, StepDaemonSet
 from rollouts.core.model.intents import (
-    AdoptReplicaSet,
     AskPods,
-    CreateReplicaSet,
     Decision,
-    DeleteReplicaSet,
     Intent,
     PatchReplicaSet,
 )
@@ -169,9 +166,16 @@ def reachable(ctx: PassContext, sizes: Sizes) -> Sizes:
 
 def carried(seen: Snapshot, decision: Decision) -> Decision:
     """The decision with pods to delete in place of sizes, and a pass when the next pod becomes available."""
-    workload, (sizes, others) = to_write(seen.workload, seen.rollout.name), _without_sets(seen, decision.intents)
+    workload, (ours, others) = to_write(seen.workload, seen.rollout.name), parted(decision.intents)
+    asks = AskPods(
+        seen.rollout.spec.selector_text, seen.workload.uid if isinstance(seen.workload, WorkloadSeen) else ""
+    )
+    others = tuple([asks if isinstance(each, AskPods) else each for each in others])
     if workload is None or workload.daemon_set is None:
         return replace(decision, intents=others)
+    sizes = {
+        each.revision: each.replicas for each in ours if isinstance(each, PatchReplicaSet) and each.replicas is not None
+    }
     nodes = _nodes(seen, workload, workload.daemon_set)
     moves = _moves(_Update(seen, decision.status, workload, workload.daemon_set, nodes, sizes))
     wait_s = seen.rollout.spec.min_ready_s
@@ -179,23 +183,6 @@ def carried(seen: Snapshot, decision: Decision) -> Decision:
     due_s = [at_s + wait_s for at_s in ready_s if at_s is not None]
     requeue_at_s = earliest([decision.requeue_at_s, *due_s], after_s=seen.now_s)
     return replace(decision, intents=(*moves, *others), requeue_at_s=requeue_at_s)
-
-
-def _without_sets(seen: Snapshot, intents: Iterable[Intent]) -> tuple[dict[str, int], tuple[Intent, ...]]:
-    """The sizes that the policy wants to change, by revision, and its intents about anything but ReplicaSets."""
-    sizes, others = dict[str, int](), list[Intent]()
-    for intent in intents:
-        match intent:
-            case PatchReplicaSet(revision=revision, replicas=int(replicas)):
-                sizes[revision] = replicas
-            case CreateReplicaSet() | AdoptReplicaSet() | PatchReplicaSet() | DeleteReplicaSet():
-                pass
-            case AskPods():
-                uid = seen.workload.uid if isinstance(seen.workload, WorkloadSeen) else ""
-                others.append(AskPods(seen.rollout.spec.selector_text, uid))
-            case _:
-                others.append(intent)
-    return sizes, tuple(others)
 
 
 class _Update(Struct, frozen=True):

@@ -23,6 +23,7 @@ from rollouts.core.carrier.update_in_place import (
     back,
     begins,
     held,
+    parted,
     ready_since_s,
     stepped,
     surge,
@@ -36,11 +37,8 @@ from rollouts.core.context.waits import earliest
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.in_place_intents import CreateInDeployment, StepDeployment
 from rollouts.core.model.intents import (
-    AdoptReplicaSet,
     AskPods,
-    CreateReplicaSet,
     Decision,
-    DeleteReplicaSet,
     Intent,
     Notice,
     PatchReplicaSet,
@@ -113,13 +111,9 @@ def reachable(ctx: PassContext, sizes: Sizes) -> Sizes:
 
 def carried(seen: Snapshot, decision: Decision) -> Decision:
     """The decision with the Deployment's fields in place of sizes."""
-    ours, others = list[Intent](), list[Intent]()
-    for intent in decision.intents:
-        of_sets = isinstance(intent, CreateReplicaSet | AdoptReplicaSet | PatchReplicaSet | DeleteReplicaSet)
-        (ours if of_sets else others).append(intent)
-    workload = to_write(seen.workload, seen.rollout.name)
+    workload, (ours, others) = to_write(seen.workload, seen.rollout.name), parted(decision.intents)
     if workload is None or workload.deployment is None:
-        return replace(decision, intents=tuple(others))
+        return replace(decision, intents=others)
     update = update_of(seen, decision, workload, workload.deployment, ours)
     moves = _moves(update)
     shrinks = [each for each in moves if _may_shrink(seen, each)]

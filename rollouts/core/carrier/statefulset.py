@@ -23,17 +23,14 @@ from msgspec import Struct
 
 from rollouts.core.carrier.deployment import rests_paused
 from rollouts.core.carrier.ordinals import Ordinal, as_own, places_of
-from rollouts.core.carrier.update_in_place import is_published
+from rollouts.core.carrier.update_in_place import is_published, parted
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import earliest
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.in_place_intents import DeletePod, StepStatefulSet
 from rollouts.core.model.intents import (
-    AdoptReplicaSet,
     AskPods,
-    CreateReplicaSet,
     Decision,
-    DeleteReplicaSet,
     Intent,
     PatchReplicaSet,
 )
@@ -105,13 +102,9 @@ def _held(sizes: Sizes, *, new: int) -> Sizes:
 
 def carried(seen: Snapshot, decision: Decision) -> Decision:
     """The decision with the StatefulSet's partition, and pods that go, in place of sizes."""
-    ours, others = list[Intent](), list[Intent]()
-    for intent in decision.intents:
-        of_sets = isinstance(intent, CreateReplicaSet | AdoptReplicaSet | PatchReplicaSet | DeleteReplicaSet)
-        (ours if of_sets else others).append(intent)
-    workload = to_write(seen.workload, seen.rollout.name)
+    workload, (ours, others) = to_write(seen.workload, seen.rollout.name), parted(decision.intents)
     if workload is None or workload.stateful_set is None:
-        return replace(decision, intents=tuple(others))
+        return replace(decision, intents=others)
     update = _update(as_own(seen), decision, workload, workload.stateful_set, ours)
     asks = AskPods(seen.rollout.spec.selector_text, workload.uid)
     rest = [asks if isinstance(each, AskPods) else each for each in others]

@@ -8,7 +8,15 @@ from msgspec import Struct
 
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.in_place_intents import MoveReplicaSet, StepDeployment
-from rollouts.core.model.intents import CreateReplicaSet, Decision, Intent, PatchReplicaSet
+from rollouts.core.model.intents import (
+    AdoptReplicaSet,
+    CreateReplicaSet,
+    Decision,
+    DeleteReplicaSet,
+    Intent,
+    PatchReplicaSet,
+    ReplicaSetIntent,
+)
 from rollouts.core.model.limits import resolved_surge, resolved_unavailable
 from rollouts.core.model.rollout import IntOrPercent, Percent, Strategy, named_services
 from rollouts.core.model.snapshot import ReplicaSet, Snapshot
@@ -23,6 +31,18 @@ ONE_NEW_POD = UpdateFields(
     max_surge=1, max_unavailable=0, min_ready_s=HELD_MIN_READY_S, progress_deadline_s=HELD_DEADLINE_S
 )
 """The fields of a Deployment that stays paused: whoever resumes it by hand gets one new pod, and loses no old one."""
+
+
+def parted(intents: Iterable[Intent]) -> tuple[tuple[ReplicaSetIntent, ...], tuple[Intent, ...]]:
+    """The intents about ReplicaSets, in whose place a carrier puts its moves, and all others."""
+    sets, others = list[ReplicaSetIntent](), list[Intent]()
+    for intent in intents:
+        match intent:
+            case CreateReplicaSet() | AdoptReplicaSet() | PatchReplicaSet() | DeleteReplicaSet():
+                sets.append(intent)
+            case _:
+                others.append(intent)
+    return tuple(sets), tuple(others)
 
 
 class Update(Struct, frozen=True, kw_only=True):

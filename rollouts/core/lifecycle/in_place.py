@@ -56,15 +56,21 @@ def after_abort(ctx: PassContext, daemon_set: DaemonSetSeen) -> str:
 
 def beyond_step(ctx: PassContext) -> str:
     """Which nodes have the new revision beyond what the step asks for, and why; "" for none."""
-    new, stable, weight_percent = ctx.new, ctx.stable, ctx.status.weight_percent
-    if daemon_set_of(ctx) is None or new is None or stable is None or ctx.aborted or weight_percent is None:
-        return ""
-    asked = target_pair(replicas=ctx.spec.replicas, weight_percent=weight_percent, surge=0).canary
-    if new.spec_replicas <= asked:
+    new, more = ctx.new, _more_than_asked(ctx)
+    if daemon_set_of(ctx) is None or new is None or more == 0:
         return ""
     have = "1 node has" if new.spec_replicas == 1 else f"{new.spec_replicas} nodes have"
-    have = f"{have} revision {new.revision}, and the step asks for {asked}"
+    have = f"{have} revision {new.revision}, and the step asks for {new.spec_replicas - more}"
     return f"{have}: a node keeps it, and one that joins, or loses its pod, gets the newest template"
+
+
+def _more_than_asked(ctx: PassContext) -> int:
+    """How many pods of the new revision there are beyond what the step asks for; 0 after an abort."""
+    new, weight_percent = ctx.new, ctx.status.weight_percent
+    if new is None or ctx.stable is None or ctx.aborted or weight_percent is None:
+        return 0
+    asked = target_pair(replicas=ctx.spec.replicas, weight_percent=weight_percent, surge=0).canary
+    return max(0, new.spec_replicas - asked)
 
 
 def stable_is_lost(ctx: PassContext) -> str:
@@ -88,8 +94,9 @@ def ordinal_facts(ctx: PassContext) -> list[tuple[str, bool, Reason, str]]:
     workload = ctx.seen.workload
     held = workload.stateful_set.held if isinstance(workload, WorkloadSeen) and workload.stateful_set else None
     facts: list[tuple[str, bool, Reason, str]] = []
-    if held is not None and held.surplus and not ctx.aborted:
-        message = f"scaling has made {held.surplus} more pods of revision {ctx.status.current_revision} than the step asks for"
+    if held is not None and held.surplus and (more := _more_than_asked(ctx)):
+        pods = "1 more pod" if more == 1 else f"{more} more pods"
+        message = f"scaling has made {pods} of revision {ctx.status.current_revision} than the step asks for"
         facts.append(("ScaledInStep", True, Reason.SCALED_IN_STEP, message))
     if lost := stable_is_lost(ctx):
         facts.append(("TemplateNeedsRevert", True, Reason.TEMPLATE_NEEDS_REVERT, lost))

@@ -242,18 +242,13 @@ def plan_retry(seen: RolloutObjects) -> CommandWrite | Nothing:
     revision = status.current_revision
     attempt = status.attempt + 1
     meaning = f"tries revision {revision} again (attempt {attempt}){paused_words(seen)}"
-    withdraws = [Verb.PROMOTE] if _setters(seen.rollout, Verb.PROMOTE) == {FIELD_MANAGER} else []
-    return CommandWrite(patches.retry(revision, attempt=attempt, withdraws=withdraws), Verb.RETRY, meaning)
-
-
-def _setters(rollout: Manifest, verb: Verb) -> set[str]:
-    """The field managers that have set the annotation of a command to its value."""
-    managers = set()
-    for entry in rollout["metadata"].get("managedFields") or ():
+    setters = set()
+    for entry in seen.rollout["metadata"].get("managedFields") or ():
         metadata = mapping(mapping(entry.get("fieldsV1")).get("f:metadata"))
-        if f"f:{PREFIX}{verb}" in mapping(metadata.get("f:annotations")):
-            managers.add(str(entry.get("manager")))
-    return managers
+        if f"f:{PREFIX}{Verb.PROMOTE}" in mapping(metadata.get("f:annotations")):
+            setters.add(entry.get("manager"))
+    withdraws = [Verb.PROMOTE] if setters == {FIELD_MANAGER} else []
+    return CommandWrite(patches.retry(revision, attempt=attempt, withdraws=withdraws), Verb.RETRY, meaning)
 
 
 def plan_pause(seen: RolloutObjects) -> CommandWrite | Nothing:

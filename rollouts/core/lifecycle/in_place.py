@@ -56,8 +56,8 @@ def after_abort(ctx: PassContext, daemon_set: DaemonSetSeen) -> str:
 
 def beyond_step(ctx: PassContext) -> str:
     """Which nodes have the new revision beyond what the step asks for, and why; "" for none."""
-    new, more = ctx.new, _more_than_asked(ctx)
-    if daemon_set_of(ctx) is None or new is None or more == 0:
+    new, more = ctx.new, _more_than_asked(ctx) if daemon_set_of(ctx) is not None else 0
+    if new is None or more == 0:
         return ""
     have = "1 node has" if new.spec_replicas == 1 else f"{new.spec_replicas} nodes have"
     have = f"{have} revision {new.revision}, and the step asks for {new.spec_replicas - more}"

@@ -30,7 +30,7 @@ from rollouts.cli.view.tree import (
     percent_text,
     scaling_texts,
 )
-from rollouts.cli.view.words import how_long, shares, waits_for
+from rollouts.cli.view.words import how_long, shares, unsaid, waits_for
 from rollouts.core.model.autoscaling import AutoscalingRecord
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.numbering import revision_title, step_number
@@ -232,11 +232,9 @@ def _pod(pod: PodLine, *, now_s: float, marks: TerminalMarks) -> Text:
 
 def _unsaid(text: str, view: RolloutView, *, above: Iterable[str] = ()) -> str:
     """The text without what the lines of pods and of AnalysisRuns say; "" for one that stands above already."""
-    for revision in view.revisions:
-        for run in revision.runs[:RUNS_SHOWN]:
-            text = text.replace(f": {run.message}", "") if run.phase.bad and run.message else text
-        for pod in _shown(revision.pods):
-            text = text.replace(f"; pod {pod.name}: {pod.problem}", "") if pod.problem else text
+    runs = (run for revision in view.revisions for run in revision.runs[:RUNS_SHOWN])
+    pods = (pod for revision in view.revisions for pod in _shown(revision.pods))
+    text = unsaid(text, runs=runs, pods=pods)
     return "" if any(text in each for each in above) else text
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from enum import StrEnum
+
 from rollouts.cli.view.durations import short
-from rollouts.cli.view.runs import about
-from rollouts.cli.view.tree import RolloutView, WaitLine, percent_text
+from rollouts.cli.view.runs import RunLine, about
+from rollouts.cli.view.tree import PodLine, RolloutView, WaitLine, percent_text
 from rollouts.core.model.analysis import AnalysisRecord
 from rollouts.core.model.reasons import Reason
+from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import WeightPercent
 
 
@@ -61,3 +65,36 @@ def shares(live: WeightPercent | None, wanted: WeightPercent, nearest_ratio: str
         return f"now {now}, wanted {percent_text(wanted)}"
     shares = f"{percent_text(live)} canary, {percent_text(100 - live)} stable"
     return shares if live == wanted else f"{shares}  {nearest_ratio}, the nearest to {percent_text(wanted)}"
+
+
+def unsaid(text: str, *, runs: Iterable[RunLine], pods: Iterable[PodLine]) -> str:
+    """The text without what the lines of these AnalysisRuns and pods say."""
+    for run in runs:
+        text = text.replace(f": {run.message}", "") if run.phase.bad and run.message else text
+    for pod in pods:
+        text = text.replace(f"; pod {pod.name}: {pod.problem}", "") if pod.problem else text
+    return text
+
+
+class Standing(StrEnum):
+    """How much a Rollout needs somebody, the most urgent first."""
+
+    BAD = "bad"
+    PERSON = "person"
+    MOVING = "moving"
+    QUIET = "quiet"
+
+
+def standing_of(view: RolloutView) -> Standing:
+    """Whether something is wrong with it, whether it waits for a person, or moves by itself.
+
+    A wait is one for a person, if it has no deadline, and if it is a pause or a command other than `abort` ends it.
+    """
+    if view.problems or view.phase in (Phase.DEGRADED, Phase.ABORTED, Phase.ROLLED_BACK):
+        return Standing.BAD
+    wait = view.waiting
+    if wait is not None and wait.deadline_s is None and not view.stale:
+        commands = (way.command.partition(" ")[0] for way in wait.ways)
+        if view.phase == Phase.PAUSED or any(command != "abort" for command in commands):
+            return Standing.PERSON
+    return Standing.QUIET if view.phase == Phase.HEALTHY and not view.stale else Standing.MOVING

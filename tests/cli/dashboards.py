@@ -12,7 +12,8 @@ from typing import NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 from rollouts.cli.dashboard.app import serving
-from rollouts.cli.view.session import Session
+from rollouts.cli.view.session import Session, session_on
+from tests.cli.runs import Served
 
 PATIENCE_S = 20.0
 
@@ -95,10 +96,15 @@ class Visitor:
         return reader, writer
 
 
+def session_of(there: Served) -> Session:
+    """Somebody's, whose requests the door keeps and may refuse."""
+    return session_on(there.door, namespace="default", request_timeout_s=2.0)
+
+
 @contextlib.asynccontextmanager
-async def dashboard(session: Session, *, namespace: str | None = None) -> AsyncIterator[Visitor]:
-    """A dashboard on a free port, and somebody who has opened the printed address."""
-    async with serving(session, namespace=namespace, address="127.0.0.1", port=0) as url:
+async def dashboard(there: Served) -> AsyncIterator[Visitor]:
+    """A dashboard on a free port, which asks through the door, and somebody who has opened the printed address."""
+    async with serving(session_of(there), namespace=None, address="127.0.0.1", port=0) as url:
         visitor = Visitor(url)
         assert (await visitor.log_in()).status == 303
         yield visitor

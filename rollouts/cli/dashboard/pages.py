@@ -118,12 +118,12 @@ def share_bar(wanted: WeightPercent, live: WeightPercent | None, *, label: str) 
 
 def message(title: str, text: str, *, colour: str = "bad", back: str = "/", back_text: str = "All Rollouts") -> Page:
     """A page that says one thing."""
-    return Page(title, h.div(".ask")[notice(colour, title, h.p[text]), h.p[h.a(href=back)[back_text]]])
+    return Page(title, h.div(".ask")[notice(colour, title, h.p[text], heading=h.h1), h.p[h.a(href=back)[back_text]]])
 
 
-def notice(colour: str, title: str, *more: h.Node) -> h.Element:
-    """A coloured box with a heading."""
-    return h.section(class_=f"notice {colour}")[h.h2[title], *more]
+def notice(colour: str, title: str, *more: h.Node, heading: h.Element = h.h2) -> h.Element:
+    """A coloured box with a heading, which is the page's own where there is no other."""
+    return h.section(class_=f"notice {colour}")[heading[title], *more]
 
 
 def facts_line(parts: Iterable[str]) -> str:

@@ -76,7 +76,8 @@ def ask_page(asked: Asked, view: RolloutView, *, form_field: str, changed: bool)
     again = h.p["The Rollout has changed since you looked. Nothing was written; this is what it would do now."]
     if not isinstance(planned, CommandWrite):
         main: h.Node = h.fragment[
-            notice("wait", "There is nothing to do", h.p[f"{planned.why}."]), h.a(".button", href=back)["Back"]
+            notice("wait", "There is nothing to do", h.p[f"{planned.why}."], heading=h.h1),
+            h.a(".button", href=back)["Back"],
         ]
         return Page(f"{asked.act.label} {view.name}", h.div(".ask")[main])
     written = ", ".join(

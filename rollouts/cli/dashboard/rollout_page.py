@@ -150,7 +150,7 @@ def _traffic(view: RolloutView, now_s: float) -> h.Node:
     if wanted is None and not scaling:
         return None
     said = shares(view.live_percent, wanted, view.nearest_ratio) if wanted is not None else ""
-    return h.section(".card.wide.early")[
+    return h.section("#traffic.card.wide.early")[
         h.h2["Traffic"],
         h.fragment[share_bar(wanted, view.live_percent, label=said), h.p[said]] if wanted is not None else None,
         h.p(".soft")[view.traffic] if view.traffic else None,
@@ -176,7 +176,7 @@ def _steps(view: RolloutView) -> h.Node:
             ]
         )
     said = "No update is under way." if view.at_rest else "They were skipped." if view.steps_skipped else None
-    return h.section(".card.early")[h.h2["Steps"], h.p(".soft")[said] if said else None, h.ol(".steps")[items]]
+    return h.section("#steps.card.early")[h.h2["Steps"], h.p(".soft")[said] if said else None, h.ol(".steps")[items]]
 
 
 def _analyses(view: RolloutView, now_s: float) -> h.Node:
@@ -184,7 +184,7 @@ def _analyses(view: RolloutView, now_s: float) -> h.Node:
     unseen = [each for each in view.verdicts if each.run not in {run.name for run in runs}]
     if not runs and not unseen:
         return None
-    return h.section(".card")[
+    return h.section("#analyses.card")[
         h.h2["Analyses"],
         (_run(run, now_s) for run in runs[:_RUNS_SHOWN]),
         h.p(".soft")[f"and {len(runs) - _RUNS_SHOWN} more"] if len(runs) > _RUNS_SHOWN else None,
@@ -202,11 +202,11 @@ def _run(run: RunLine, now_s: float) -> h.Element:
             h.span(".soft")[when(run.started_at_s, now_s)] if run.started_at_s is not None else None,
         ],
         h.p[run.why] if run.why else None,
-        (_metric(metric, now_s) for metric in run.metrics),
+        (_metric(metric, run, now_s) for metric in run.metrics),
     ]
 
 
-def _metric(metric: MetricLine, now_s: float) -> h.Element:
+def _metric(metric: MetricLine, run: RunLine, now_s: float) -> h.Element:
     name = f"{metric.name} (measured only)" if metric.dry_run else metric.name
     rows = [
         h.tr[
@@ -217,11 +217,11 @@ def _metric(metric: MetricLine, now_s: float) -> h.Element:
         ]
         for each in reversed(metric.measurements)
     ]
-    return h.div(".metric")[
+    return h.div(".metric", id=f"{run.name}/{metric.name}")[
         h.div(".title")[h.strong[name], h.code[metric.value] if metric.value else None, phase(metric.phase)],
         h.p(".soft")[facts_line([metric.condition, metric.counts])],
         h.p[metric.message] if metric.message else None,
-        h.details(id=f"{metric.name}/measurements")[
+        h.details(id=f"{run.name}/{metric.name}/measurements")[
             h.summary[count_of(len(rows), "measurement")],
             h.table[
                 h.thead[h.tr[(h.th(scope="col")[each] for each in ("At", "Verdict", "Value", "Message"))]],
@@ -235,7 +235,7 @@ def _metric(metric: MetricLine, now_s: float) -> h.Element:
 
 def _revisions(view: RolloutView, now_s: float) -> h.Element:
     lines = [_revision(revision, now_s) for revision in view.revisions]
-    return h.section(".card")[h.h2["Revisions"], lines or h.p(".soft")["No revisions yet"]]
+    return h.section("#revisions.card")[h.h2["Revisions"], lines or h.p(".soft")["No revisions yet"]]
 
 
 def _revision(revision: RevisionLine, now_s: float) -> h.Element:
@@ -278,7 +278,7 @@ def _history(view: RolloutView, rows: Iterable[HistoryRow], now_s: float) -> h.N
     if not ended:
         return None
     names = ("Revision", "Outcome", "Images", "Changed", "Commands", "Way back")
-    return h.section(".card")[
+    return h.section("#history.card")[
         h.h2["History"],
         h.table(".stack")[
             h.thead[h.tr[(h.th(scope="col")[name] for name in names)]],
@@ -308,7 +308,7 @@ def _past(view: RolloutView, row: HistoryRow, now_s: float) -> h.Element:
 def _conditions(view: RolloutView, now_s: float) -> h.Node:
     if not view.conditions:
         return None
-    return h.section(".card")[
+    return h.section("#conditions.card")[
         h.h2["Conditions that are not good"],
         h.ul(".plain")[
             (
@@ -337,13 +337,13 @@ def _commands(commands: Iterable[Command], now_s: float) -> h.Node:
         ]
         for each in commands
     ]
-    return h.section(".card")[h.h2["Commands"], h.ul(".plain")[items]] if items else None
+    return h.section("#commands.card")[h.h2["Commands"], h.ul(".plain")[items]] if items else None
 
 
 def _events(view: RolloutView, now_s: float) -> h.Node:
     if not view.events:
         return None
-    return h.section(".card")[
+    return h.section("#events.card")[
         h.h2["Events"],
         h.ul(".plain")[
             (

@@ -104,7 +104,7 @@ async def test_everybody_can_read_it_and_no_text_of_others_runs(there: Served) -
             for width in WIDTHS:
                 await page.set_viewport_size({"width": width, "height": 900})
                 for scheme in ("light", "dark"):
-                    await page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+                    await page.emulate_media(color_scheme=scheme)
                     found = await Axe().run(page)
                     assert not found.violations_count, (path, width, scheme, found.generate_report())
                     assert await page.locator("html").evaluate("each => each.scrollWidth <= each.clientWidth"), (

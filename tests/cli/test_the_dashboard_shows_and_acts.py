@@ -11,7 +11,7 @@ import pytest
 
 from rollouts.cli.view import giving
 from rollouts.cli.view.giving import FIELD_MANAGER
-from rollouts.objects import REPLICA_SET, ROLLOUT, Manifest
+from rollouts.objects import EVENT, REPLICA_SET, ROLLOUT, Manifest
 from tests.cli.command_line import CommandLine
 from tests.cli.dashboards import PATIENCE_S, Visitor, dashboard, until_page
 from tests.cli.runs import BAD, Served, install, replica_set, rollout
@@ -81,6 +81,21 @@ async def test_a_page_shows_what_the_update_waits_for_and_what_was_measured(ther
     await install(there, run_of(status=BAD))
     await there.create(REPLICA_SET, replica_set(await there.object(ROLLOUT, "cart")))
     await there.put_status(ROLLOUT, "cart", PAUSED)
+    for name in ("cart", "other"):
+        regarding = {"kind": "Rollout", "name": name, "namespace": "default"}
+        said = {
+            "reason": "StepCompleted",
+            "note": f"about {name}",
+            "type": "Normal",
+            "eventTime": "2026-11-21T10:00:00.000000Z",
+        }
+        event = {
+            "metadata": {"name": f"{name}.1"},
+            "action": "Step",
+            "reportingController": "rollouts.dev",
+            "regarding": regarding,
+        }
+        await there.create(EVENT, {**event, **said, "reportingInstance": "one"})
     async with dashboard(there) as visitor:
         page = (await visitor.get("/r/default/cart")).body
 
@@ -88,6 +103,7 @@ async def test_a_page_shows_what_the_update_waits_for_and_what_was_measured(ther
     assert 'PromotionNeeded, for <time datetime="2026-11-21T10:00:00Z">' in page
     assert '<li aria-current="step">' in page
     assert "success-rate" in page
+    assert ("about cart" in page, "about other" in page) == (True, False)
     assert "failed (1) &gt; failureLimit (0)" in page
     assert "kubectl rollouts" not in page.partition("<main")[0]
     for word, offered in (("promote", True), ("abort", True), ("pause", True), ("retry", False), ("resume", False)):

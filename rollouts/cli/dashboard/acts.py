@@ -25,7 +25,7 @@ from rollouts.cli.view.verb_plans import (
 )
 
 
-class Act(Struct, frozen=True, kw_only=True):
+class Button(Struct, frozen=True, kw_only=True):
     """One command with its options.
 
     Args:
@@ -41,35 +41,35 @@ class Act(Struct, frozen=True, kw_only=True):
     grave: bool = False
 
 
-ACTS: Mapping[str, Act] = {
-    "promote": Act(label="Promote", command="promote {name}", plan=lambda _: plan_promote),
-    "resume": Act(label="Resume", command="resume {name}", plan=lambda _: plan_resume),
-    "retry": Act(label="Retry", command="retry {name}", plan=lambda _: plan_retry),
-    "pause": Act(label="Pause", command="pause {name}", plan=lambda _: plan_pause),
-    "skip-analysis": Act(
+ACTS: Mapping[str, Button] = {
+    "promote": Button(label="Promote", command="promote {name}", plan=lambda _: plan_promote),
+    "resume": Button(label="Resume", command="resume {name}", plan=lambda _: plan_resume),
+    "retry": Button(label="Retry", command="retry {name}", plan=lambda _: plan_retry),
+    "pause": Button(label="Pause", command="pause {name}", plan=lambda _: plan_pause),
+    "skip-analysis": Button(
         label="Skip analysis",
         command="promote {name} --skip-analysis",
         plan=lambda _: lambda seen: plan_promote(seen, skip_analysis=True),
         grave=True,
     ),
-    "promote-full": Act(
+    "promote-full": Button(
         label="Promote fully",
         command="promote {name} --full",
         plan=lambda _: lambda seen: plan_promote(seen, full=True),
         grave=True,
     ),
-    "undo": Act(
+    "undo": Button(
         label="Roll back",
         command="undo {name}{to}",
         plan=lambda to: lambda seen: plan_rollback(seen, to=to or None),
         grave=True,
     ),
-    "abort": Act(label="Abort", command="abort {name}", plan=lambda _: plan_abort, grave=True),
+    "abort": Button(label="Abort", command="abort {name}", plan=lambda _: plan_abort, grave=True),
 }
 """By the word in the address of their pages, in the order of their buttons."""
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class Confirmation(Struct, frozen=True, kw_only=True):
     """What a person is asked to confirm.
 
     Args:
@@ -84,7 +84,7 @@ class Asked(Struct, frozen=True, kw_only=True):
     planned: CommandWrite | Nothing
 
     @property
-    def act(self) -> Act:
+    def act(self) -> Button:
         """The command."""
         return ACTS[self.word]
 
@@ -114,11 +114,11 @@ def possible(seen: RolloutObjects) -> Iterator[str]:
             yield word
 
 
-async def ask(session: Session, name: str, word: str, to: str) -> tuple[Asked, RolloutObjects]:
+async def ask(session: Session, name: str, word: str, to: str) -> tuple[Confirmation, RolloutObjects]:
     """What the act would do now. Raises: ApiNotFound; what `Client` raises."""
     seen = await look(session, name)
     metadata = seen.rollout["metadata"]
-    asked = Asked(
+    asked = Confirmation(
         word=word,
         to=to,
         version=metadata["resourceVersion"],

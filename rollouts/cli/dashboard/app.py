@@ -19,10 +19,10 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from rollouts.cli.dashboard import acts
-from rollouts.cli.dashboard.guard import HEADERS, LOGIN, Guard, Refusal, same
+from rollouts.cli.dashboard.guard import HEADERS, LOGIN, AccessGuard, RefusedRequest, same
 from rollouts.cli.dashboard.hub import STREAMS_MAX, Feed, Hub, TooManyLook
-from rollouts.cli.dashboard.list_page import Listed, Query, list_page, listed
-from rollouts.cli.dashboard.pages import Page, document, fragment, message, notice, when
+from rollouts.cli.dashboard.list_page import Listed, ListQuery, list_page, listed
+from rollouts.cli.dashboard.pages import DashboardPage, document, fragment, message, notice, when
 from rollouts.cli.dashboard.rollout_page import ask_page, rollout_page
 from rollouts.cli.terminal.errors import error_text
 from rollouts.cli.view.giving import unanswered
@@ -64,7 +64,7 @@ async def serving(session: Session, *, namespace: str | None, address: str, port
     except OSError as taken:
         why = f"cannot listen on port {port} of {address}: {taken.strerror}; --port 0 takes a free one"
         raise SettingsInvalid(why) from None
-    guard, hub = Guard(address, listening.getsockname()[1]), Hub(session, namespace)
+    guard, hub = AccessGuard(address, listening.getsockname()[1]), Hub(session, namespace)
     runner = web.AppRunner(Dashboard(hub, guard).app(), access_log=None, shutdown_timeout=_STOP_S)
     try:
         await runner.setup()
@@ -79,7 +79,7 @@ async def serving(session: Session, *, namespace: str | None, address: str, port
 class Dashboard:
     """The pages by their addresses."""
 
-    def __init__(self, hub: Hub, guard: Guard) -> None:
+    def __init__(self, hub: Hub, guard: AccessGuard) -> None:
         self._hub = hub
         self._guard = guard
         self._rows: dict[Key, tuple[str, Listed]] = {}
@@ -131,7 +131,7 @@ class Dashboard:
 
     async def _login(self, request: web.Request) -> web.StreamResponse:
         outcome = self._guard.exchange(request.query.get("key", ""))
-        return _refused(outcome) if isinstance(outcome, Refusal) else outcome
+        return _refused(outcome) if isinstance(outcome, RefusedRequest) else outcome
 
     async def _file(self, request: web.Request) -> web.StreamResponse:
         name = request.match_info["file"]
@@ -167,7 +167,9 @@ class Dashboard:
         key, word, form = _key(request), _act_in(request), await request.post()
         fields = {name: str(form.get(name, "")) for name in ("form", "version", "mark", "to")}
         if not same(fields["form"], self._guard.form_field):
-            return _refused(Refusal(HTTPStatus.FORBIDDEN, "this form is not from this run of `rollouts dashboard`"))
+            return _refused(
+                RefusedRequest(HTTPStatus.FORBIDDEN, "this form is not from this run of `rollouts dashboard`")
+            )
         session = self._hub.session_in(key.namespace)
         asked, seen = await acts.ask(session, key.name, word, _to(fields["to"]))
         if not isinstance(asked.planned, CommandWrite) or not same(fields["mark"], asked.mark):
@@ -186,7 +188,7 @@ class Dashboard:
         self._told.append((mark, key, colour, label + said))
         raise web.HTTPSeeOther(f"/r/{key.namespace}/{key.name}?told={mark}")
 
-    async def _list_now(self, feed: Feed, request: web.Request) -> Page:
+    async def _list_now(self, feed: Feed, request: web.Request) -> DashboardPage:
         rollouts = (await feed.objects()).all(ROLLOUT)
         rows = {}
         for rollout in rollouts:
@@ -198,7 +200,7 @@ class Dashboard:
             rows[key] = known
         self._rows = rows
         page = request.query.get("page", "1")
-        query = Query(
+        query = ListQuery(
             q=request.query.get("q", "")[:_WORD_MAX],
             ns=request.query.get("ns", "")[:_WORD_MAX],
             only=request.query.get("only", "") if request.query.get("only") in ("needs", "bad", "moving") else "",
@@ -208,7 +210,7 @@ class Dashboard:
         shown = [row for _, row in rows.values()]
         return list_page(shown, query, now_s=now_s, lost=self._lost(now_s), scope=self._hub.namespace or "")
 
-    async def _one_now(self, feed: Feed, key: Key, told: h.Node) -> Page:
+    async def _one_now(self, feed: Feed, key: Key, told: h.Node) -> DashboardPage:
         seen = seen_in(await feed.objects(), key)
         if seen is None:
             return message(
@@ -229,7 +231,7 @@ class Dashboard:
         return notice("bad", "The API server cannot be reached", text)
 
     async def _stream(
-        self, request: web.Request, key: Key | None, draw: Callable[[Feed], Awaitable[Page]]
+        self, request: web.Request, key: Key | None, draw: Callable[[Feed], Awaitable[DashboardPage]]
     ) -> web.StreamResponse:
         """Sends the page whenever it has changed, until the browser or the server goes."""
         answer = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
@@ -252,7 +254,7 @@ class Dashboard:
         request: web.Request,
         answer: web.StreamResponse,
         feed: Feed,
-        draw: Callable[[Feed], Awaitable[Page]],
+        draw: Callable[[Feed], Awaitable[DashboardPage]],
     ) -> None:
         sent = ""
         while not self._hub.closing and request.transport is not None and not request.transport.is_closing():
@@ -283,11 +285,11 @@ async def _with_headers(_: web.Request, answer: web.StreamResponse) -> None:
     answer.headers.update(HEADERS)
 
 
-def _answer(page: Page, status: int = HTTPStatus.OK) -> web.Response:
+def _answer(page: DashboardPage, status: int = HTTPStatus.OK) -> web.Response:
     return web.Response(body=document(page), status=status, content_type="text/html", charset="utf-8")
 
 
-def _refused(refusal: Refusal) -> web.Response:
+def _refused(refusal: RefusedRequest) -> web.Response:
     return web.Response(text=f"{refusal.why}\n", status=refusal.status)
 
 

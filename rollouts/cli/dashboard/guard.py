@@ -38,14 +38,14 @@ _OURS = ("same-origin", "none")  # Sec-Fetch-Site; `none` is an address that som
 _KEY_BYTES = 32
 
 
-class Refusal(Struct, frozen=True):
+class RefusedRequest(Struct, frozen=True):
     """Why a request is not answered, for whoever sent it."""
 
     status: HTTPStatus
     why: str
 
 
-class Guard:
+class AccessGuard:
     """The secrets of one run, and the judgement by them."""
 
     def __init__(self, address: str, port: int) -> None:
@@ -64,29 +64,33 @@ class Guard:
         """The address to open, with the key, which is good for one exchange."""
         return f"{self.origin}{LOGIN}?key={self._key or ''}"
 
-    def refusal(self, request: web.Request) -> Refusal | None:
+    def refusal(self, request: web.Request) -> RefusedRequest | None:
         """Why the request is refused; None when it is one of our page's, or of whoever has the key."""
         if request.headers.getall("Host", []) != [request.host] or request.host not in self._hosts:
-            return Refusal(HTTPStatus.MISDIRECTED_REQUEST, "this is not the address that `rollouts dashboard` printed")
+            return RefusedRequest(
+                HTTPStatus.MISDIRECTED_REQUEST, "this is not the address that `rollouts dashboard` printed"
+            )
         site, mode = request.headers.get("Sec-Fetch-Site", "none"), request.headers.get("Sec-Fetch-Mode", "navigate")
         reads = request.method in ("GET", "HEAD")
         # A link on another page may lead here: opening it changes nothing, and that page sees nothing of it.
         if site not in _OURS and not (reads and mode == "navigate"):
-            return Refusal(HTTPStatus.FORBIDDEN, "this was sent by a page of another address")
+            return RefusedRequest(HTTPStatus.FORBIDDEN, "this was sent by a page of another address")
         if not reads and request.headers.getall("Origin", []) != [f"http://{request.host}"]:
-            return Refusal(HTTPStatus.FORBIDDEN, "this was sent by a page of another address")
+            return RefusedRequest(HTTPStatus.FORBIDDEN, "this was sent by a page of another address")
         if request.path == LOGIN:
             return None
         if not same(request.cookies.get(self._cookie_name, ""), self._cookie):
-            return Refusal(HTTPStatus.UNAUTHORIZED, "open the address that `rollouts dashboard` printed")
+            return RefusedRequest(HTTPStatus.UNAUTHORIZED, "open the address that `rollouts dashboard` printed")
         return None
 
-    def exchange(self, key: str) -> web.Response | Refusal:
+    def exchange(self, key: str) -> web.Response | RefusedRequest:
         """The cookie for the key, with a redirect, so that the key is in no address that the browser keeps open."""
         if self._key is None:
-            return Refusal(HTTPStatus.FORBIDDEN, "this address was opened before; start `rollouts dashboard` again")
+            return RefusedRequest(
+                HTTPStatus.FORBIDDEN, "this address was opened before; start `rollouts dashboard` again"
+            )
         if not same(key, self._key):
-            return Refusal(HTTPStatus.FORBIDDEN, "this is not the key that `rollouts dashboard` printed")
+            return RefusedRequest(HTTPStatus.FORBIDDEN, "this is not the key that `rollouts dashboard` printed")
         self._key = None
         answer = web.Response(status=HTTPStatus.SEE_OTHER, headers={"Location": "/"})
         answer.set_cookie(self._cookie_name, self._cookie, httponly=True, samesite="Strict", path="/")

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import htpy as h
 from msgspec import Struct
 
-from rollouts.cli.dashboard.pages import Page, address_of, phase, share_bar, when
+from rollouts.cli.dashboard.pages import DashboardPage, address_of, phase, share_bar, when
 from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.tree import RolloutView, percent_text
 from rollouts.cli.view.words import Standing, standing_of, waits_briefly
@@ -33,7 +33,7 @@ class Listed(Struct, frozen=True):
         return all(word in text for word in words)
 
 
-class Query(Struct, frozen=True):
+class ListQuery(Struct, frozen=True):
     """What the address asks for; anything that it cannot be read as is left out."""
 
     q: str = ""
@@ -53,7 +53,7 @@ def listed(view: RolloutView, images: tuple[str, ...]) -> Listed:
     return Listed(view, images, standing_of(view))
 
 
-def list_page(rows: Iterable[Listed], query: Query, *, now_s: float, lost: h.Node, scope: str) -> Page:
+def list_page(rows: Iterable[Listed], query: ListQuery, *, now_s: float, lost: h.Node, scope: str) -> DashboardPage:
     """The page.
 
     Args:
@@ -79,7 +79,7 @@ def list_page(rows: Iterable[Listed], query: Query, *, now_s: float, lost: h.Nod
         h.div(".card.list")[_table(part, now_s)] if part else _nothing(everything),
         _paging(query, number, pages) if pages > 1 else None,
     ]
-    return Page(title, main, "/events")
+    return DashboardPage(title, main, "/events")
 
 
 def _title(rows: Sequence[Listed]) -> str:
@@ -103,7 +103,7 @@ def _is_in(row: Listed, only: str) -> bool:
             return True
 
 
-def _filters(query: Query, namespaces: Sequence[str], counts: dict[str, int]) -> h.Element:
+def _filters(query: ListQuery, namespaces: Sequence[str], counts: dict[str, int]) -> h.Element:
     chosen = [query.ns] if query.ns and query.ns not in namespaces else []
     options = [
         h.option(value=name, selected=name == query.ns)[name or "All namespaces"]
@@ -191,7 +191,7 @@ def _nothing(rows: Sequence[Listed]) -> h.Element:
     ]
 
 
-def _paging(query: Query, number: int, pages: int) -> h.Element:
+def _paging(query: ListQuery, number: int, pages: int) -> h.Element:
     return h.nav(".acts", aria_label="Pages")[
         h.a(".button", href=query.address(only=query.only, page=number - 1))["Previous"] if number > 1 else None,
         h.span[f"page {number} of {pages}"],

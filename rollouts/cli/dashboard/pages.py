@@ -41,7 +41,7 @@ _UNSEEN = re.compile(
 )
 
 
-class Page(Struct, frozen=True):
+class DashboardPage(Struct, frozen=True):
     """One page: its title for the tab, what its <main> holds, and where its live updates come from, "" for nowhere."""
 
     title: str
@@ -49,7 +49,7 @@ class Page(Struct, frozen=True):
     stream: str = ""
 
 
-def document(page: Page) -> bytes:
+def document(page: DashboardPage) -> bytes:
     """The whole page."""
     frame = h.html(lang="en")[
         h.head[
@@ -71,7 +71,7 @@ def document(page: Page) -> bytes:
     return visible(str(frame)).encode()
 
 
-def fragment(page: Page) -> str:
+def fragment(page: DashboardPage) -> str:
     """Its <main> alone, for pages that are open."""
     return visible(str(h.main("#main")[page.main]))
 
@@ -116,9 +116,13 @@ def share_bar(wanted: WeightPercent, live: WeightPercent | None, *, label: str) 
     ]
 
 
-def message(title: str, text: str, *, colour: str = "bad", back: str = "/", back_text: str = "All Rollouts") -> Page:
+def message(
+    title: str, text: str, *, colour: str = "bad", back: str = "/", back_text: str = "All Rollouts"
+) -> DashboardPage:
     """A page that says one thing."""
-    return Page(title, h.div(".ask")[notice(colour, title, h.p[text], heading=h.h1), h.p[h.a(href=back)[back_text]]])
+    return DashboardPage(
+        title, h.div(".ask")[notice(colour, title, h.p[text], heading=h.h1), h.p[h.a(href=back)[back_text]]]
+    )
 
 
 def notice(colour: str, title: str, *more: h.Node, heading: h.Element = h.h2) -> h.Element:

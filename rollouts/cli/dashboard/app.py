@@ -89,8 +89,12 @@ class Dashboard:
 
     def app(self) -> web.Application:
         """The application."""
+
+        async def with_headers(_: web.Request, answer: web.StreamResponse) -> None:
+            answer.headers.update(HEADERS)
+
         app = web.Application(middlewares=[self._judged], client_max_size=BODY_MAX_BYTES)
-        app.on_response_prepare.append(_with_headers)
+        app.on_response_prepare.append(with_headers)
         below = "/r/{namespace}/{name}"
         app.add_routes(
             [
@@ -279,10 +283,6 @@ class Dashboard:
 
 async def _send(answer: web.StreamResponse, event: str, data: object) -> None:
     await answer.write(f"event: {event}\ndata: {json.dumps(data)}\n\n".encode())
-
-
-async def _with_headers(_: web.Request, answer: web.StreamResponse) -> None:
-    answer.headers.update(HEADERS)
 
 
 def _answer(page: DashboardPage, status: int = HTTPStatus.OK) -> web.Response:

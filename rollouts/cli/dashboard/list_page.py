@@ -71,7 +71,12 @@ def list_page(rows: Iterable[Listed], query: ListQuery, *, now_s: float, lost: h
     pages = max(1, -(-len(shown) // PAGE_SIZE))
     number = min(query.page, pages)
     part = shown[(number - 1) * PAGE_SIZE : number * PAGE_SIZE]
-    title = _title(everything)
+    standings = Counter(row.standing for row in everything)
+    needing, wrong = standings[Standing.PERSON], standings[Standing.BAD]
+    parts = [count_of(len(everything), "Rollout")]
+    parts += [f"{needing} {'waits' if needing == 1 else 'wait'} for a person"] if needing else []
+    parts += [f"{wrong} went wrong"] if wrong else []
+    title = ", ".join(parts)
     main = h.fragment[
         h.div(".head")[h.h1[title], h.p(".soft")[f"in namespace {scope}" if scope else "in all namespaces"]],
         lost,
@@ -80,15 +85,6 @@ def list_page(rows: Iterable[Listed], query: ListQuery, *, now_s: float, lost: h
         _paging(query, number, pages) if pages > 1 else None,
     ]
     return DashboardPage(title, main, "/events")
-
-
-def _title(rows: Sequence[Listed]) -> str:
-    counts = Counter(row.standing for row in rows)
-    needing = counts[Standing.PERSON]
-    parts = [count_of(len(rows), "Rollout")]
-    parts += [f"{needing} {'waits' if needing == 1 else 'wait'} for a person"] if needing else []
-    parts += [f"{counts[Standing.BAD]} went wrong"] if counts[Standing.BAD] else []
-    return ", ".join(parts)
 
 
 def _is_in(row: Listed, only: str) -> bool:
@@ -147,6 +143,8 @@ def _table(rows: Iterable[Listed], now_s: float) -> h.Element:
 
 def _row(view: RolloutView, now_s: float) -> h.Element:
     quiet = standing_of(view) is Standing.QUIET
+    # During an update there are more pods than are wanted in the end.
+    ready = f"{view.ready}, {view.desired} wanted" if view.ready > view.desired else f"{view.ready} of {view.desired}"
     step = ""
     if view.steps and not view.at_rest:
         index = min(view.step_index, len(view.steps) - 1)
@@ -157,18 +155,13 @@ def _row(view: RolloutView, now_s: float) -> h.Element:
         _cell("Waits for", None if quiet else waits_briefly(view, now_s=now_s)),
         _cell("Step", step),
         _cell("Canary's traffic", _share(view)),
-        _cell("Ready", _ready(view)),
+        _cell("Ready", ready),
         _cell("Age", when(view.created_at_s, now_s, ago="") if view.created_at_s else ""),
     ]
 
 
 def _cell(label: str, content: h.Node) -> h.Element:
     return h.td(data_label=label, class_=None if content else "none")[content or None]
-
-
-def _ready(view: RolloutView) -> str:
-    """During an update there are more pods than are wanted in the end."""
-    return f"{view.ready}, {view.desired} wanted" if view.ready > view.desired else f"{view.ready} of {view.desired}"
 
 
 def _share(view: RolloutView) -> h.Node:

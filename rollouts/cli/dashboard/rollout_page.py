@@ -11,7 +11,7 @@ from rollouts.cli.dashboard.acts import ACTS, Confirmation, possible
 from rollouts.cli.dashboard.pages import DashboardPage, address_of, facts_line, notice, phase, until, when
 from rollouts.cli.view.history import history_rows
 from rollouts.cli.view.objects import RolloutObjects, status_of, view_of
-from rollouts.cli.view.tree import RolloutView, WaitLine
+from rollouts.cli.view.tree import RolloutView
 from rollouts.cli.view.verb_plans import CommandWrite
 from rollouts.cli.view.words import Standing, standing_of, waits_for
 
@@ -117,8 +117,10 @@ def _state(view: RolloutView, acts: Sequence[str], now_s: float) -> h.Element:
     elif view.stale:
         title = "Waiting for the controller to see the latest spec"
     elif wait is not None:
+        since = h.fragment[", for ", when(wait.since_s, now_s, ago="")] if wait.since_s is not None else None
+        end = until(wait.deadline_s, now_s) if wait.deadline_s is not None else "no deadline"
         said = cards.unsaid_below(wait.gist or wait.message, view)
-        title, lines = said[:1].upper() + said[1:], [_how_long(wait, now_s)]
+        title, lines = said[:1].upper() + said[1:], [h.p(".soft")[wait.reason, since, ", ", end]]
         lines += [h.code(".line")[f"kubectl rollouts {way.command}"] for way in wait.ways]
     else:
         title = waits_for(view, now_s=now_s) or "Nothing is under way"
@@ -130,10 +132,3 @@ def _state(view: RolloutView, acts: Sequence[str], now_s: float) -> h.Element:
         for word in acts
     ]
     return notice(colour, title, *lines, h.div(".acts")[buttons] if buttons else None)
-
-
-def _how_long(wait: WaitLine, now_s: float) -> h.Element:
-    since = h.fragment[", for ", when(wait.since_s, now_s, ago="")] if wait.since_s is not None else None
-    if wait.deadline_s is not None:
-        return h.p(".soft")[wait.reason, since, ", ", until(wait.deadline_s, now_s)]
-    return h.p(".soft")[wait.reason, since, ", no deadline"]

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from rollouts.cli.view import giving
-from rollouts.cli.view.giving import FIELD_MANAGER
+from rollouts.cli.view.verb_plans import FIELD_MANAGER
 from rollouts.objects import EVENT, REPLICA_SET, ROLLOUT, Manifest
 from tests.cli.command_line import CommandLine
 from tests.cli.dashboards import PATIENCE_S, Visitor, dashboard, until_page

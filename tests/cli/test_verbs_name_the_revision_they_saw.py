@@ -298,7 +298,13 @@ def aborted_with(ready: int) -> CommandWrite | Nothing:
 )  # fmt: skip
 def test_a_verb_says_beforehand_what_follows(planned: CommandWrite | Nothing, words: str) -> None:
     """The line that is printed is what a person stands for."""
-    assert written(planned).meaning.endswith(words)
+    assert written(planned).words.endswith(words)
+
+
+def test_pods_that_become_ready_make_no_other_abort() -> None:
+    """Whoever aborts while the stable revision's pods come back would be told again and again that something had changed."""
+    assert aborted_with(1) == aborted_with(2)
+    assert written(aborted_with(1)).words != written(aborted_with(2)).words
 
 
 async def cluster(there: Served, status: Manifest) -> None:

@@ -126,7 +126,7 @@ async def carry_out(session: Session, name: str, plan: PlannedWrite, *, wait: bo
     await give(session, name, plan, asked, seen)
     annotations = asked.annotations.items()
     written = ", ".join(f"{key} removed" if value is None else f"{key}={value}" for key, value in annotations)
-    print_line(console, f"{name}: {written}: {asked.meaning}")
+    print_line(console, f"{name}: {written}: {asked.words}")
     if asked.loses:
         print_line(console, f"{name}: {asked.loses}")
     if not wait:

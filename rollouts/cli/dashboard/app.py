@@ -187,7 +187,7 @@ class Dashboard:
         elif answer:
             colour, said = "bad", f"the controller refused the command: {answer}"
         else:
-            colour, said = "good", f"the controller has recorded the command; it {asked.planned.meaning}"
+            colour, said = "good", f"the controller has recorded the command; it {asked.planned.words}"
         mark = secrets.token_urlsafe(8)
         self._told.append((mark, key, colour, label + said))
         raise web.HTTPSeeOther(f"/r/{key.namespace}/{key.name}?told={mark}")

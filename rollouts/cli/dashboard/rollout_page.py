@@ -84,7 +84,7 @@ def ask_page(asked: Confirmation, view: RolloutView, *, form_field: str, changed
         notice("wait", "Look again", again) if changed else None,
         h.section(".card")[
             h.h1[f"{asked.act.label} {view.name}?"],
-            h.p[f"This {planned.meaning}."],
+            h.p[f"This {planned.words}."],
             notice("bad", "What is lost", h.p[f"{planned.loses.removeprefix('lost: ')}."]) if planned.loses else None,
             h.p(".soft")["It is written with your own rights, as the annotation ", h.code[written], ", the same as:"],
             h.code(".line")[asked.kubectl(view.name, view.namespace)],

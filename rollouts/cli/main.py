@@ -35,6 +35,7 @@ from rollouts.cli.commands import (
     verbs,
     version,
 )
+from rollouts.cli.dashboard import command as dashboard
 from rollouts.cli.exits import Exit
 from rollouts.cli.migrate import command as migrate
 from rollouts.cli.terminal.command_line import CliCommand, CliGroup, write_cluster_options
@@ -123,6 +124,7 @@ _command("drain-report", SEE, "what the last cutover waited for")(drain_report.d
 app.add_typer(
     config.app, name="config", cls=CliGroup, rich_help_panel=SEE, short_help="ConfigMaps and Secrets of each revision"
 )
+_command("dashboard", SEE, "all of it in a browser, live, with buttons")(dashboard.dashboard)
 _command("promote", CHANGE, "pass the gate where the update waits")(verbs.promote)
 _command("abort", CHANGE, "give the stable revision all traffic")(verbs.abort)
 _command("retry", CHANGE, "try an aborted revision again")(verbs.retry)

@@ -27,8 +27,9 @@ from rollouts.cli.plan.live import read_facts
 from rollouts.cli.plan.report import PlanReport
 from rollouts.cli.terminal.fitting import fitting
 from rollouts.cli.terminal.listing import print_drawn
-from rollouts.cli.terminal.table import ActRow, HistoryRow, act_table, history_table, rollout_table
+from rollouts.cli.terminal.table import ActRow, act_table, history_table, rollout_table
 from rollouts.cli.terminal.tree import draw, lines_of
+from rollouts.cli.view.history import HistoryRow
 from rollouts.cli.view.objects import RolloutObjects, status_of, wait_line
 from rollouts.cli.view.tree import ConditionLine, EventLine, PodLine, RolloutView
 from rollouts.core.model.analysis import AnalysisPhase

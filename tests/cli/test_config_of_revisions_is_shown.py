@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from rollouts.cli.commands.get import history_rows
 from rollouts.cli.picture import NOW_S, example
 from rollouts.cli.terminal.table import history_table
 from rollouts.cli.terminal.tree import CONFIG_SHOWN
 from rollouts.cli.view.config import changed_sources, changes_text, content_of, hash_of, key_changes, size_text, uses_of
+from rollouts.cli.view.history import history_rows
 from rollouts.cli.view.objects import RolloutObjects, view_of
 from rollouts.core.model.config import ConfigUse
 from rollouts.core.model.frozen import replace

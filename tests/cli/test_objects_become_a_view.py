@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from rollouts.cli.commands.get import history_rows, verdict_of
+from rollouts.cli.commands.get import verdict_of
+from rollouts.cli.view.history import history_rows
 from rollouts.cli.view.objects import (
     RolloutObjects,
     belongs_to,

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from rollouts.cli.picture import NOW_S
-from rollouts.cli.terminal.table import HistoryRow, history_table
+from rollouts.cli.terminal.table import history_table
 from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.durations import seconds_of, short
+from rollouts.cli.view.history import HistoryRow
 from rollouts.core.model.frozen import replace
 from tests.cli.test_the_tree_shows_what_a_person_needs import drawn
 

@@ -35,9 +35,9 @@ GROUPS = {
 def test_the_commands_are_these() -> None:
     """Taking one away, or renaming it, breaks somebody's script."""
     assert COMMANDS == [
-        "abort", "analyze", "completion", "crds", "create", "delete", "demo", "diff", "doctor", "drain-report", "explain", "get",
-        "gitops", "help", "history", "lint", "list", "migrate", "pause", "plan", "promote", "rbac", "restart", "resume", "retry",
-        "rollback", "status", "undo", "version",
+        "abort", "analyze", "completion", "crds", "create", "dashboard", "delete", "demo", "diff", "doctor", "drain-report",
+        "explain", "get", "gitops", "help", "history", "lint", "list", "migrate", "pause", "plan", "promote", "rbac", "restart",
+        "resume", "retry", "rollback", "status", "undo", "version",
     ]  # fmt: skip
     assert {
         "analysis get",

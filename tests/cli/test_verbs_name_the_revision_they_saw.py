@@ -8,11 +8,12 @@ from typing import Any, cast
 import pytest
 from rich.console import Console
 
-from rollouts.cli.commands import verb_plans, verbs
-from rollouts.cli.commands.verb_plans import CommandWrite, Nothing
+from rollouts.cli.commands import verbs
 from rollouts.cli.demo.manifests import canary_app
 from rollouts.cli.exits import Exit
+from rollouts.cli.view import giving, verb_plans
 from rollouts.cli.view.objects import RolloutObjects
+from rollouts.cli.view.verb_plans import CommandWrite, Nothing
 from rollouts.core.model.analysis import AnalysisKind
 from rollouts.core.model.frozen import replace
 from rollouts.errors import ApiConflict
@@ -297,7 +298,13 @@ def aborted_with(ready: int) -> CommandWrite | Nothing:
 )  # fmt: skip
 def test_a_verb_says_beforehand_what_follows(planned: CommandWrite | Nothing, words: str) -> None:
     """The line that is printed is what a person stands for."""
-    assert written(planned).meaning.endswith(words)
+    assert written(planned).words.endswith(words)
+
+
+def test_pods_that_become_ready_make_no_other_abort() -> None:
+    """Whoever aborts while the stable revision's pods come back would be told again and again that something had changed."""
+    assert aborted_with(1) == aborted_with(2)
+    assert written(aborted_with(1)).words != written(aborted_with(2)).words
 
 
 async def cluster(there: Served, status: Manifest) -> None:
@@ -359,7 +366,7 @@ async def test_an_abort_says_what_is_lost_by_it(there: Served) -> None:
 
 async def test_without_a_controller_the_command_says_so(there: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """An annotation that nobody reads looks like success; it is not."""
-    monkeypatch.setattr(verbs, "RECORDED_WITHIN_S", 0.2)
+    monkeypatch.setattr(giving, "RECORDED_WITHIN_S", 0.2)
     await cluster(there, AT_THE_GATE)
 
     assert await carried_out(there, verb_plans.plan_abort, wait=True) is Exit.UNFINISHED

@@ -17,7 +17,7 @@ import yaml
 from tests.architecture.tracked import ROOT, tracked
 
 BUILD = ROOT / "build"
-SHOWN = {".md", ".svg", ".py", ".yaml", ".toml", ".tpl", ".json", ".lock"}  # what pages link to
+SHOWN = {".md", ".svg", ".png", ".py", ".yaml", ".toml", ".tpl", ".json", ".lock"}  # what pages link to
 
 NAVIGATION: dict[str, dict[str, str]] = {
     "Rollouts": {"Overview": "index.md"},
@@ -30,6 +30,7 @@ NAVIGATION: dict[str, dict[str, str]] = {
     "Use": {
         "Concepts": "docs/concepts.md",
         "Command line": "docs/cli.md",
+        "Dashboard": "docs/dashboard.md",
         "API reference": "docs/api.md",
         "ConfigMaps and Secrets": "docs/config.md",
         "Templates of Deployments (workloadRef)": "docs/workloads.md",

@@ -11,7 +11,6 @@ import typer
 from rich.console import Console
 
 from rollouts.cli.commands.get import print_manifests, show
-from rollouts.cli.commands.verb_plans import FIELD_MANAGER
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.command_line import CliCommand
 from rollouts.cli.terminal.listing import print_drawn, print_line
@@ -31,6 +30,7 @@ from rollouts.cli.terminal.text import plain
 from rollouts.cli.view.follow import Collection, following, list_all, named
 from rollouts.cli.view.runs import RunLine, run_line, run_text
 from rollouts.cli.view.session import Options, Session, open_session
+from rollouts.cli.view.verb_plans import FIELD_MANAGER
 from rollouts.cluster.decoding import manifest_from
 from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.errors import ApiNotFound

@@ -15,11 +15,11 @@ from rollouts.api.spec.analysis.templates import TemplateName, run_of
 from rollouts.cli.commands.analysis import follow_run
 from rollouts.cli.commands.analyze import updated
 from rollouts.cli.commands.templates import TemplatesByName, gathered, use_of
-from rollouts.cli.commands.verb_plans import FIELD_MANAGER
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.listing import print_line
 from rollouts.cli.terminal.options import fail
 from rollouts.cli.view.session import Options, open_session
+from rollouts.cli.view.verb_plans import FIELD_MANAGER
 from rollouts.errors import SpecInvalid
 from rollouts.manifests.ownership import NAME, REVISION, name_label
 from rollouts.objects import ANALYSIS_RUN, Manifest

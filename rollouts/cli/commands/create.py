@@ -9,11 +9,11 @@ import typer
 from rich.console import Console
 
 from rollouts.cli.commands.get import watch_one
-from rollouts.cli.commands.verb_plans import FIELD_MANAGER
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.listing import print_line
 from rollouts.cli.terminal.options import CommandRun, FilesOption, fail, on_cluster, read_file
 from rollouts.cli.view.session import Options, Session, open_session
+from rollouts.cli.view.verb_plans import FIELD_MANAGER
 from rollouts.cluster.discovery import kind_named
 from rollouts.objects import ROLLOUT, Key, Kind, Manifest
 

@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from rollouts.cli.commands.verbs import look
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.listing import print_line
 from rollouts.cli.terminal.options import on_cluster, rollout_name
@@ -16,6 +15,7 @@ from rollouts.cli.terminal.text import plain
 from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.in_place import in_place
 from rollouts.cli.view.objects import RolloutObjects, status_of
+from rollouts.cli.view.reading import look
 from rollouts.cli.view.session import Options, open_session
 from rollouts.core.lifecycle.in_place import left_in_update
 from rollouts.core.model.rollout import named_services

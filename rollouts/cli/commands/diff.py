@@ -12,7 +12,6 @@ from rich.console import Console
 from rich.text import Text
 
 from rollouts.cli.commands.config import CURRENT
-from rollouts.cli.commands.verbs import look
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.config import DIFF_STYLES
 from rollouts.cli.terminal.listing import print_line
@@ -26,6 +25,7 @@ from rollouts.cli.view.objects import (
     roles_of,
     status_of,
 )
+from rollouts.cli.view.reading import look
 from rollouts.cli.view.session import Options, Session, open_session
 from rollouts.cluster.decoding import manifest_from
 from rollouts.core.model.numbering import revision_title

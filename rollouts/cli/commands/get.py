@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Sequence
 from typing import Annotated, TypeVar
 
 import typer
@@ -28,31 +27,23 @@ from rollouts.cli.terminal.options import (
     print_data,
     rollout_name,
 )
-from rollouts.cli.terminal.table import HistoryRow, history_document, history_table, rollout_table
+from rollouts.cli.terminal.table import history_document, history_table, rollout_table
 from rollouts.cli.terminal.text import marks_for
 from rollouts.cli.terminal.tree import draw, line, lines_of
-from rollouts.cli.view.config import changes_text, uses_of
-from rollouts.cli.view.follow import Collection, Followed, following, list_all, named
-from rollouts.cli.view.in_place import as_replica_sets, revisions_kind
+from rollouts.cli.view.follow import Collection, Followed, following, list_all
+from rollouts.cli.view.history import history_rows
 from rollouts.cli.view.missing import no_rollout, the_rollout
 from rollouts.cli.view.objects import (
     RolloutObjects,
-    belongs_to,
     controlled_by,
-    images_of,
-    is_run_about,
-    number_of,
-    query_of_its_pods,
-    revision_of,
-    roles_of,
-    status_of,
     view_of,
 )
+from rollouts.cli.view.reading import changes, collections_of, read, seen_in
 from rollouts.cli.view.session import Options, Session, open_session
 from rollouts.cli.view.tree import RolloutView
-from rollouts.core.model.status import WAS_STABLE, Phase
-from rollouts.manifests.ownership import NAME, name_label
-from rollouts.objects import ANALYSIS_RUN, EVENT, POD, REPLICA_SET, ROLLOUT, Key, Manifest, mapping
+from rollouts.core.model.status import Phase
+from rollouts.manifests.ownership import NAME
+from rollouts.objects import REPLICA_SET, ROLLOUT, Key, Manifest
 
 T = TypeVar("T")
 REDRAW_S = 1.0  # ages and countdowns on the screen; the API server is not asked
@@ -163,100 +154,6 @@ async def history(options: Options, name: NameArgument, output: DataOption = Non
         else:
             print_drawn(Console(), history_table(rows, now_s=session.clock.now_s()))
         return Exit.OK
-
-
-def history_rows(seen: RolloutObjects) -> tuple[HistoryRow, ...]:
-    """The revisions whose ReplicaSets are kept, and those in `status.history`, newest first."""
-    status = status_of(seen.rollout)
-    # The newest entry is last, so a revision that was rolled out twice shows its last outcome.
-    last = {entry.revision: entry for entry in status.history}
-    kept = {revision_of(replica_set): replica_set for replica_set in seen.replica_sets}
-    ordered = sorted(seen.replica_sets, key=lambda kept: (number_of(kept), revision_of(kept)))
-    # What changed of the configuration since the kept revision before it; nothing for the first.
-    pairs = pairwise(ordered) if any(map(uses_of, ordered)) else ()
-    changed = {revision_of(after): changes_text(uses_of(before), uses_of(after)) for before, after in pairs}
-    rows = []
-    for revision in kept.keys() | last.keys():
-        under_way = revision == status.current_revision != status.stable_revision
-        # What is under way has no outcome yet: an entry is about an earlier time.
-        replica_set, entry = kept.get(revision, {}), None if under_way else last.get(revision)
-        authors = status.authors if under_way else entry.authors if entry is not None else ()
-        row = HistoryRow(
-            number=number_of(replica_set) or (entry.number if entry is not None else 0),
-            revision=revision,
-            roles=roles_of(revision, status),
-            outcome=entry.outcome if entry is not None else "",
-            images=images_of(replica_set),
-            kept=revision in kept,
-            was_stable=entry is None
-            or any(each.outcome in WAS_STABLE for each in status.history if each.revision == revision),
-            ready=mapping(replica_set.get("status")).get("readyReplicas", 0),
-            desired=mapping(replica_set.get("spec")).get("replicas", 1) if replica_set else 0,
-            finished_at_s=entry.finished_at_s if entry is not None else None,
-            took_s=entry.finished_at_s - entry.started_at_s if entry is not None else None,
-            config=changed.get(revision),
-            commands=", ".join(f"{author.verb} by {author.by}" for author in authors),
-        )
-        rows.append(row)
-    return tuple(sorted(rows, key=lambda row: (-row.number, row.revision)))
-
-
-async def collections_of(session: Session, key: Key) -> tuple[Collection, ...]:
-    """The collections that the tree of one Rollout needs. Raises: ApiNotFound; what `Client` raises."""
-    mine = {"labelSelector": f"{NAME}={name_label(key.name)}"}
-    rollout = await the_rollout(session, key.name, namespace=key.namespace)
-    pods = query_of_its_pods(rollout)
-    about = {"fieldSelector": f"regarding.kind=Rollout,regarding.name={key.name}"}
-    return (
-        named(ROLLOUT, key.namespace, key.name),
-        Collection(kind=revisions_kind(rollout), namespace=key.namespace, query=pods),
-        Collection(kind=POD, namespace=key.namespace, query=pods, optional=True),
-        Collection(kind=EVENT, namespace=key.namespace, query=about, optional=True),
-        Collection(kind=ANALYSIS_RUN, namespace=key.namespace, query=mine, optional=True),
-    )
-
-
-def seen_in(followed: Followed, key: Key) -> RolloutObjects | None:
-    """The Rollout with its ReplicaSets, pods, Events and AnalysisRuns; None when it does not exist."""
-    rollout = next((thing for thing in followed.all(ROLLOUT) if thing["metadata"]["name"] == key.name), None)
-    if rollout is None:
-        return None
-    kept = tuple(thing for thing in followed.all(revisions_kind(rollout)) if controlled_by(thing, rollout))
-    owned = {thing["metadata"]["uid"] for thing in kept}
-    pods = tuple(
-        pod
-        for pod in followed.all(POD)
-        if controlled_by(pod, rollout)
-        or any(owner.get("uid") in owned for owner in pod["metadata"].get("ownerReferences") or ())
-    )
-    replica_sets = as_replica_sets(kept, pods)
-    events = tuple(event for event in followed.all(EVENT) if belongs_to(event, rollout))
-    runs = tuple(run for run in followed.all(ANALYSIS_RUN) if is_run_about(run, rollout))
-    return RolloutObjects(rollout=rollout, replica_sets=replica_sets, pods=pods, events=events, runs=runs)
-
-
-async def read(session: Session, key: Key) -> RolloutObjects:
-    """Reads a Rollout with its ReplicaSets, pods, Events and AnalysisRuns once.
-
-    Raises: ApiNotFound; what `Client` raises.
-    """
-    async with following(session, *await collections_of(session, key)) as followed:
-        seen = seen_in(followed, key)
-    if seen is None:
-        raise await no_rollout(session, key.name)
-    return seen
-
-
-async def changes(followed: Followed, *, at_least_every_s: float) -> AsyncIterator[None]:
-    """Yields at once, then on every change, and when `at_least_every_s` have passed without one."""
-    while True:
-        followed.changed.clear()
-        yield
-        try:
-            async with asyncio.timeout(at_least_every_s):
-                await followed.changed.wait()
-        except TimeoutError:
-            continue
 
 
 async def watch_one(session: Session, key: Key, *, console: Console, timeout_s: float | None = None) -> Exit:

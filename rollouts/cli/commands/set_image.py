@@ -9,7 +9,6 @@ import typer
 from msgspec import Struct
 from rich.console import Console
 
-from rollouts.cli.commands.verb_plans import FIELD_MANAGER, paused_words
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.command_line import CliCommand
 from rollouts.cli.terminal.listing import print_line
@@ -18,6 +17,7 @@ from rollouts.cli.terminal.text import marks_for
 from rollouts.cli.view.missing import the_rollout
 from rollouts.cli.view.objects import RolloutObjects
 from rollouts.cli.view.session import Options, open_session
+from rollouts.cli.view.verb_plans import FIELD_MANAGER, paused_words
 from rollouts.objects import ROLLOUT, Manifest
 from rollouts.ports import JSON_PATCH
 

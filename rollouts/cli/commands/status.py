@@ -10,17 +10,19 @@ from rich.console import Console
 
 from rollouts.api.status.scalars import weight_to_json
 from rollouts.api.times import format_time
-from rollouts.cli.commands.get import changes, verdict_of
+from rollouts.cli.commands.get import verdict_of
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.listing import print_line
 from rollouts.cli.terminal.options import DataOption, NameArgument, duration, note, on_cluster, print_data
 from rollouts.cli.terminal.text import plain
-from rollouts.cli.terminal.tree import line, verdict_text
+from rollouts.cli.terminal.tree import line
 from rollouts.cli.view.follow import following, named
 from rollouts.cli.view.missing import no_rollout
 from rollouts.cli.view.objects import RolloutObjects, view_of
+from rollouts.cli.view.reading import changes
 from rollouts.cli.view.session import Options, open_session
 from rollouts.cli.view.tree import RolloutView
+from rollouts.cli.view.words import verdict_text
 from rollouts.errors import ApiNotFound
 from rollouts.objects import ROLLOUT
 

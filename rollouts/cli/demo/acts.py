@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from msgspec import Struct
 from rich.console import Console
 
-from rollouts.cli.commands import verb_plans, verbs
+from rollouts.cli.commands import verbs
 from rollouts.cli.demo.manifests import (
     BAD,
     BLUE_GREEN_APP,
@@ -28,6 +28,7 @@ from rollouts.cli.demo.manifests import (
 )
 from rollouts.cli.demo.stage import GATEWAY, DemoStage, NotAsPromised, selector_of
 from rollouts.cli.exits import Exit
+from rollouts.cli.view import verb_plans
 from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.objects import RolloutObjects, images_of, pod_line, revision_of, status_of, view_of
 from rollouts.cli.view.runs import MeasurementLine, MetricLine

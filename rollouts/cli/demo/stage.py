@@ -20,10 +20,10 @@ from msgspec import Struct
 from rollouts.api.schema import crd_manifests
 from rollouts.bounded.here import Here
 from rollouts.cli.commands.doctor_reads import CRD
-from rollouts.cli.commands.get import seen_in
 from rollouts.cli.demo.manifests import rollout
 from rollouts.cli.view.follow import Collection, Followed, following
 from rollouts.cli.view.objects import RolloutObjects, status_of, view_of
+from rollouts.cli.view.reading import seen_in
 from rollouts.cli.view.session import Options, Session, open_session, session_on
 from rollouts.clock import SystemClock
 from rollouts.controller.wiring import run_controller

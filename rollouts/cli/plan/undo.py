@@ -6,10 +6,8 @@ import asyncio
 
 from rich.console import Console
 
-from rollouts.cli.commands.get import changes
 from rollouts.cli.commands.lint_routes import providers
-from rollouts.cli.commands.verb_plans import CommandWrite, Nothing, plan_promote, plan_rollback
-from rollouts.cli.commands.verbs import RECORDED_WITHIN_S, carry_out, look
+from rollouts.cli.commands.verbs import carry_out
 from rollouts.cli.exits import Exit
 from rollouts.cli.plan.command import plan_of
 from rollouts.cli.plan.config import SourceReader
@@ -21,8 +19,11 @@ from rollouts.cli.terminal.text import marks_for
 from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.durations import short
 from rollouts.cli.view.follow import following, named
+from rollouts.cli.view.giving import RECORDED_WITHIN_S
 from rollouts.cli.view.objects import RolloutObjects, number_of, revision_of, status_of
+from rollouts.cli.view.reading import changes, look
 from rollouts.cli.view.session import Options, Session, open_session
+from rollouts.cli.view.verb_plans import CommandWrite, Nothing, plan_promote, plan_rollback
 from rollouts.core.forecast import StageKind
 from rollouts.core.model.numbering import revision_title
 from rollouts.errors import RolloutsError

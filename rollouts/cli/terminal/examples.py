@@ -35,6 +35,10 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("drain-report cart", "what the last cutover waited for"),
         ("drain-report cart -o json", "the same as data"),
     ),
+    "dashboard": (
+        ("dashboard", "print an address to open in a browser"),
+        ("dashboard -n shop --port 0", "one namespace, on a free port"),
+    ),
     "analysis": (
         ("analysis list", "AnalysisRuns of the namespace"),
         ("analysis get cart-6d4b-step-1", "each measurement of one"),

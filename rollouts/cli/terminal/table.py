@@ -13,40 +13,11 @@ from rich.text import Text
 from rollouts.api.times import format_time
 from rollouts.cli.terminal.listing import Column, Listing
 from rollouts.cli.terminal.text import MARKS, plain
-from rollouts.cli.terminal.tree import PHASE_STYLE, waits_briefly, waits_for
+from rollouts.cli.terminal.tree import PHASE_STYLE
 from rollouts.cli.view.durations import short
+from rollouts.cli.view.history import HistoryRow
 from rollouts.cli.view.tree import RolloutView, percent_text
-
-
-class HistoryRow(Struct, frozen=True, kw_only=True):
-    """One revision that the Rollout had, or has.
-
-    Args:
-        kept: its ReplicaSet still exists, so `undo` can go back to it.
-        was_stable: it has served all requests once, as far as is known.
-        outcome: how its update ended; "" where that is not recorded.
-        config: the ConfigMaps and Secrets that changed with it, see `changes_text`; "" for none; None where it is not known.
-        commands: who gave which during its update.
-    """
-
-    number: int
-    revision: str
-    roles: tuple[str, ...]
-    outcome: str
-    images: tuple[str, ...]
-    kept: bool
-    ready: int
-    desired: int
-    finished_at_s: float | None
-    took_s: float | None
-    was_stable: bool = True
-    config: str | None = None
-    commands: str = ""
-
-    @property
-    def rollback(self) -> bool:
-        """Whether there is something good to go back to."""
-        return self.kept and not self.roles and self.was_stable
+from rollouts.cli.view.words import waits_briefly, waits_for
 
 
 class ActRow(Struct, frozen=True, kw_only=True):

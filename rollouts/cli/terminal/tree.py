@@ -20,22 +20,20 @@ from rollouts.cli.terminal.text import ASCII_MARKS, TerminalMarks, marks_for, pl
 from rollouts.cli.view.config import use_text
 from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.durations import short
-from rollouts.cli.view.runs import about, run_text
+from rollouts.cli.view.runs import run_text
 from rollouts.cli.view.tree import (
     PodLine,
     RevisionLine,
     RolloutView,
-    WaitLine,
     WayOut,
     container_use_text,
     percent_text,
     scaling_texts,
 )
-from rollouts.core.model.analysis import AnalysisRecord
+from rollouts.cli.view.words import how_long, shares, unsaid, waits_for
 from rollouts.core.model.autoscaling import AutoscalingRecord
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.numbering import revision_title, step_number
-from rollouts.core.model.reasons import Reason
 from rollouts.core.model.steps import WeightPercent
 
 PODS_SHOWN = 12  # of one revision: a screen has about 50 lines
@@ -105,49 +103,6 @@ def lines_of(view: RolloutView, now_s: float) -> list[str]:
     return [line(view, now_s=now_s), *(plain(run_text(run)) for run in runs)]
 
 
-def verdict_text(analysis: AnalysisRecord) -> str:
-    """How an analysis ended, in one line: `analysis of step 1: Failed: …`."""
-    if analysis.passed and not analysis.phase.over:  # somebody promoted the revision without a verdict
-        return f"{about(analysis.gate)}: {analysis.message} ({analysis.run})"
-    why = f": {analysis.message}" if analysis.message else ""
-    passed = ", and somebody promoted the revision past it" if analysis.passed else ""
-    return f"{about(analysis.gate)}: {analysis.phase}{why}{passed} ({analysis.run})"
-
-
-def waits_for(view: RolloutView, *, now_s: float) -> str:
-    """What the Rollout waits for, why and until when; without a wait the status' message, which may be ""."""
-    if view.problems:
-        return "; ".join(view.problems)
-    if view.stale:
-        return "waiting for the controller to see the latest spec"
-    if view.waiting is None:
-        return view.message
-    return f"{view.waiting.message} ({view.waiting.reason}){_how_long(view.waiting, now_s=now_s)}"
-
-
-def waits_briefly(view: RolloutView, *, now_s: float) -> str:
-    """The reason of the wait and its time; without a wait that of the first bad condition, or what `waits_for` says.
-
-    What is aborted waits for a retry, whatever aborted it: the reason of that follows in brackets.
-    """
-    if view.problems:
-        return Reason.INVALID_SPEC
-    if view.waiting is None and not view.stale and view.conditions:
-        return view.conditions[0].reason
-    if view.stale or view.waiting is None:
-        return waits_for(view, now_s=now_s)
-    causes = (each.reason for each in view.conditions if "Aborted" in each.type)
-    why = next((f" ({each})" for each in causes if view.waiting.reason == Reason.RETRY_NEEDED), "")
-    return f"{view.waiting.reason}{why}{_how_long(view.waiting, now_s=now_s)}"
-
-
-def _how_long(wait: WaitLine, *, now_s: float) -> str:
-    if wait.deadline_s is None:
-        return f", for {short(now_s - wait.since_s)}" if wait.since_s is not None else ""
-    left = wait.deadline_s - now_s
-    return f", {short(left)} left" if left > 0 else f", overdue by {short(-left)}"
-
-
 def weight_bar(
     percent: WeightPercent, *, live: WeightPercent | None = None, ascii_only: bool = False, cells: int = _BAR_CELLS
 ) -> Text:
@@ -176,7 +131,7 @@ def _facts(view: RolloutView, *, now_s: float, marks: TerminalMarks) -> Iterator
     elif view.waiting is not None and not view.stale:
         wait = view.waiting
         said = _unsaid(wait.gist or wait.message, view)
-        gist = Text(plain(f"{said} ({wait.reason}){_how_long(wait, now_s=now_s)}"))
+        gist = Text(plain(f"{said} ({wait.reason}){how_long(wait, now_s=now_s)}"))
         yield "Waiting", Group(gist, *(Parts(_way(way, marks=marks)) for way in wait.ways))
     elif why := waits_for(view, now_s=now_s):
         yield ("Waiting" if view.stale else "Message"), Text(plain(_unsaid(why, view)))
@@ -185,22 +140,13 @@ def _facts(view: RolloutView, *, now_s: float, marks: TerminalMarks) -> Iterator
         bar = weight_bar(wanted, live=0 if live is None else live, ascii_only=marks is ASCII_MARKS)
         yield (
             "Weight",
-            Parts(bar + Text(f"  {_shares(live, wanted, view.nearest_ratio)}  {plain(view.traffic)}".rstrip())),
+            Parts(bar + Text(f"  {shares(live, wanted, view.nearest_ratio)}  {plain(view.traffic)}".rstrip())),
         )
     if view.steps:
         yield "Steps", Parts(_steps(view, marks=marks))
     if view.scaling is not None and view.scaling.autoscalers:
         yield "Scaling", Text("\n".join(map(plain, scaling_texts(view.scaling, now_s=now_s))))
     yield "Pods", Text(view.counts)
-
-
-def _shares(live: WeightPercent | None, wanted: WeightPercent, nearest_ratio: str) -> str:
-    """The live weight, and the wanted one where it is another; pods in the nearest ratio to it are no update under way."""
-    if live is None or (live != wanted and not nearest_ratio):
-        now = "not known yet" if live is None else f"{percent_text(live)} canary"
-        return f"now {now}, wanted {percent_text(wanted)}"
-    shares = f"{percent_text(live)} canary, {percent_text(100 - live)} stable"
-    return shares if live == wanted else f"{shares}  {nearest_ratio}, the nearest to {percent_text(wanted)}"
 
 
 def _way(way: WayOut, *, marks: TerminalMarks) -> Text:
@@ -286,11 +232,9 @@ def _pod(pod: PodLine, *, now_s: float, marks: TerminalMarks) -> Text:
 
 def _unsaid(text: str, view: RolloutView, *, above: Iterable[str] = ()) -> str:
     """The text without what the lines of pods and of AnalysisRuns say; "" for one that stands above already."""
-    for revision in view.revisions:
-        for run in revision.runs[:RUNS_SHOWN]:
-            text = text.replace(f": {run.message}", "") if run.phase.bad and run.message else text
-        for pod in _shown(revision.pods):
-            text = text.replace(f"; pod {pod.name}: {pod.problem}", "") if pod.problem else text
+    runs = (run for revision in view.revisions for run in revision.runs[:RUNS_SHOWN])
+    pods = (pod for revision in view.revisions for pod in _shown(revision.pods))
+    text = unsaid(text, runs=runs, pods=pods)
     return "" if any(text in each for each in above) else text
 
 

@@ -90,6 +90,11 @@ _POD_FIELDS = _NAMES | {
 
 _ALL = ("all",)  # what `kubectl get all` lists
 
+# kubernetes, pkg/apis/events/v1/conversion.go (`AddFieldLabelConversionsForEvent`)
+_EVENT_FIELDS = _NAMES | {"reason", "reportingController", "type"} | {
+    f"regarding.{name}" for name in ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+}  # fmt: skip
+
 BUILT_IN = (
     Resource(objects.POD, shapes.POD, has_status=True, has_generation=True, defaults=rules.pod_defaults,
              check=rules.pod_problems, selectable=_POD_FIELDS, short_names=("po",), categories=_ALL),
@@ -120,7 +125,7 @@ BUILT_IN = (
     Resource(JOB, shapes.JOB, has_status=True, has_generation=True, defaults=job_rules.with_defaults,
              check=job_rules.problems, selectable=_NAMES | {"status.successful"}, categories=_ALL),
     Resource(objects.ENDPOINT_SLICE, has_generation=True),
-    Resource(objects.EVENT, short_names=("ev",)),
+    Resource(objects.EVENT, selectable=_EVENT_FIELDS, short_names=("ev",)),
     Resource(objects.LEASE, needs_version_to_update=True),
     Resource(AUTOSCALER, shapes.AUTOSCALER, has_status=True, defaults=autoscaler_rules.with_defaults,
              check=autoscaler_rules.problems, short_names=("hpa",), categories=_ALL),

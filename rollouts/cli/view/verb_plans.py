@@ -46,13 +46,21 @@ class CommandWrite:
         meaning: for people: `lets revision x pass step 1`.
         target: for a rollback, the revision to go back to.
         loses: what is lost by it, for people; "" for nothing.
+        counts: follows the meaning, for people.
     """
 
     patch: Manifest
     verb: Verb
     meaning: str
     target: str = ""
-    loses: str = field(default="", compare=False)  # counts change all the time
+    # Counts change all the time, and change nothing of what is asked for.
+    loses: str = field(default="", compare=False)
+    counts: str = field(default="", compare=False)
+
+    @property
+    def words(self) -> str:
+        """The meaning with its counts."""
+        return f"{self.meaning}{self.counts}"
 
     @property
     def annotations(self) -> Mapping[str, str | None]:
@@ -208,9 +216,15 @@ def plan_abort(seen: RolloutObjects) -> CommandWrite | Nothing:
     share = f"{percent_text(view.split_percent)} of the traffic, " if view.split_percent is not None else ""
     pods = f"{count_of(status.updated_replicas, 'pod')} of revision {revision}"
     lost = f"lost: {done}{share}{pods}; a retry begins again at its first step"
-    return CommandWrite(
-        patches.abort(revision), Verb.ABORT, f"aborts revision {revision}; {_after_abort(seen, view)}", loses=lost
-    )
+    stable = next((line for line in view.revisions if line.revision == view.stable != ""), None)
+    ready = ""
+    if stable is not None and stable.ready < stable.desired:
+        are = "is" if stable.ready == 1 else "are"
+        ready = f", of which {stable.ready} of {count_of(stable.desired, 'pod')} {are} ready"
+    after = _after_abort(seen, view)
+    counts = ready if after.endswith("all traffic") else ""
+    meaning = f"aborts revision {revision}; {after}"
+    return CommandWrite(patches.abort(revision), Verb.ABORT, meaning, loses=lost, counts=counts)
 
 
 def _after_abort(seen: RolloutObjects, view: RolloutView) -> str:
@@ -220,14 +234,7 @@ def _after_abort(seen: RolloutObjects, view: RolloutView) -> str:
         reverts = seen.rollout["spec"]["workloadRef"].get("onAbort") == OnAbort.REVERT_TEMPLATE
         again = f"{workload} gets the template of revision {view.stable} again"
         return again if reverts else "the nodes that have it keep it, and no other node gets it"
-    if not view.stable:
-        return "no other one can serve"
-    stable = next((line for line in view.revisions if line.revision == view.stable), None)
-    if stable is None or stable.ready >= stable.desired:
-        return f"revision {view.stable} gets all traffic"
-    are = "is" if stable.ready == 1 else "are"
-    ready = f"{stable.ready} of {count_of(stable.desired, 'pod')} {are} ready"
-    return f"revision {view.stable} gets all traffic, of which {ready}"
+    return f"revision {view.stable} gets all traffic" if view.stable else "no other one can serve"
 
 
 def plan_retry(seen: RolloutObjects) -> CommandWrite | Nothing:

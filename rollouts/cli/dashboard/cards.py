@@ -1,0 +1,257 @@
+"""The cards of a Rollout's page, one function each. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import htpy as h
+
+from rollouts.cli.dashboard.pages import address_of, facts_line, phase, share_bar, when
+from rollouts.cli.view.config import use_text
+from rollouts.cli.view.counts import count_of
+from rollouts.cli.view.durations import short
+from rollouts.cli.view.history import HistoryRow
+from rollouts.cli.view.runs import MetricLine, RunLine
+from rollouts.cli.view.tree import PodLine, RevisionLine, RolloutView, scaling_texts
+from rollouts.cli.view.words import shares, unsaid, verdict_text
+from rollouts.core.model.numbering import revision_title, step_number
+from rollouts.core.model.status import Command
+
+_RUNS_SHOWN = 6
+
+
+def traffic(view: RolloutView, now_s: float) -> h.Node:
+    """The live and the wanted share of the canary, and its autoscalers; None where one revision has all."""
+    wanted = view.split_percent
+    scaling = scaling_texts(view.scaling, now_s=now_s) if view.scaling is not None else []
+    if wanted is None and not scaling:
+        return None
+    said = shares(view.live_percent, wanted, view.nearest_ratio) if wanted is not None else ""
+    return h.section("#traffic.card.wide.early")[
+        h.h2["Traffic"],
+        h.fragment[share_bar(wanted, view.live_percent, label=said), h.p[said]] if wanted is not None else None,
+        h.p(".soft")[view.traffic] if view.traffic else None,
+        (h.p(".soft")[text] for text in scaling),
+    ]
+
+
+def steps(view: RolloutView) -> h.Node:
+    """The steps, with the present one marked."""
+    if not view.steps:
+        return None
+    idle = view.at_rest or view.steps_skipped
+    items = []
+    for index, step in enumerate(view.steps):
+        sign, word, class_ = "·", "to do", None
+        if not idle and index < view.step_index:
+            sign, word, class_ = "✔", "done", "done"
+        elif not idle and index == view.step_index:
+            sign, word = "▶", "now"
+        items.append(
+            h.li(class_=class_, aria_current="step" if word == "now" else None)[
+                h.span(".sign", aria_hidden="true")[sign],
+                h.span[f"{step_number(index)}. {step}", h.span(".skip")[f" ({word})"]],
+            ]
+        )
+    said = "No update is under way." if view.at_rest else "They were skipped." if view.steps_skipped else None
+    return h.section("#steps.card.early")[h.h2["Steps"], h.p(".soft")[said] if said else None, h.ol(".steps")[items]]
+
+
+def analyses(view: RolloutView, now_s: float) -> h.Node:
+    """Each AnalysisRun with its metrics and their measurements."""
+    runs = [run for revision in view.revisions for run in revision.runs]
+    unseen = [each for each in view.verdicts if each.run not in {run.name for run in runs}]
+    if not runs and not unseen:
+        return None
+    return h.section("#analyses.card")[
+        h.h2["Analyses"],
+        (_run(run, now_s) for run in runs[:_RUNS_SHOWN]),
+        h.p(".soft")[f"and {len(runs) - _RUNS_SHOWN} more"] if len(runs) > _RUNS_SHOWN else None,
+        (h.p(".soft")[verdict_text(each)] for each in unseen),
+    ]
+
+
+def _run(run: RunLine, now_s: float) -> h.Element:
+    state = "ending" if run.ending else "promoted past it" if run.passed or run.unjudged else ""
+    return h.div(".revision", id=f"run/{run.name}")[
+        h.div(".title")[
+            h.h3[run.about.capitalize()],
+            phase(run.phase),
+            h.span(".soft")[facts_line([run.name, state])],
+            h.span(".soft")[when(run.started_at_s, now_s)] if run.started_at_s is not None else None,
+        ],
+        h.p[run.why] if run.why else None,
+        (_metric(metric, run, now_s) for metric in run.metrics),
+    ]
+
+
+def _metric(metric: MetricLine, run: RunLine, now_s: float) -> h.Element:
+    name = f"{metric.name} (measured only)" if metric.dry_run else metric.name
+    rows = [
+        h.tr[
+            h.td[when(each.at_s, now_s)],
+            h.td[phase(each.phase)],
+            h.td(".mono")[each.rounded or "-"],
+            h.td[each.message],
+        ]
+        for each in reversed(metric.measurements)
+    ]
+    return h.div(".metric", id=f"{run.name}/{metric.name}")[
+        h.div(".title")[h.strong[name], h.code[metric.value] if metric.value else None, phase(metric.phase)],
+        h.p(".soft")[facts_line([metric.condition, metric.counts])],
+        h.p[metric.message] if metric.message else None,
+        h.details(id=f"{run.name}/{metric.name}/measurements")[
+            h.summary[count_of(len(rows), "measurement")],
+            h.table[
+                h.thead[h.tr[(h.th(scope="col")[each] for each in ("At", "Verdict", "Value", "Message"))]],
+                h.tbody[rows],
+            ],
+        ]
+        if rows
+        else None,
+    ]
+
+
+def revisions(view: RolloutView, now_s: float) -> h.Element:
+    """The revisions with their pods."""
+    lines = [_revision(revision, now_s) for revision in view.revisions]
+    return h.section("#revisions.card")[h.h2["Revisions"], lines or h.p(".soft")["No revisions yet"]]
+
+
+def _revision(revision: RevisionLine, now_s: float) -> h.Element:
+    leaves = ""
+    if revision.leaves_at_s is not None and revision.leaves_at_s > now_s and revision.desired:
+        leaves = f"scales down in {short(revision.leaves_at_s - now_s)}"
+    leaving = sum(pod.deleting for pod in revision.pods)
+    ready = f"{revision.ready} of {revision.desired} ready" + (f", {leaving} leaving" if leaving else "")
+    return h.div(".revision", id=f"revision/{revision.revision}")[
+        h.div(".title")[
+            h.h3[revision_title(revision.number, revision.revision)],
+            (h.span(".role")[role] for role in revision.roles or ("old",)),
+            h.span[ready],
+            h.span(".soft")[leaves] if leaves else None,
+        ],
+        (h.p[h.code[image]] for image in revision.images),
+        (h.p(".soft")[use_text(use, arrow="→")] for use in revision.config),
+        h.ul(".pods", aria_label=f"Pods of {revision.revision}")[(_pod(pod, now_s) for pod in revision.pods)]
+        if revision.pods
+        else None,
+    ]
+
+
+def _pod(pod: PodLine, now_s: float) -> h.Element:
+    sign, word, colour = "…", "starting", "wait"
+    if pod.deleting:
+        sign, word, colour = "⌫", "leaving", ""
+    elif pod.ready:
+        sign, word, colour = "●", "ready", ""
+    elif pod.problem:
+        sign, word, colour = "✘", pod.problem, "bad"
+    age = short(now_s - pod.created_at_s)
+    return h.li(id=f"pod/{pod.name}", class_=colour or None)[
+        h.span(aria_hidden="true")[f"{sign} "], h.code[pod.name], f" {word}, {age}"
+    ]
+
+
+def history(view: RolloutView, rows: Iterable[HistoryRow], now_s: float) -> h.Node:
+    """How earlier updates ended, and the way back to their revisions; columns that would be empty are left out."""
+    ended = [row for row in rows if row.outcome]
+    cells = [_past(view, row, now_s) for row in ended]
+    columns = [name for name in (cells[0] if cells else ()) if any(each[name] for each in cells)]
+    if not ended:
+        return None
+    return h.section("#history.card")[
+        h.h2["History"],
+        h.table(".stack")[
+            h.thead[h.tr[(h.th(scope="col")[name] for name in columns)]],
+            h.tbody[
+                (
+                    h.tr[
+                        (
+                            h.td(data_label=name, class_=None if each[name] else "none")[each[name] or None]
+                            for name in columns
+                        )
+                    ]
+                    for each in cells
+                )
+            ],
+        ],
+    ]
+
+
+def _past(view: RolloutView, row: HistoryRow, now_s: float) -> dict[str, h.Node]:
+    """What the columns have about one revision, by their names."""
+    ended = h.span(".under")[when(row.finished_at_s, now_s)] if row.finished_at_s is not None else None
+    return {
+        "Revision": h.fragment[h.strong[revision_title(row.number, row.revision)], ended],
+        "Outcome": phase(row.outcome),
+        "Images": [h.code[image] for image in row.images],
+        "Changed": row.config,
+        "Commands": row.commands,
+        "Way back": h.a(href=f"{address_of(view, 'undo')}?to={row.revision}")["Roll back to this"]
+        if row.rollback
+        else None,
+    }
+
+
+def conditions(view: RolloutView, now_s: float) -> h.Node:
+    """The conditions that are not good."""
+    if not view.conditions:
+        return None
+    return h.section("#conditions.card")[
+        h.h2["Conditions that are not good"],
+        h.ul(".plain")[
+            (
+                h.li[
+                    h.strong[each.type],
+                    f" ({each.reason}",
+                    h.fragment[", since ", when(each.since_s, now_s)] if each.since_s is not None else None,
+                    ")",
+                    h.p(".soft")[unsaid_below(each.message, view)],
+                ]
+                for each in view.conditions
+            )
+        ],
+    ]
+
+
+def unsaid_below(text: str, view: RolloutView) -> str:
+    """The text without what the cards of pods and analyses say."""
+    runs = (run for revision in view.revisions for run in revision.runs)
+    return unsaid(text, runs=runs, pods=(pod for revision in view.revisions for pod in revision.pods))
+
+
+def commands(commands: Iterable[Command], now_s: float) -> h.Node:
+    """The commands that stand, with who gave them and what became of them."""
+    items = [
+        h.li[
+            h.strong[f"{each.verb}"],
+            f"{each.by_whom}, ",
+            when(each.at_s, now_s),
+            h.p(".warned")[f"refused: {each.refusal.message}"]
+            if each.refusal is not None
+            else h.p(".soft")["carried out, or over" if each.over else "in effect"],
+        ]
+        for each in commands
+    ]
+    return h.section("#commands.card")[h.h2["Commands"], h.ul(".plain")[items]] if items else None
+
+
+def events(view: RolloutView, now_s: float) -> h.Node:
+    """The latest Events, newest first."""
+    if not view.events:
+        return None
+    return h.section("#events.card")[
+        h.h2["Events"],
+        h.ul(".plain")[
+            (
+                h.li[
+                    h.strong(class_="warned" if each.warning else None)[each.reason],
+                    " ",
+                    h.span(".soft")[when(each.at_s, now_s)],
+                    h.p[each.message],
+                ]
+                for each in reversed(view.events)
+            )
+        ],
+    ]

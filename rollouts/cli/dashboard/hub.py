@@ -1,0 +1,170 @@
+"""One set of watches for everybody who looks at the same thing: the API server does not notice how many they are.
+
+A feed lives for as long as somebody looks, and a minute longer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+
+from msgspec.structs import replace
+
+from rollouts.cli.view.follow import Collection, Followed, following
+from rollouts.cli.view.reading import changes, collections_of
+from rollouts.cli.view.session import Session
+from rollouts.errors import ApiUnavailable, RolloutsError
+from rollouts.objects import ROLLOUT, Key
+from rollouts.ports import ApiServer, Request, Response, WatchStream
+
+IDLE_S = 60.0
+FEEDS_MAX = 20  # Rollouts that are looked at at the same time, with five watches each
+STREAMS_MAX = 50  # pages with live updates
+_HOUR_S = 3_600.0
+
+
+class TooManyLook(RolloutsError):
+    """A bound is reached; the message says which, and what to close."""
+
+
+class Reached:
+    """Implements `ports.ApiServer`: passes everything on, and keeps since when nothing has been answered."""
+
+    def __init__(self, session: Session) -> None:
+        self._api: ApiServer = session.api
+        self._clock = session.clock
+        self.lost_since_s: float | None = None
+
+    async def request(self, request: Request, *, deadline_s: float) -> Response:
+        """As in the port."""
+        with self._watched():
+            return await self._api.request(request, deadline_s=deadline_s)
+
+    async def open_watch(self, request: Request, *, deadline_s: float, silence_s: float) -> WatchStream:
+        """As in the port."""
+        with self._watched():
+            return await self._api.open_watch(request, deadline_s=deadline_s, silence_s=silence_s)
+
+    async def aclose(self) -> None:
+        """Leaves the connection open: it belongs to the session."""
+
+    @contextlib.contextmanager
+    def _watched(self) -> Iterator[None]:
+        try:
+            yield
+        except ApiUnavailable:
+            self.lost_since_s = self.lost_since_s or self._clock.now_s()
+            raise
+        self.lost_since_s = None
+
+
+class Feed:
+    """The objects of one page, as they are now."""
+
+    def __init__(self, session: Session, key: Key | None, namespace: str | None) -> None:
+        """Begins to follow. Without a key all Rollouts, of the namespace or, for None, of all namespaces."""
+        self.viewers = 0
+        self.used_at_s = asyncio.get_running_loop().time()
+        self.changed = asyncio.Event()
+        self.error: RolloutsError | None = None
+        self._session, self._key, self._namespace = session, key, namespace
+        self._followed: Followed | None = None
+        self._task = asyncio.create_task(self._follow())
+
+    async def objects(self) -> Followed:
+        """What is followed, once it has been listed. Raises: what `following` raised, also later."""
+        while self._followed is None and self.error is None:
+            await self.changed.wait()
+        if self.error is not None or self._followed is None:
+            raise self.error or TooManyLook("the page was closed")
+        return self._followed
+
+    def tell(self) -> None:
+        """Wakes everybody who waits for `changed`; whoever waits again, waits for the next change."""
+        self.changed.set()
+        self.changed = asyncio.Event()
+
+    def stop(self) -> None:
+        """Begins to end the watches."""
+        self._task.cancel()
+
+    async def close(self) -> None:
+        """Ends the watches."""
+        self.stop()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _follow(self) -> None:
+        try:
+            if self._key is None:
+                collections: tuple[Collection, ...] = (Collection(kind=ROLLOUT, namespace=self._namespace),)
+            else:
+                collections = await collections_of(self._session, self._key)
+            async with following(self._session, *collections) as followed:
+                self._followed = followed
+                async for _ in changes(followed, at_least_every_s=_HOUR_S):
+                    self.tell()
+        except RolloutsError as error:
+            self.error = error
+            self.tell()
+
+
+class Hub:
+    """All feeds of one session."""
+
+    def __init__(self, session: Session, namespace: str | None) -> None:
+        self.namespace = namespace
+        self.reached = Reached(session)
+        self.session = replace(session, api=self.reached)
+        self.streams = 0
+        self.closing = False
+        self._feeds: dict[Key | None, Feed] = {}
+        self._ended: set[Feed] = set()
+
+    def session_in(self, namespace: str) -> Session:
+        """The session in a namespace."""
+        return replace(self.session, namespace=namespace)
+
+    @contextlib.asynccontextmanager
+    async def looking(self, key: Key | None) -> AsyncIterator[Feed]:
+        """The feed of one Rollout, or of the list, for as long as the block lasts. Raises: TooManyLook."""
+        feed = self._feed(key)
+        feed.viewers += 1
+        try:
+            yield feed
+        finally:
+            feed.viewers -= 1
+            feed.used_at_s = asyncio.get_running_loop().time()
+            asyncio.get_running_loop().call_later(IDLE_S, self._close_if_idle, key, feed)
+
+    async def close(self) -> None:
+        """Ends all feeds, and wakes all streams so that they end."""
+        self.closing = True
+        for key, feed in [*self._feeds.items()]:
+            feed.tell()
+            self._end(key)
+        await asyncio.gather(*(feed.close() for feed in self._ended))
+
+    def _feed(self, key: Key | None) -> Feed:
+        feed = self._feeds.get(key)
+        if feed is not None and feed.error is None:
+            return feed
+        if feed is None and len(self._feeds) >= FEEDS_MAX:
+            unseen = [one for one, each in self._feeds.items() if not each.viewers]
+            if not unseen:
+                raise TooManyLook(f"{FEEDS_MAX} pages of Rollouts are open, which is the most: close one of them")
+            oldest = min(unseen, key=lambda one: self._feeds[one].used_at_s)
+            self._end(oldest)
+        session = self.session if key is None else self.session_in(key.namespace)
+        self._feeds[key] = Feed(session, key, self.namespace)
+        return self._feeds[key]
+
+    def _close_if_idle(self, key: Key | None, feed: Feed) -> None:
+        idle_s = asyncio.get_running_loop().time() - feed.used_at_s
+        if not feed.viewers and idle_s >= IDLE_S and self._feeds.get(key) is feed:
+            self._end(key)
+
+    def _end(self, key: Key | None) -> None:
+        feed = self._feeds.pop(key)
+        feed.stop()
+        self._ended.add(feed)

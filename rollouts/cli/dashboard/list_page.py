@@ -1,0 +1,192 @@
+"""The list: all Rollouts, those first that need somebody. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from urllib.parse import urlencode
+
+import htpy as h
+from msgspec import Struct
+
+from rollouts.cli.dashboard.pages import DashboardPage, address_of, phase, share_bar, when
+from rollouts.cli.view.counts import count_of
+from rollouts.cli.view.tree import RolloutView, percent_text
+from rollouts.cli.view.words import Standing, standing_of, waits_briefly
+from rollouts.core.model.numbering import step_number
+
+PAGE_SIZE = 100
+_CHIPS = (("", "All"), ("needs", "Need a person"), ("bad", "Went wrong"), ("moving", "Under way"))
+_ORDER = [*Standing]
+
+
+class Listed(Struct, frozen=True):
+    """One Rollout of the list, with its images."""
+
+    view: RolloutView
+    images: tuple[str, ...]
+    standing: Standing
+
+    def found_by(self, words: Sequence[str]) -> bool:
+        """Whether each word is in its name, its namespace, its phase or an image."""
+        text = " ".join((self.view.namespace, self.view.name, self.view.phase, *self.images)).lower()
+        return all(word in text for word in words)
+
+
+class ListQuery(Struct, frozen=True):
+    """What the address asks for; anything that it cannot be read as is left out."""
+
+    q: str = ""
+    ns: str = ""
+    only: str = ""
+    page: int = 1
+
+    def address(self, **changed: str | int) -> str:
+        """The address of another view of the list."""
+        fields = {"q": self.q, "ns": self.ns, "only": self.only, "page": 1, **changed}
+        words = {name: str(value) for name, value in fields.items() if value not in ("", 1)}
+        return f"/?{urlencode(words)}" if words else "/"
+
+
+def listed(view: RolloutView, images: tuple[str, ...]) -> Listed:
+    """One row's values."""
+    return Listed(view, images, standing_of(view))
+
+
+def list_page(rows: Iterable[Listed], query: ListQuery, *, now_s: float, lost: h.Node, scope: str) -> DashboardPage:
+    """The page.
+
+    Args:
+        lost: a box about an API server that does not answer; None where it does.
+        scope: the namespace that is listed; "" for all.
+    """
+    everything = [*rows]
+    words = query.q.lower().split()
+    found = [row for row in everything if (not query.ns or row.view.namespace == query.ns) and row.found_by(words)]
+    counts = {name: sum(_is_in(row, name) for row in found) for name, _ in _CHIPS}
+    shown = sorted(
+        (row for row in found if _is_in(row, query.only)),
+        key=lambda row: (_ORDER.index(row.standing), row.view.namespace, row.view.name),
+    )
+    pages = max(1, -(-len(shown) // PAGE_SIZE))
+    number = min(query.page, pages)
+    part = shown[(number - 1) * PAGE_SIZE : number * PAGE_SIZE]
+    standings = Counter(row.standing for row in everything)
+    needing, wrong = standings[Standing.PERSON], standings[Standing.BAD]
+    parts = [count_of(len(everything), "Rollout")]
+    parts += [f"{needing} {'waits' if needing == 1 else 'wait'} for a person"] if needing else []
+    parts += [f"{wrong} went wrong"] if wrong else []
+    title = ", ".join(parts)
+    main = h.fragment[
+        h.div(".head")[h.h1[title], h.p(".soft")[f"in namespace {scope}" if scope else "in all namespaces"]],
+        lost,
+        _filters(query, [*Counter(row.view.namespace for row in everything)], counts),
+        h.div(".card.list")[_table(part, now_s)] if part else _nothing(everything),
+        _paging(query, number, pages) if pages > 1 else None,
+    ]
+    return DashboardPage(title, main, "/events")
+
+
+def _is_in(row: Listed, only: str) -> bool:
+    match only:
+        case "needs":
+            return row.standing in (Standing.BAD, Standing.PERSON)
+        case "bad":
+            return row.standing is Standing.BAD
+        case "moving":
+            return row.standing in (Standing.PERSON, Standing.MOVING)
+        case _:
+            return True
+
+
+def _filters(query: ListQuery, namespaces: Sequence[str], counts: dict[str, int]) -> h.Element:
+    chosen = [query.ns] if query.ns and query.ns not in namespaces else []
+    options = [
+        h.option(value=name, selected=name == query.ns)[name or "All namespaces"]
+        for name in ("", *sorted([*namespaces, *chosen]))
+    ]
+    return h.div(".filters")[
+        h.form(".filters", method="get", action="/", role="search")[
+            h.input(
+                type="search",
+                name="q",
+                value=query.q,
+                placeholder="Name, image, phase",
+                aria_label="Search",
+                autocomplete="off",
+            ),
+            h.select(name="ns", aria_label="Namespace")[options],
+            h.input(type="hidden", name="only", value=query.only) if query.only else None,
+            h.noscript[h.button["Search"]],
+        ],
+        h.ul(".chips", aria_label="Filters")[
+            (
+                h.li[
+                    h.a(href=query.address(only=name), aria_current="true" if query.only == name else None)[
+                        f"{label} {counts[name]}"
+                    ]
+                ]
+                for name, label in _CHIPS
+            )
+        ],
+    ]
+
+
+def _table(rows: Iterable[Listed], now_s: float) -> h.Element:
+    columns = ("Rollout", "Phase", "Waits for", "Step", "Canary's traffic", "Ready", "Age")
+    return h.table[
+        h.caption(".skip")["Rollouts, those first that need somebody"],
+        h.thead[h.tr[(h.th(scope="col")[name] for name in columns)]],
+        h.tbody[(_row(row.view, now_s) for row in rows)],
+    ]
+
+
+def _row(view: RolloutView, now_s: float) -> h.Element:
+    quiet = standing_of(view) is Standing.QUIET
+    # During an update there are more pods than are wanted in the end.
+    ready = f"{view.ready}, {view.desired} wanted" if view.ready > view.desired else f"{view.ready} of {view.desired}"
+    step = ""
+    if view.steps and not view.at_rest:
+        index = min(view.step_index, len(view.steps) - 1)
+        step = f"{step_number(index)} of {len(view.steps)}"
+    return h.tr(id=f"{view.namespace}/{view.name}")[
+        h.td[h.a(".row", href=address_of(view))[view.name], h.span(".under")[view.namespace]],
+        h.td[phase(view.phase)],
+        _cell("Waits for", None if quiet else waits_briefly(view, now_s=now_s)),
+        _cell("Step", step),
+        _cell("Canary's traffic", _share(view)),
+        _cell("Ready", ready),
+        _cell("Age", when(view.created_at_s, now_s, ago="") if view.created_at_s else ""),
+    ]
+
+
+def _cell(label: str, content: h.Node) -> h.Element:
+    return h.td(data_label=label, class_=None if content else "none")[content or None]
+
+
+def _share(view: RolloutView) -> h.Node:
+    wanted, live = view.split_percent, view.live_percent
+    if wanted is None:
+        return None
+    text = percent_text(wanted)
+    if live != wanted and not view.nearest_ratio:
+        text = f"{'not known yet' if live is None else f'{percent_text(live)} now'}, {text} wanted"
+    return h.fragment[h.span[text], share_bar(wanted, live, label=text)]
+
+
+def _nothing(rows: Sequence[Listed]) -> h.Element:
+    if rows:
+        return h.div(".card")[h.p["No Rollout is like that. ", h.a(href="/")["Show all"]]]
+    return h.div(".card")[
+        h.h2["There are no Rollouts here yet"],
+        h.p["They are shown as soon as there are some. To make one of a Deployment in a file:"],
+        h.code(".line")["kubectl rollouts migrate -f deployment.yaml"],
+    ]
+
+
+def _paging(query: ListQuery, number: int, pages: int) -> h.Element:
+    return h.nav(".acts", aria_label="Pages")[
+        h.a(".button", href=query.address(only=query.only, page=number - 1))["Previous"] if number > 1 else None,
+        h.span[f"page {number} of {pages}"],
+        h.a(".button", href=query.address(only=query.only, page=number + 1))["Next"] if number < pages else None,
+    ]

@@ -1,0 +1,135 @@
+"""What all pages share: the frame, the words of a phase with its sign and colour, times, and the bar of the traffic. Pure.
+
+Everything is drawn from values of `cli/view`. htpy escapes what users wrote, and `document` takes characters out that only change
+how others are shown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from urllib.parse import quote
+
+import htpy as h
+from msgspec import Struct
+
+from rollouts.api.times import format_time
+from rollouts.cli.view.durations import short
+from rollouts.cli.view.tree import RolloutView
+from rollouts.core.model.steps import WeightPercent
+
+NO_PHASE = "Unknown"
+_PHASES: Mapping[str, tuple[str, str]] = {
+    "Healthy": ("good", "✔"),
+    "Successful": ("good", "✔"),
+    "Completed": ("good", "✔"),
+    "Promoted": ("good", "✔"),
+    "Progressing": ("move", "▶"),
+    "Running": ("move", "▶"),
+    "Paused": ("wait", "‖"),
+    "Inconclusive": ("wait", "?"),
+    "Degraded": ("bad", "✘"),
+    "Failed": ("bad", "✘"),
+    "Error": ("bad", "✘"),
+    "Aborted": ("bad", "✘"),
+    "RolledBack": ("bad", "↩"),
+}
+# Controls, and characters that turn the direction of text, are invisible, or begin a line.
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb"
+    "\U000e0000-\U000e007f]"
+)
+
+
+class DashboardPage(Struct, frozen=True):
+    """One page: its title for the tab, what its <main> holds, and where its live updates come from, "" for nowhere."""
+
+    title: str
+    main: h.Node
+    stream: str = ""
+
+
+def document(page: DashboardPage) -> bytes:
+    """The whole page."""
+    frame = h.html(lang="en")[
+        h.head[
+            h.meta(charset="utf-8"),
+            h.meta(name="viewport", content="width=device-width, initial-scale=1"),
+            h.title[page.title],
+            h.link(rel="stylesheet", href="/static/style.css"),
+            h.link(rel="icon", href="/static/icon.svg"),
+            h.script(src="/static/live.js", defer=True),
+        ],
+        h.body(data_stream=page.stream or None)[
+            h.a(".skip", href="#main")["Skip to the content"],
+            h.header(".top")[
+                h.div[h.a(".brand", href="/")["Rollouts"], h.span("#live", role="status")["" if page.stream else None]]
+            ],
+            h.main("#main")[page.main],
+        ],
+    ]
+    return visible(str(frame)).encode()
+
+
+def fragment(page: DashboardPage) -> str:
+    """Its <main> alone, for pages that are open."""
+    return visible(str(h.main("#main")[page.main]))
+
+
+def visible(text: str) -> str:
+    """The text with a mark in place of each character that cannot be seen."""
+    return _UNSEEN.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def address_of(view: RolloutView, *more: str) -> str:
+    """The address of a Rollout's page, or of one below it."""
+    return "/".join(["/r", *(quote(part, safe="") for part in (view.namespace, view.name, *more))])
+
+
+def phase(word: str) -> h.Element:
+    """The word of a phase or of an outcome, with its sign and colour."""
+    colour, sign = _PHASES.get(word, ("quiet", "·"))
+    return h.span(class_=f"phase {colour}")[h.span(aria_hidden="true")[sign], word or NO_PHASE]
+
+
+def when(at_s: float, now_s: float, *, ago: str = " ago") -> h.Element:
+    """How long ago that was, with the time itself."""
+    return h.time(datetime=format_time(float(int(at_s))))[f"{short(now_s - at_s)}{ago}"]
+
+
+def until(at_s: float, now_s: float) -> h.Element:
+    """How long it is to then, with the time itself."""
+    left = at_s - now_s
+    text = f"{short(left)} left" if left > 0 else f"overdue by {short(-left)}"
+    return h.time(datetime=format_time(float(int(at_s))))[text]
+
+
+def share_bar(wanted: WeightPercent, live: WeightPercent | None, *, label: str) -> h.Element:
+    """The canary's share as a bar, and the stable one's beside it; what is still to come or to go is paler."""
+    first, last = sorted((float(wanted), float(live or 0)))
+
+    def part(class_: str, begin: float, end: float) -> h.Element:
+        return h.rect(class_=class_, x=f"{begin:.4g}", y="0", width=f"{end - begin:.4g}", height="8")
+
+    return h.svg(".bar", viewBox="0 0 100 8", preserveAspectRatio="none", role="img", aria_label=label)[
+        part("rest", 0, 100), part("coming", first, last), part("live", 0, first)
+    ]
+
+
+def message(
+    title: str, text: str, *, colour: str = "bad", back: str = "/", back_text: str = "All Rollouts"
+) -> DashboardPage:
+    """A page that says one thing."""
+    return DashboardPage(
+        title, h.div(".ask")[notice(colour, title, h.p[text], heading=h.h1), h.p[h.a(href=back)[back_text]]]
+    )
+
+
+def notice(colour: str, title: str, *more: h.Node, heading: h.Element = h.h2) -> h.Element:
+    """A coloured box with a heading, which is the page's own where there is no other."""
+    return h.section(class_=f"notice {colour}")[heading[title], *more]
+
+
+def facts_line(parts: Iterable[str]) -> str:
+    """What there is to say, on one line."""
+    return " · ".join(filter(None, parts))

@@ -1,0 +1,149 @@
+"""Promise: the dashboard works in a real browser: live, by keyboard, in both themes and all widths, and against other pages."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import AsyncIterator
+
+import pytest
+from aiohttp import web
+from axe_playwright_python.async_playwright import Axe
+from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
+
+from rollouts.cli.dashboard.app import serving
+from rollouts.cli.view import giving
+from rollouts.objects import REPLICA_SET, ROLLOUT
+from tests.cli.dashboards import PATIENCE_S, session_of
+from tests.cli.runs import BAD, Served, install, replica_set
+from tests.cli.runs import run as run_of
+from tests.cli.test_the_dashboard_is_for_one_person import HOSTILE
+from tests.cli.test_the_dashboard_shows_and_acts import PAUSED, annotations_of, named
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.long,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed"),
+]
+WIDTHS = (390, 1440)
+PATIENCE_MS = PATIENCE_S * 1_000
+
+
+@contextlib.asynccontextmanager
+async def chromium() -> AsyncIterator[Browser]:
+    """A browser without a window; root has no sandbox to put it in."""
+    async with async_playwright() as playwright:
+        sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=sandbox)
+        try:
+            yield browser
+        finally:
+            await browser.close()
+
+
+async def opened(context: BrowserContext, url: str, wrong: list[str]) -> Page:
+    """The page behind an address; what the browser complains of is added to `wrong`."""
+    page = await context.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    page.on("console", lambda message: wrong.append(message.text) if message.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    await page.goto(url)
+    return page
+
+
+async def test_a_canary_is_found_watched_and_promoted(there: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the printed address to the promotion: what changes in the cluster appears, and what was opened stays open."""
+    monkeypatch.setattr(giving, "RECORDED_WITHIN_S", 0.05)
+    await install(there, run_of(status=BAD))
+    await there.create(REPLICA_SET, replica_set(await there.object(ROLLOUT, "cart")))
+    other = named("pay", phase="Healthy")
+    other["spec"]["template"]["spec"]["containers"][0]["image"] = "pay:1"
+    await there.create(ROLLOUT, other)
+    wrong: list[str] = []
+    async with chromium() as browser, serving(session_of(there), namespace=None, address="127.0.0.1", port=0) as url:
+        page = await opened(await browser.new_context(), url, wrong)
+        await expect(page.get_by_role("heading", level=1)).to_have_text("2 Rollouts")
+        await page.keyboard.press("/")
+        await page.keyboard.type("cart")
+        await expect(page.get_by_role("link", name="pay")).to_have_count(0)
+        assert page.url.endswith("/?q=cart")
+        await page.get_by_role("link", name="cart").focus()
+        await page.keyboard.press("Enter")
+
+        await page.get_by_text("1 measurement").click()
+        await there.put_status(ROLLOUT, "cart", PAUSED)
+        await expect(page.get_by_role("heading", name="Step 2: waiting for promotion")).to_be_visible()
+        await expect(page).to_have_title("Paused: cart")
+        assert await page.locator("details").get_attribute("open") is not None
+
+        await page.get_by_role("link", name="Promote", exact=True).click()
+        await page.get_by_role("button", name="Promote").click()
+        await expect(page.get_by_text("no controller has recorded the command")).to_be_visible()
+
+    assert await annotations_of(there) == {"rollouts.dev/promote": "newrev@1"}
+    assert not wrong
+
+
+async def test_everybody_can_read_it_and_no_text_of_others_runs(there: Served) -> None:
+    """axe finds nothing, nothing is wider than the screen, and hostile names and messages are text."""
+    await install(there, run_of(status=BAD))
+    await there.create(REPLICA_SET, replica_set(await there.object(ROLLOUT, "cart")))
+    await there.put_status(ROLLOUT, "cart", {**PAUSED, "waitingFor": {**PAUSED["waitingFor"], "message": HOSTILE}})  # type: ignore[dict-item]
+    for name, phase in (("a", "Healthy"), ("b", "Aborted"), ("c", "Progressing"), ("d", "")):
+        await there.create(ROLLOUT, named(name, phase=phase, message=HOSTILE))
+    wrong: list[str] = []
+    async with chromium() as browser, serving(session_of(there), namespace=None, address="127.0.0.1", port=0) as url:
+        context = await browser.new_context()
+        page = await opened(context, url, wrong)
+        page.on("dialog", lambda dialog: wrong.append(f"a script ran: {dialog.message}"))
+        origin = page.url.rstrip("/")
+        for path in ("/", "/r/default/cart", "/r/default/cart/abort", "/r/default/cart/resume", "/r/default/none"):
+            await page.goto(origin + path)
+            for width in WIDTHS:
+                await page.set_viewport_size({"width": width, "height": 900})
+                for scheme in ("light", "dark"):
+                    await page.emulate_media(color_scheme=scheme)
+                    found = await Axe().run(page)
+                    assert not found.violations_count, (path, width, scheme, found.generate_report())
+                    assert await page.locator("html").evaluate("each => each.scrollWidth <= each.clientWidth"), (
+                        path,
+                        width,
+                    )
+
+    assert [text for text in wrong if "404" not in text] == []
+
+
+async def test_a_page_on_another_port_cannot_press_a_button(there: Served) -> None:
+    """For a browser it is the same site, so it sends the cookie: the origin is what tells them apart."""
+    await install(there)
+    await there.put_status(ROLLOUT, "cart", PAUSED)
+    async with chromium() as browser, serving(session_of(there), namespace=None, address="127.0.0.1", port=0) as url:
+        context = await browser.new_context()
+        page = await opened(context, url, [])
+        origin = page.url.rstrip("/")
+
+        async def evil(_: web.Request) -> web.Response:
+            form = f'<form method="post" action="{origin}/r/default/cart/promote"><button>win</button></form>'
+            return web.Response(text=form, content_type="text/html")
+
+        app = web.Application()
+        app.router.add_get("/", evil)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        try:
+            await page.goto(site.name.replace(":0", f":{runner.addresses[0][1]}"))
+            read = await page.evaluate(
+                "url => fetch(url, {credentials: 'include'}).then(() => 'read', () => 'refused')", origin
+            )
+            async with page.expect_response("**/promote") as answered:
+                await page.get_by_role("button").click()
+            answer = await answered.value
+        finally:
+            await runner.cleanup()
+
+    assert (read, answer.status) == ("refused", 403)
+    assert await annotations_of(there) == {}

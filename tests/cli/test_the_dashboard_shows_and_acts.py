@@ -1,0 +1,216 @@
+"""Promise: what somebody sees in the dashboard is what there is, and what they confirm is what is written, or nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from rollouts.cli.view import giving
+from rollouts.cli.view.verb_plans import FIELD_MANAGER
+from rollouts.objects import EVENT, REPLICA_SET, ROLLOUT, Manifest
+from tests.cli.command_line import CommandLine
+from tests.cli.dashboards import PATIENCE_S, Visitor, dashboard, until_page
+from tests.cli.runs import BAD, Served, install, replica_set, rollout
+from tests.cli.runs import run as run_of
+
+WAITS = {"reason": "PromotionNeeded", "message": "step 2: waiting for promotion", "since": "2026-11-21T10:00:00Z"}
+TIMES = {"startedAt": "2026-11-21T09:58:00Z", "stepStartedAt": "2026-11-21T10:00:00Z"}
+PAUSED = {"phase": "Paused", "waitingFor": WAITS, "currentStepIndex": 1, "weight": 25, **TIMES}
+PROMOTE = "/r/default/cart/promote"
+
+
+def named(name: str, **status: object) -> Manifest:
+    """A Rollout of that name."""
+    made = rollout(**status)
+    return {**made, "metadata": {"name": name}}
+
+
+async def annotations_of(there: Served) -> dict[str, str]:
+    """The annotations of the Rollout cart."""
+    return dict((await there.object(ROLLOUT, "cart"))["metadata"].get("annotations", {}))
+
+
+async def test_what_needs_somebody_comes_first_and_is_found(there: Served) -> None:
+    """Whether something waits is the question with which people come; the address holds the answer to what they asked."""
+    await there.create(ROLLOUT, named("a-healthy", phase="Healthy", stableRevision="newrev"))
+    await there.create(ROLLOUT, named("b-moving"))
+    await there.create(ROLLOUT, named("c-waits", **PAUSED))
+    await there.create(ROLLOUT, named("d-aborted", phase="Aborted"))
+    async with dashboard(there) as visitor:
+        page = (await visitor.get("/")).body
+        places = [page.index(f'id="default/{name}"') for name in ("d-aborted", "c-waits", "b-moving", "a-healthy")]
+        assert places == sorted(places)
+        assert "<h1>4 Rollouts, 1 waits for a person, 1 went wrong</h1>" in page
+
+        for query, names in (
+            ("?only=bad", "d-aborted"),
+            ("?only=needs", "d-aborted c-waits"),
+            ("?only=moving", "c-waits b-moving"),
+            ("?q=WAITS+cart:2", "c-waits"),
+            ("?ns=other", ""),
+            ("?page=99999999&only=nonsense&q=a-h", "a-healthy"),
+        ):
+            shown = (await visitor.get(f"/{query}")).body
+            assert [
+                name for name in ("d-aborted", "c-waits", "b-moving", "a-healthy") if f'id="default/{name}"' in shown
+            ] == (names.split()), query
+
+
+async def test_any_number_of_viewers_costs_the_api_server_one_list_and_one_watch(there: Served) -> None:
+    """Each sees each change; nothing is asked for somebody who looks, or for what has changed."""
+    await install(there)
+    async with dashboard(there) as visitor, visitor.stream("/events") as one, visitor.stream("/events?q=cart") as two:
+        for stream in (one, two):
+            await until_page(stream, "Progressing")
+        for phase in ("Paused", "Degraded"):
+            await there.put_status(ROLLOUT, "cart", {"phase": phase})
+            for stream in (one, two):
+                await until_page(stream, phase)
+        await visitor.get("/")
+
+    asked = [("watch" in each.query, each.path) for each in there.door.asked]
+    assert asked == [(False, "/apis/rollouts.dev/v1alpha1/rollouts"), (True, "/apis/rollouts.dev/v1alpha1/rollouts")]
+
+
+async def test_a_page_shows_what_the_update_waits_for_and_what_was_measured(there: Served) -> None:
+    """The wait with its time, the step, the analysis with its value and its reason: what `get` shows too."""
+    await install(there, run_of(status=BAD))
+    await there.create(REPLICA_SET, replica_set(await there.object(ROLLOUT, "cart")))
+    await there.put_status(ROLLOUT, "cart", PAUSED)
+    for name in ("cart", "other"):
+        regarding = {"kind": "Rollout", "name": name, "namespace": "default"}
+        said = {
+            "reason": "StepCompleted",
+            "note": f"about {name}",
+            "type": "Normal",
+            "eventTime": "2026-11-21T10:00:00.000000Z",
+        }
+        event = {
+            "metadata": {"name": f"{name}.1"},
+            "action": "Step",
+            "reportingController": "rollouts.dev",
+            "regarding": regarding,
+        }
+        await there.create(EVENT, {**event, **said, "reportingInstance": "one"})
+    async with dashboard(there) as visitor:
+        page = (await visitor.get("/r/default/cart")).body
+
+    assert "Step 2: waiting for promotion" in page
+    assert 'PromotionNeeded, for <time datetime="2026-11-21T10:00:00Z">' in page
+    assert '<li aria-current="step">' in page
+    assert "success-rate" in page
+    assert ("about cart" in page, "about other" in page) == (True, False)
+    assert "failed (1) &gt; failureLimit (0)" in page
+    assert "kubectl rollouts" not in page.partition("<main")[0]
+    for word, offered in (("promote", True), ("abort", True), ("pause", True), ("retry", False), ("resume", False)):
+        assert (f'href="/r/default/cart/{word}"' in page) is offered, word
+
+
+async def test_what_was_confirmed_is_written_and_answered_by_the_controller(there: Served) -> None:
+    """The same annotation as the command line's, by the same writer, and the controller's words about it."""
+    await install(there)
+    await there.put_status(ROLLOUT, "cart", PAUSED)
+    async with dashboard(there) as visitor:
+        page, form = await visitor.get(PROMOTE), await visitor.form(PROMOTE)
+        assert "This lets revision newrev pass step 2 (pause until promoted); no later step stops it." in page.body
+        assert "kubectl rollouts promote cart -n default" in page.body
+        assert await annotations_of(there) == {}
+        record = {"verb": "promote", "value": "newrev@1", "revision": "newrev", "at": "2026-11-21T10:00:00Z", "step": 1}
+        refused = {**record, "outcome": "Refused", "reason": "CommandInvalid", "message": "it has moved on <b>"}
+        giving_it = asyncio.create_task(visitor.post(PROMOTE, form))
+        while not await annotations_of(there):  # noqa: ASYNC110 - the test is the controller
+            await asyncio.sleep(0)
+        await there.put_status(ROLLOUT, "cart", {"commands": [refused]})
+        answer = await giving_it
+        assert (answer.status, answer.headers["location"].partition("=")[0]) == (303, "/r/default/cart?told")
+        after = (await visitor.get(answer.headers["location"])).body
+        forged = (await visitor.get("/r/default/cart?told=anything")).body
+
+    assert await annotations_of(there) == {"rollouts.dev/promote": "newrev@1"}
+    fields = (await there.object(ROLLOUT, "cart"))["metadata"]["managedFields"]
+    assert any(each["manager"] == FIELD_MANAGER for each in fields)
+    assert "Promote: the controller refused the command: it has moved on &lt;b&gt;" in after
+    assert "Promote: the controller refused" not in forged
+
+
+async def test_what_changed_after_it_was_shown_is_asked_again(there: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A button promotes the revision that it named, of the same object, or nothing. What only counts is no change."""
+    monkeypatch.setattr(giving, "RECORDED_WITHIN_S", 0.05)
+    await install(there)
+    await there.put_status(ROLLOUT, "cart", PAUSED)
+    async with dashboard(there) as visitor:
+        form = await visitor.form(PROMOTE)
+        await there.put_status(ROLLOUT, "cart", {"currentRevision": "newest"})
+        answer = await visitor.post(PROMOTE, form)
+        assert (answer.status, "has changed since you looked" in answer.body) == (200, True)
+        assert "lets revision newest pass step 2" in answer.body
+
+        await there.session.client.delete(ROLLOUT, "default", "cart")
+        await install(there)
+        await there.put_status(ROLLOUT, "cart", PAUSED)
+        assert "has changed since you looked" in (await visitor.post(PROMOTE, form)).body
+        assert await annotations_of(there) == {}
+
+        form = await visitor.form(PROMOTE)
+        await there.put_status(ROLLOUT, "cart", {"replicas": 3})
+        answer = await visitor.post(PROMOTE, form)
+        said = (await visitor.get(answer.headers["location"])).body
+
+    assert await annotations_of(there) == {"rollouts.dev/promote": "newrev@1"}
+    assert "no controller has recorded the command within 0.05 s" in said
+
+
+async def test_what_a_person_may_not_do_is_said_in_words(there: Served) -> None:
+    """The API server decides by the person's own rights; the page says which one is missing."""
+    await install(there)
+    await there.put_status(ROLLOUT, "cart", PAUSED)
+    async with dashboard(there) as visitor:
+        form = await visitor.form(PROMOTE)
+        there.door.refused = ("/rollouts",)
+        answer = await visitor.post(PROMOTE, form)
+        there.door.refused = ()
+        missing = await visitor.get("/r/default/card")
+
+    assert answer.status == 403
+    assert "The API server did not give it" in answer.body
+    assert await annotations_of(there) == {}
+    assert (missing.status, "did you mean cart?" in missing.body) == (404, True)
+
+
+def test_without_its_library_the_command_says_what_to_install(
+    typed: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rest of the command line does not need it."""
+    monkeypatch.setitem(sys.modules, "rollouts.cli.dashboard.app", None)
+
+    assert "pip install '.[cli,dashboard]'" in typed("dashboard", code=2).error
+
+
+@pytest.mark.long
+async def test_the_command_prints_the_address_and_serves(there: Served) -> None:
+    """The kubeconfig is the only thing that it needs."""
+    await install(there)
+    words = ("dashboard", "--port", "0", "--kubeconfig", str(there.kubeconfig))
+    running = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "rollouts", *words, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert running.stdout is not None
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            visitor = Visitor((await running.stdout.readline()).decode().split()[-1])
+        assert (await visitor.log_in()).status == 303
+        async with visitor.stream("/events") as stream:
+            await until_page(stream, "1 Rollout")
+            running.send_signal(signal.SIGINT)
+            async with asyncio.timeout(PATIENCE_S):
+                _, errors = await running.communicate()
+    finally:
+        if running.returncode is None:
+            running.kill()
+
+    assert running.returncode == 130
+    assert errors.decode().splitlines() == ["it acts with your rights in the cluster, and ends with Ctrl-C"]

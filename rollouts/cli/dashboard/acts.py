@@ -40,6 +40,12 @@ class Button(Struct, frozen=True, kw_only=True):
     plan: Callable[[str], PlannedWrite]
     grave: bool = False
 
+    def style(self, *, asked_for: bool) -> str:
+        """Its classes in the style sheet; `asked_for` is what the Rollout waits for."""
+        if self.grave:
+            return "button grave"
+        return "button main" if asked_for else "button"
+
 
 ACTS: Mapping[str, Button] = {
     "promote": Button(label="Promote", command="promote {name}", plan=lambda _: plan_promote),

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 
 import htpy as h
 
-from rollouts.cli.dashboard.pages import address_of, facts_line, phase, share_bar, when
+from rollouts.cli.dashboard.pages import address_of, facts_line, phase, share_bar, until, when
 from rollouts.cli.view.config import use_text
 from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.durations import short
 from rollouts.cli.view.history import HistoryRow
 from rollouts.cli.view.runs import MetricLine, RunLine
-from rollouts.cli.view.tree import PodLine, RevisionLine, RolloutView, scaling_texts
+from rollouts.cli.view.tree import PodLine, RevisionLine, RolloutView, WaitLine, scaling_texts
 from rollouts.cli.view.words import shares, unsaid, verdict_text
 from rollouts.core.model.numbering import revision_title, step_number
 from rollouts.core.model.status import Command
@@ -213,6 +213,12 @@ def conditions(view: RolloutView, now_s: float) -> h.Node:
             )
         ],
     ]
+
+
+def how_long(wait: WaitLine, now_s: float) -> h.Node:
+    """Since when it waits, and until when."""
+    since = h.fragment[", for ", when(wait.since_s, now_s, ago="")] if wait.since_s is not None else None
+    return h.fragment[since, ", ", until(wait.deadline_s, now_s) if wait.deadline_s is not None else "no deadline"]
 
 
 def unsaid_below(text: str, view: RolloutView) -> str:

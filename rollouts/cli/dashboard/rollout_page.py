@@ -8,7 +8,7 @@ import htpy as h
 
 from rollouts.cli.dashboard import cards
 from rollouts.cli.dashboard.acts import ACTS, Confirmation, possible
-from rollouts.cli.dashboard.pages import DashboardPage, address_of, facts_line, notice, phase, until, when
+from rollouts.cli.dashboard.pages import DashboardPage, address_of, facts_line, notice, phase
 from rollouts.cli.view.history import history_rows
 from rollouts.cli.view.objects import RolloutObjects, status_of, view_of
 from rollouts.cli.view.tree import RolloutView
@@ -117,18 +117,13 @@ def _state(view: RolloutView, acts: Sequence[str], now_s: float) -> h.Element:
     elif view.stale:
         title = "Waiting for the controller to see the latest spec"
     elif wait is not None:
-        since = h.fragment[", for ", when(wait.since_s, now_s, ago="")] if wait.since_s is not None else None
-        end = until(wait.deadline_s, now_s) if wait.deadline_s is not None else "no deadline"
         said = cards.unsaid_below(wait.gist or wait.message, view)
-        title, lines = said[:1].upper() + said[1:], [h.p(".soft")[wait.reason, since, ", ", end]]
+        title, lines = said[:1].upper() + said[1:], [h.p(".soft")[wait.reason, cards.how_long(wait, now_s)]]
         lines += [h.code(".line")[f"kubectl rollouts {way.command}"] for way in wait.ways]
     else:
         title = waits_for(view, now_s=now_s) or "Nothing is under way"
     buttons = [
-        h.a(
-            class_="button grave" if ACTS[word].grave else "button main" if word in asked_for else "button",
-            href=address_of(view, word),
-        )[ACTS[word].label]
+        h.a(class_=ACTS[word].style(asked_for=word in asked_for), href=address_of(view, word))[ACTS[word].label]
         for word in acts
     ]
     return notice(colour, title, *lines, h.div(".acts")[buttons] if buttons else None)

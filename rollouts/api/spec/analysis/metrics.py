@@ -70,8 +70,20 @@ def check_metric(wire: MetricWire, path: str, problems: Problems) -> None:
         problems.add_missing(f"{path}.provider", f"is required: one of {_CARRIED_OUT}")
         return
     _check_source(wire.provider, f"{path}.provider", problems)
+    if wire.provider.web is not None:
+        _check_status(wire, wire.provider.web, path, problems)
     if wire.provider.compare is not None:
         check_comparison(wire, wire.provider.compare, path, problems)
+
+
+def _check_status(wire: MetricWire, web: WebWire, path: str, problems: Problems) -> None:
+    """Checks a metric whose result may be the status of an answer."""
+    if web.result == "status" and not wire.success_condition:
+        why = "is required with result: status, which any answer has: say which are good, such as result == 200"
+        problems.add_missing(f"{path}.successCondition", why)
+    if web.result == "status" and web.json_path:
+        why = "leads into the body, and result: status is not about the body; leave one out"
+        problems.add(f"{path}.provider.web.jsonPath", why)
 
 
 def _check_count(wire: MetricWire, path: str, problems: Problems) -> None:
@@ -113,6 +125,11 @@ def _check_source(wire: MetricSourceWire, path: str, problems: Problems) -> None
         _check_not_empty(wire.job, f"{path}.job", problems, "spec")
     if wire.compare is not None and wire.compare.of is not None:
         _check_number_source(wire.compare.of, f"{path}.compare.of", problems)
+        of_each_arm = wire.compare.of.web or WebWire()
+        for name, given in (("result", of_each_arm.result == "status"), ("notYet", of_each_arm.not_yet)):
+            if given:
+                why = "is for a metric of its own: a comparison needs the numbers of both arms"
+                problems.add(f"{path}.compare.of.web.{name}", why)
     if wire.kubernetes is not None:
         _check_range(wire.kubernetes.max_restarts, f"{path}.kubernetes.maxRestarts", problems, least=0)
         ready = f"{path}.kubernetes.minReadyPercent"

@@ -126,8 +126,8 @@ def _check_source(wire: MetricSourceWire, path: str, problems: Problems) -> None
     if wire.compare is not None and wire.compare.of is not None:
         _check_number_source(wire.compare.of, f"{path}.compare.of", problems)
         of_each_arm = wire.compare.of.web or WebWire()
-        for name, given in (("result", of_each_arm.result == "status"), ("notYet", of_each_arm.not_yet)):
-            if given:
+        for name, is_given in (("result", of_each_arm.result == "status"), ("notYet", bool(of_each_arm.not_yet))):
+            if is_given:
                 why = "is for a metric of its own: a comparison needs the numbers of both arms"
                 problems.add(f"{path}.compare.of.web.{name}", why)
     if wire.kubernetes is not None:

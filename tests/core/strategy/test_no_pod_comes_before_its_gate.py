@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from rollouts.core.model.frozen import replace
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen, Canary, Strategy
 from rollouts.core.model.status import Phase, analysis_of
-from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
+from rollouts.core.model.steps import Analyze, PauseUntilPromoted, SetWeight
 from rollouts.core.model.workload_ref import Hold
 from tests.core.deployments import deployed, template_changed
 from tests.core.measured_runs import runs_measured
@@ -127,6 +128,31 @@ def test_a_gate_that_never_answers_ends_by_its_policy(strategy: Strategy, policy
         assert waits_for(there) is Reason.ANALYSIS_INCONCLUSIVE
     assert all(each.terminate or each.phase.over for each in there.runs)
     assert sizes(settled(runs_measured(there, GOOD))) == {"a": 4}
+
+
+WAITED_FOR: dict[str, Callable[[Analysis], Strategy]] = {
+    "a step": lambda check: Canary(steps=(SetWeight(50), Analyze(check), SetWeight(75))),
+    "before the switch": lambda check: BlueGreen(
+        active_service="cart", preview_service="cart-preview", pre_promotion=check
+    ),
+    "after the switch": lambda check: BlueGreen(active_service="cart", post_promotion=check),
+}
+
+
+@pytest.mark.parametrize("policy", OnDeadline)
+@pytest.mark.parametrize("place", WAITED_FOR)
+def test_every_analysis_that_an_update_waits_for_may_have_a_deadline(place: str, policy: OnDeadline) -> None:
+    """It ends by its policy there too, and never by going on."""
+    strategy = WAITED_FOR[place](replace(CHECK, deadline_s=DEADLINE_S, on_deadline=policy))
+    there = settled(edited(replace(running(strategy), unmeasured=True), revision="b"), seconds=DEADLINE_S - 1)
+    assert waits_for(there) is Reason.ANALYSIS_RUNNING
+
+    there = settled(there, seconds=120)
+
+    assert there.status.stable_revision == "a"
+    assert there.status.phase is (Phase.ABORTED if policy is OnDeadline.ABORT else Phase.PAUSED)
+    if policy is OnDeadline.HOLD:
+        assert settled(annotated(there, "promote", "true")).status.stable_revision == "b"
 
 
 def test_a_run_that_somebody_deletes_moves_no_deadline() -> None:

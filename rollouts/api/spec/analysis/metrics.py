@@ -70,20 +70,11 @@ def check_metric(wire: MetricWire, path: str, problems: Problems) -> None:
         problems.add_missing(f"{path}.provider", f"is required: one of {_CARRIED_OUT}")
         return
     _check_source(wire.provider, f"{path}.provider", problems)
-    if wire.provider.web is not None:
-        _check_status(wire, wire.provider.web, path, problems)
-    if wire.provider.compare is not None:
-        check_comparison(wire, wire.provider.compare, path, problems)
-
-
-def _check_status(wire: MetricWire, web: WebWire, path: str, problems: Problems) -> None:
-    """Checks a metric whose result may be the status of an answer."""
-    if web.result == "status" and not wire.success_condition:
+    if (web := wire.provider.web) is not None and web.result == "status" and not wire.success_condition:
         why = "is required with result: status, which any answer has: say which are good, such as result == 200"
         problems.add_missing(f"{path}.successCondition", why)
-    if web.result == "status" and web.json_path:
-        why = "leads into the body, and result: status is not about the body; leave one out"
-        problems.add(f"{path}.provider.web.jsonPath", why)
+    if wire.provider.compare is not None:
+        check_comparison(wire, wire.provider.compare, path, problems)
 
 
 def _check_count(wire: MetricWire, path: str, problems: Problems) -> None:
@@ -179,6 +170,8 @@ def _check_web(wire: WebWire, path: str, problems: Problems) -> None:
     for name, body in (("body", wire.body), ("jsonBody", wire.json_body)):
         if body and wire.method in (None, "GET"):
             problems.add(f"{path}.{name}", "needs method POST or PUT")
+    if wire.json_path and wire.result == "status":
+        problems.add(f"{path}.jsonPath", "leads into the body, and result: status is not about the body; leave one out")
     if wire.body and wire.json_body is not None:
         problems.add(f"{path}.body", "and jsonBody are both given; give one of them")
     _check_range(wire.timeout_seconds, f"{path}.timeoutSeconds", problems, least=1, most=TIMEOUT_MAX_S)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
-from rollouts.core.lifecycle.analyses import believed_run
+from rollouts.core.lifecycle.analyses import believed_run, deadline_s
 from rollouts.core.lifecycle.commands import abort_asked, is_declared, retry_asked, rollback_target
-from rollouts.core.model.analysis import AnalysisPhase, AnalysisRecord, OnFailure
+from rollouts.core.model.analysis import AnalysisPhase, AnalysisRecord, OnDeadline, OnFailure
 from rollouts.core.model.changes import (
     StatusChange,
     begin_step,
@@ -39,7 +39,7 @@ def first_one_way(ctx: PassContext) -> Contribution | None:
         return Contribution()  # a rollback begins or ends; the next pass takes the other target up
     first = _abort_asked(ctx) or _abort_declared(ctx) or _retry(ctx)
     if first is None and status.analyses:
-        first = _fresh_verdict(ctx) or _verdict_passed(ctx) or _went_unjudged(ctx)
+        first = _fresh_verdict(ctx) or _no_verdict(ctx) or _verdict_passed(ctx) or _went_unjudged(ctx)
     return first
 
 
@@ -102,6 +102,23 @@ def _fresh_verdict(ctx: PassContext) -> Contribution | None:
             return _stepped_back(ctx, judged, said)
         reason = Reason.ANALYSIS_INCONCLUSIVE if run.phase.bad else Reason.ANALYSIS_SUCCESSFUL
         return Contribution(changes=(record_analysis(judged),), notices=(Notice(reason, said, warning=run.phase.bad),))
+    return None
+
+
+def _no_verdict(ctx: PassContext) -> Contribution | None:
+    """Records that a deadline has passed without a verdict: that is no success, and a run that ends later changes nothing."""
+    for gate, analysis in guarding(ctx).items():
+        record = analysis_of(ctx.status, gate)
+        due_s = deadline_s(ctx, record)
+        if record is None or due_s is None or ctx.now_s < due_s:
+            continue
+        why = f"no verdict within {analysis.deadline_s:g} s"
+        said = f"{gate} analysis of revision {ctx.status.current_revision}: AnalysisRun {record.run} has given {why}"
+        judged = record_analysis(replace(record, phase=AnalysisPhase.INCONCLUSIVE, message=why, at_s=ctx.now_s))
+        if analysis.on_deadline is OnDeadline.ABORT:
+            aborts = abort_update(ctx, Reason.ANALYSIS_INCONCLUSIVE, said, declared=False)
+            return replace(aborts, changes=(judged, *aborts.changes))
+        return Contribution(changes=(judged,), notices=(Notice(Reason.ANALYSIS_INCONCLUSIVE, said, warning=True),))
     return None
 
 

@@ -49,6 +49,7 @@ def measured(
     """The measurement that follows from what was found.
 
     With `noData: wait` one without evidence is Pending and finished: it does not count, and the metric is measured again.
+    So is one whose server says that it does not know yet.
 
     Raises: nothing that a server or an author could cause.
     """
@@ -92,8 +93,13 @@ def _verdict(found: MetricData, condition: MetricCondition, now_s: float) -> tup
     failure = _compiled("failureCondition", condition.failure, condition)
     conditions = [compiled for compiled in (success, failure) if compiled is not None]
     if isinstance(found, NoEvidence):
-        failed = found.absence is Absence.ERROR
-        return AnalysisPhase.ERROR if failed else _NO_DATA[condition.no_data], found.why
+        match found.absence:
+            case Absence.ERROR:
+                return AnalysisPhase.ERROR, found.why
+            case Absence.NOT_YET:
+                return AnalysisPhase.PENDING, found.why
+            case Absence.NO_DATA:
+                return _NO_DATA[condition.no_data], found.why
     if not conditions:
         return AnalysisPhase.INCONCLUSIVE, "the metric has no condition, so nothing says what is good"
     gap = _gap(found, condition, conditions)

@@ -26,6 +26,9 @@ class Absence(Enum):
     NO_DATA = "no data"
     """It was measured, and the answer says nothing: `noData` of the metric decides what the measurement is."""
 
+    NOT_YET = "not yet"
+    """It was measured, and the server says that it does not know yet: the measurement does not count, whatever `noData` is."""
+
 
 class NoEvidence(Struct, frozen=True):
     """Nothing that a condition may be asked about."""

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from rollouts.core.analysis.source import WebQuery
+from rollouts.core.analysis.source import WebQuery, WebResult
 from rollouts.errors import ExpressionFailed, ExpressionInvalid
 from rollouts.metrics.requests import HttpAnswer, HttpRequest, MetricEndpoint, Window, header_problem, sent
 from rollouts.metrics.samples import Absence, Document, NoEvidence, document
@@ -84,6 +84,10 @@ def request_of(source: WebQuery, _endpoint: MetricEndpoint, _window: Window) -> 
 
 def data_of(answer: HttpAnswer, source: WebQuery, _window: Window) -> Document | NoEvidence:
     """What a condition sees of the answer. Raises: nothing."""
+    if answer.status in source.not_yet:
+        return NoEvidence(f"the answer's status is {answer.status}: not yet", Absence.NOT_YET)
+    if source.result is WebResult.STATUS:
+        return document(answer.status)
     if not 200 <= answer.status < 300:
         return NoEvidence(f"the answer's status is {answer.status}, which is no success", Absence.ERROR)
     body = answer.body.strip()

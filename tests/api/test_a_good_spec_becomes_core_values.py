@@ -9,7 +9,7 @@ import pytest
 
 from rollouts.api.spec.analysis.in_rollouts import use_in
 from rollouts.api.spec.parse import own_annotations, parse_rollout, parse_spec
-from rollouts.core.model.analysis import Analysis, OnFailure
+from rollouts.core.model.analysis import Analysis, OnDeadline, OnFailure
 from rollouts.core.model.autoscaling import AutoscalingGate, ContainerLimit, ContainerMetric
 from rollouts.core.model.drain import DrainMode, DrainSpec, EnvoyProbe, OnTimeout, PreStop, PrometheusProbe
 from rollouts.core.model.pod_exit import ContainerExit, PodExit, read_pod_exit
@@ -409,12 +409,20 @@ def test_an_analysis_has_its_place_in_the_strategy() -> None:
     """Beside the steps, before the promotion of a preview and after it; how many runs are kept is a field of the spec."""
     background = parsed_canary(canary(analysis={**ANALYSIS, "startingStep": 1})).analysis
     strategy = _blue_green(blue_green(prePromotionAnalysis=ANALYSIS, postPromotionAnalysis={**ANALYSIS, "args": []}))
+    limited = {**ANALYSIS, "deadlineSeconds": 3600, "onDeadline": "abort"}
+    before = parsed_canary(canary(beforeUpdate=limited)).before_update
     limits = {"successfulRunHistoryLimit": 0, "unsuccessfulRunHistoryLimit": 7}
     spec = parse_spec(changed(CANARY, analysis=limits))
 
     assert background is not None
     assert (background.path, background.starting_step) == ("spec.strategy.canary.analysis", 1)
     assert background.on_failure is OnFailure.ABORT
+    assert before is not None
+    assert (before.path, before.deadline_s, before.on_deadline) == (
+        *("spec.strategy.canary.beforeUpdate", 3600.0, OnDeadline.ABORT),
+    )
+    assert before.settings == ANALYSIS, "what is no matter of the run is not in its draft"
+    assert (background.deadline_s, background.on_deadline) == (None, OnDeadline.HOLD)
     paths = [each and each.path for each in (strategy.pre_promotion, strategy.post_promotion)]
     assert paths == [f"spec.strategy.blueGreen.{each}PromotionAnalysis" for each in ("pre", "post")]
     assert (spec.successful_runs_kept, spec.unsuccessful_runs_kept) == (0, 7)

@@ -28,6 +28,7 @@ from rollouts.core.analysis.source import (
     PrometheusQuery,
     QueryRange,
     WebQuery,
+    WebResult,
 )
 from rollouts.core.model.autoscaling import ContainerMetric
 from tests.api.analysis_specs import GOOD, JOB, METRIC, PROMETHEUS, metric, prometheus, web
@@ -130,6 +131,8 @@ SOURCES: list[tuple[Spec, Any]] = [
         WebQuery(url="http://shop.example/health", method="POST", body="a", json_path="{$.x}", timeout_s=3.0, insecure=True)),
     (web(method="PUT", jsonBody={"b": 1, "a": ["x"]}),
         WebQuery(url="http://shop.example/health", method="PUT", body='{"a": ["x"], "b": 1}', body_is_json=True)),
+    (metric(provider={"web": {"url": "http://shop.example/health", "result": "status", "notYet": [403, 409]}}),
+        WebQuery(url="http://shop.example/health", result=WebResult.STATUS, not_yet=(403, 409))),
     (metric(provider=JOB), JobMetric(metadata={}, spec=JOB["job"]["spec"])),
     (metric(provider={"job": {"metadata": {"labels": {"a": "b"}}, "spec": {"x": 1}}}),
         JobMetric(metadata={"labels": {"a": "b"}}, spec={"x": 1})),

@@ -179,7 +179,8 @@ def test_every_field_of_argos_is_there() -> None:
         *("address", "query", "authentication", "timeout", "insecure", "headers", "rangeQuery", "metricProvider")
     }
     assert set(providers["web"]["properties"]) == {
-        *("method", "url", "headers", "body", "timeoutSeconds", "jsonPath", "insecure", "jsonBody", "authentication")
+        *("method", "url", "headers", "body", "timeoutSeconds", "jsonPath", "insecure", "jsonBody", "authentication"),
+        *("result", "notYet"),
     }
     assert set(providers["job"]["properties"]) == {"metadata", "spec"}
 

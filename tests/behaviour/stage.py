@@ -50,7 +50,7 @@ Between: TypeAlias = Callable[[ApiServer], ApiServer]
 """Puts faults between a controller and the API server."""
 
 EVERY_SECOND = ScrapeSettings(interval_s=1.0, discovery_s=0.1)
-_BOUND_NAME = re.compile(r"-(step-\d+|background|pre-promotion|post-promotion)-[0-9a-z]+")
+_BOUND_NAME = re.compile(r"-(step-\d+|background|pre-promotion|post-promotion|before-update)-[0-9a-z]+")
 """The end of an AnalysisRun's name; its last part follows from the moment at which the update began."""
 
 TIMES = frozenset(

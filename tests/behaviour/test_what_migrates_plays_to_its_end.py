@@ -41,6 +41,7 @@ SETTINGS = replace(ALONE, routers=tuple(sorted(registry())), prometheus_url=DEFA
 FOREIGN = (APISIX[0], CONTOUR[0], GLOO[0], ISTIO[0], RULE_KINDS[0], INGRESS_KINDS[0], TRAEFIK[0])
 FAMILIES = ("Deployment", "Canary of", "Canary", "Argo Rollout")
 LONGEST_S = 3_000.0
+HOOKED = ("http://loadtester.test", "http://gate.test")
 
 
 def with_status(kind: Kind) -> Manifest:
@@ -55,10 +56,10 @@ CRDS = (*_REAL, *(with_status(kind) for kind in FOREIGN if f"{kind.plural}.{kind
 
 
 class Obliging(SimPrometheus):
-    """Answers 1, whatever it is asked."""
+    """Answers 1, whatever it is asked; but nobody wants to roll back, says a gate of that name."""
 
-    def __init__(self, stage: Stage) -> None:
-        super().__init__(stage.cluster.world, stage.cluster.applications)
+    def __init__(self, stage: Stage, url: str) -> None:
+        super().__init__(stage.cluster.world, stage.cluster.applications, url=url)
         self.now_s = stage.cluster.world.now_s
 
     async def answer(self, request: HttpRequest, *, limit_s: float) -> MetricAnswer:
@@ -66,7 +67,7 @@ class Obliging(SimPrometheus):
         await asyncio.sleep(min(0.005, limit_s))
         found = [{"metric": {}, "value": [self.now_s(), "1"]}]
         body = {"status": "success", "data": {"resultType": "vector", "result": found}}
-        return HttpAnswer(status=200, body=json.dumps(body).encode())
+        return HttpAnswer(status=403 if request.url.endswith("/rollback") else 200, body=json.dumps(body).encode())
 
 
 def accepted(route: Manifest) -> Manifest:
@@ -106,7 +107,7 @@ def accepting(stage: Stage) -> None:
 
 async def to_the_end(stage: Stage) -> None:
     """The first revision becomes Healthy, and an update goes through its steps; a person promotes where one is waited for."""
-    stage.cluster.metrics.servers.append(Obliging(stage))
+    stage.cluster.metrics.servers += [Obliging(stage, url) for url in (DEFAULT_URL, *HOOKED)]
     accepting(stage)
     await stage.until(lambda: stage.status.get("phase") in ("Healthy", "Paused"))
     if stage.find(ROLLOUT)["spec"].get("paused"):

@@ -327,9 +327,16 @@ CANARIES: dict[str, tuple[tuple[Manifest, ...], bool]] = {
     "of gloo with a match": ((canary("gloo", ANALYSES["by match"]), deployment()), False),
     "with copies": ((canary(analysis={**WEIGHTS, "mirror": True, "mirrorWeight": 50}), deployment()), True),
     "with iterations and copies": ((canary(analysis={"interval": "30s", "iterations": 3, "mirror": True}), deployment()), True),
-    "with webhooks": ((canary(analysis={**WEIGHTS, "webhooks": HOOKS}), deployment()), False),
+    "with webhooks": ((canary(analysis={**WEIGHTS, "webhooks": HOOKS}), deployment()), True),
+    "with all webhooks": ((canary(analysis={**WEIGHTS, "mirror": True, "webhooks": [
+        {**HOOKS[0], "name": "it", "type": each, "url": f"http://loadtester.test/{each}"} for each in (
+            *("confirm-rollout", "pre-rollout", "rollout", "confirm-traffic-increase", "confirm-promotion", "rollback"),)]}),
+        deployment()), True),
+    "with webhooks and iterations": ((canary("kubernetes", {"interval": "30s", "iterations": 3, "webhooks": [
+        *HOOKS, {**HOOKS[0], "type": "confirm-promotion", "timeout": "30s"}]}), deployment()), True),
+    "with events": ((canary(analysis={**WEIGHTS, "webhooks": [{**HOOKS[0], "type": "event"}]}), deployment()), False),
     "with a gate": ((canary(analysis={**WEIGHTS, "webhooks": [
-        {"name": "gate", "type": "confirm-promotion", "url": "http://gate.test/"}]}), deployment()), False),
+        {"name": "gate", "type": "confirm-promotion", "url": "http://gate.test/"}]}), deployment()), True),
     "with alerts": ((canary(analysis={**WEIGHTS, "alerts": [{"name": "us", "providerRef": {"name": "slack"}}]}), deployment(),
         of(ALERT_PROVIDER, "slack", spec={"type": "slack", "channel": "us"})), False),
     "with sticky sessions": ((canary(analysis={**WEIGHTS, "sessionAffinity": {"cookieName": "c"}}), deployment()), False),

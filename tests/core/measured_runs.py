@@ -12,7 +12,7 @@ from tests.invariants.analyses import FORGED
 
 UNJUDGED = (
     *("b@skip-1", "b@skip-2", "b@skip-3", "b@skip-4", "c@skip-1"),
-    *("b@skip-pre-promotion", "b@skip-post-promotion", "b@skip-background"),
+    *("b@skip-pre-promotion", "b@skip-post-promotion", "b@skip-background", "b@skip-before-update"),
 )
 """Promotions past an analysis that measures, without a verdict."""
 

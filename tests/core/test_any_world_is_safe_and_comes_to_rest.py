@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from rollouts.core.model.analysis import Analysis, AnalysisPhase, OnFailure
+from rollouts.core.model.analysis import Analysis, AnalysisPhase, OnDeadline, OnFailure
 from rollouts.core.model.drain import DrainMode, DrainSpec, OnTimeout
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.rollout import BlueGreen, Canary, Percent, PodMetadata, Strategy, TrafficRouting
@@ -139,6 +139,12 @@ GOING_BACK = (
     replace(WITH_ROUTES[1], steps=BACK_STEPS, analysis=BACK),
     replace(WITH_ROUTES[3], steps=(SetWeight(50), SetWeight(100), Analyze(BACK)), analysis=BACK, ping_pong=True),
 )
+GATE = replace(CHECKED, deadline_s=40.0)
+GATED = (
+    Canary(steps=STEPS, before_update=GATE),
+    replace(WITH_ROUTES[0], before_update=replace(HELD, deadline_s=20.0, on_deadline=OnDeadline.ABORT)),
+    BlueGreen(active_service="cart", preview_service="cart-preview", before_update=GATE, pre_promotion=CHECKED),
+)
 ANALYSED = (
     *GOING_BACK,
     Canary(steps=ANALYSED_STEPS),
@@ -147,10 +153,23 @@ ANALYSED = (
     replace(WITH_ROUTES[0], analysis=CHECKED),
     BlueGreen(active_service="cart", preview_service="cart-preview", pre_promotion=CHECKED, post_promotion=HELD),
     BlueGreen(active_service="cart", auto_promotion_enabled=False, pre_promotion=HELD, post_promotion=CHECKED),
+    *GATED,
 )
 EVERY = (*CANARIES, *ROUTED, *WITH_ROUTES, PING_PONG, *BLUE_GREENS, *ANALYSED)
 REVISIONS = ("a", "b", "c", "d")
-VALUES = ("true", "b", "b@full", "b@1", "c", "b@background", "b@pre-promotion", "nobody", "a", "c@full")
+VALUES = (
+    "true",
+    "b",
+    "b@full",
+    "b@1",
+    "c",
+    "b@background",
+    "b@pre-promotion",
+    "b@before-update",
+    "nobody",
+    "a",
+    "c@full",
+)
 
 
 class Film(Struct, frozen=True):
@@ -351,6 +370,7 @@ def played(start: World, tape: list[tuple[str, int, int]]) -> World:
 _ROUTED, _WITH_ROUTES = len(CANARIES), len(CANARIES) + len(ROUTED)
 _ANALYSED = len(EVERY) - len(ANALYSED)
 _BLUE_GREEN = _ANALYSED - len(BLUE_GREENS)
+_GATED = len(EVERY) - len(GATED)
 FAMILIES: dict[str, tuple[range, Callable[[int, int, DrainSpec], World]]] = {
     "by the ratio of pods, with and without Services": (range(_ROUTED), start),
     "`trafficRouting: {}`, setCanaryScale, minPodsPerReplicaSet, dynamicStableScale": (
@@ -359,7 +379,8 @@ FAMILIES: dict[str, tuple[range, Callable[[int, int, DrainSpec], World]]] = {
     ),
     "late data planes, routes edited and deleted, two routers": (range(_WITH_ROUTES, _BLUE_GREEN), start),
     "blue-green, promoted by time and by hand": (range(_BLUE_GREEN, _ANALYSED), start),
-    "analyses that end in any way, are deleted, or cannot begin": (range(_ANALYSED, len(EVERY)), start),
+    "analyses that end in any way, are deleted, or cannot begin": (range(_ANALYSED, _GATED), start),
+    "a gate before the update": (range(_GATED, len(EVERY)), start),
     "one weight back, forward only for a person": (range(_ANALYSED, _ANALYSED + len(GOING_BACK)), gone_back),
 }
 

@@ -29,9 +29,11 @@ def evidence_comes_before_promotion(seen: Snapshot, after: RolloutStatus) -> lis
     needed = [
         gate
         for gate in analyses(strategy)
-        if gate.step is None and not (gone_through and gate.kind is AnalysisKind.PRE_PROMOTION)
+        if gate.step is None
+        and gate.kind is not AnalysisKind.BEFORE_UPDATE  # it is about the first pod: see `beginnings.py`
+        and not (gone_through and gate.kind is AnalysisKind.PRE_PROMOTION)
     ]
-    lacking = [str(gate) for gate in needed if not _passed(before, gate)]
+    lacking = [str(gate) for gate in needed if not is_passed(before, gate)]
     return [Violation("S7", f"promoted without evidence: {', '.join(lacking)}")] if lacking else []
 
 
@@ -44,7 +46,7 @@ def a_gate_needs_its_verdict(seen: Snapshot, after: RolloutStatus) -> list[Viola
     if not exists(seen, before.stable_revision):
         return []
     gates = [each for each in analyses(strategy) if each.kind is AnalysisKind.PRE_PROMOTION]
-    return [Violation("S7", f"{each} was passed without a verdict") for each in gates if not _passed(before, each)]
+    return [Violation("S7", f"{each} was passed without a verdict") for each in gates if not is_passed(before, each)]
 
 
 def an_analysis_step_needs_its_verdict(seen: Snapshot, after: RolloutStatus) -> list[Violation]:
@@ -58,7 +60,7 @@ def an_analysis_step_needs_its_verdict(seen: Snapshot, after: RolloutStatus) -> 
     if _in_full(before, after):
         return []
     step = strategy.steps[before.step_index]
-    if not isinstance(step, Analyze) or _passed(before, AnalysisGate(AnalysisKind.STEP, before.step_index)):
+    if not isinstance(step, Analyze) or is_passed(before, AnalysisGate(AnalysisKind.STEP, before.step_index)):
         return []
     return [Violation("S7", f"step {before.step_index} was passed without a verdict")]
 
@@ -187,6 +189,15 @@ def verdicts_are_alone(seen: Snapshot, decision: Decision) -> list[Violation]:
 def _unproven(seen: Snapshot, record: AnalysisRecord) -> list[Violation]:
     known = next((each for each in seen.status.analyses if each.run == record.run), None)
     run = next((each for each in seen.runs if each.name == record.run), None)
+    if (
+        record.phase is AnalysisPhase.INCONCLUSIVE
+        and record.message.startswith("no verdict within")
+        and known is not None
+    ):
+        within_s = _within_s(seen, record.gate)
+        if within_s is None or seen.now_s < known.at_s + within_s:
+            return [Violation("S7", f"{record.run} is given up before its deadline, {within_s} s after {known.at_s}")]
+        return []
     if run is None or run.phase is not record.phase:
         return [Violation("S7", f"{record.run} is recorded as {record.phase}, and says {run and run.phase}")]
     if known is None or not known.uid or (known.uid, known.spec_hash) != (run.uid, run.spec_hash) or is_forged(run):
@@ -196,12 +207,17 @@ def _unproven(seen: Snapshot, record: AnalysisRecord) -> list[Violation]:
     return []
 
 
+def _within_s(seen: Snapshot, gate: AnalysisGate) -> float | None:
+    analysis = analyses(seen.rollout.spec.strategy).get(gate)
+    return None if analysis is None else analysis.deadline_s
+
+
 def is_forged(run: RunSeen) -> bool:
     """Whether somebody else has made the run, or written its spec, in a world of the tests: they mark what they forge."""
     return FORGED in (run.uid.split("-")[0], run.spec_hash) or run.generation > 2
 
 
-def _passed(status: RolloutStatus, gate: AnalysisGate) -> bool:
+def is_passed(status: RolloutStatus, gate: AnalysisGate) -> bool:
     return any(
         each.gate == gate and (each.phase is AnalysisPhase.SUCCESSFUL or each.passed) for each in status.analyses
     )

@@ -1,13 +1,14 @@
-"""What no first pod of an update may break: S25 of the project's invariants."""
+"""What no first pod of an update may break: S25 of the project's invariants, and of S7 what is about that pod."""
 
 from __future__ import annotations
 
-from rollouts.core.model.analysis import DraftProblem
+from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, DraftProblem
 from rollouts.core.model.intents import CreateReplicaSet, Intent
 from rollouts.core.model.rollout import Canary, analyses, named_services
 from rollouts.core.model.snapshot import ReplicaSet, ServiceAbsent, ServiceSeen, Snapshot
 from rollouts.core.model.status import WAS_STABLE, RolloutStatus, Verb
 from rollouts.core.model.traffic import RouteAbsent, RouteSeen
+from tests.invariants.analyses import is_passed
 from tests.invariants.violation import Violation, resized
 
 
@@ -24,6 +25,32 @@ def an_update_begins_when_everything_is_there(
         return []
     missing = [*_missing(before)]
     return [Violation("S25", f"revision {revision} begins, and this is missing: {missing}")] if missing else []
+
+
+def no_pod_comes_before_its_gate(before: Snapshot, intent: Intent, status: RolloutStatus) -> list[Violation]:
+    """S7: an update that has not begun makes no pod before its `beforeUpdate` has a success on record, or a person has passed it.
+
+    Args:
+        status: what the pass records: it names the update that the pod is for.
+    """
+    revision, first = _first_pods(before, intent)
+    told, known = before.rollout.spec.strategy.before_update, before.status
+    if told is None or not first or revision != status.current_revision or status.stable_revision in ("", revision):
+        return []
+    if _replica_set(before, status.stable_revision) is None:
+        return []  # nothing else can serve
+    if status.step_index or status.gate_passed or status.gate_started_at_s is not None:
+        return []
+    if any(each.refusal is None and each.promotes(status) and each.passes is None for each in status.commands):
+        return []
+    same = (known.current_revision, known.attempt, known.started_at_s) == (
+        revision,
+        status.attempt,
+        status.started_at_s,
+    )
+    if same and is_passed(known, AnalysisGate(AnalysisKind.BEFORE_UPDATE)):
+        return []
+    return [Violation("S7", f"revision {revision} gets pods before its gate has passed: {known.analyses}")]
 
 
 def _first_pods(before: Snapshot, intent: Intent) -> tuple[str, bool]:

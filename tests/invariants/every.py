@@ -25,7 +25,7 @@ from tests.invariants.analyses import (
     what_was_passed_without_a_verdict_stays_so,
 )
 from tests.invariants.autoscaling import no_step_ends_against_the_load
-from tests.invariants.beginnings import an_update_begins_when_everything_is_there
+from tests.invariants.beginnings import an_update_begins_when_everything_is_there, no_pod_comes_before_its_gate
 from tests.invariants.bounds import no_more_pods_than_asked_for
 from tests.invariants.configs import copies_are_safe
 from tests.invariants.drains import a_drain_is_recorded_as_it_is, pods_stay_until_drained
@@ -76,6 +76,7 @@ def broken_by(seen: Snapshot, decision: Decision) -> list[Violation]:
     for intent in decision.intents:
         violations += broken_by_write(before, intent, decision.status)
         violations += an_update_begins_when_everything_is_there(before, intent, decision.status)
+        violations += no_pod_comes_before_its_gate(before, intent, decision.status)
         before = left_by(before, intent)
     return violations
 

@@ -7,7 +7,7 @@ import pytest
 from rollouts.core.model.analysis import Analysis, AnalysisKind, AnalysisPhase, AnalysisRecord, OnFailure
 from rollouts.core.model.author import Author, AuthorKind
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import Decision, EvictPod
+from rollouts.core.model.intents import Decision, EvictPod, PatchReplicaSet
 from rollouts.core.model.rollout import BlueGreen, Canary, Strategy
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import Command, RolloutStatus, Verb
@@ -16,6 +16,7 @@ from tests.core.measured_runs import runs_measured
 from tests.core.model import snapshot
 from tests.core.worlds import edited, running, settled
 from tests.invariants.analyses import FORGED
+from tests.invariants.beginnings import no_pod_comes_before_its_gate
 from tests.invariants.every import broken_by
 
 CHECK = Analysis(path="spec.strategy.canary.analysis", settings={}, templates=("success-rate",))
@@ -126,6 +127,43 @@ def test_s7_a_verdict_of_a_run_that_was_passed_without_one() -> None:
     seen = replace(seen, status=_unjudged(seen))
 
     assert "S7" in _rules(seen, replace(seen.status, analyses=_judged(seen, BAD)))
+
+
+def test_s7_a_pod_before_its_gate() -> None:
+    """Planted: the first pods while the gate measures, after it has failed, and by the success of an earlier attempt."""
+    seen = _waiting(replace(IN_BACKGROUND, analysis=None, before_update=CHECK))
+    stable = next(each for each in seen.replica_sets if each.revision == "a")
+    seen = replace(
+        seen, replica_sets=(stable, replace(stable, name="cart-b", uid="rs-b", revision="b", spec_replicas=0))
+    )
+    grow = PatchReplicaSet(name="cart-b", uid="rs-b", revision="b", replicas=1)
+    good = replace(seen, status=replace(seen.status, analyses=_judged(seen, GOOD)))
+
+    def caught(there: Snapshot, **after: object) -> bool:
+        status = replace(there.status, **after)  # type: ignore[arg-type]
+        return any("before its gate" in each.message for each in no_pod_comes_before_its_gate(there, grow, status))
+
+    assert not caught(good)
+    assert caught(seen)
+    assert caught(replace(seen, status=replace(seen.status, analyses=_judged(seen, BAD))))
+    assert caught(good, attempt=good.status.attempt + 1)
+
+
+def test_s7_a_gate_that_is_given_up_before_its_deadline() -> None:
+    """Its run may still succeed; and one without a deadline is never given up."""
+    endless = _waiting(AT_STEP)
+    limited = replace(AT_STEP, steps=(SetWeight(50), Analyze(replace(CHECK, deadline_s=60.0)), SetWeight(75)))
+    spec = replace(endless.rollout.spec, strategy=limited)
+    seen = replace(endless, rollout=replace(endless.rollout, spec=spec))
+    given_up = tuple(
+        replace(each, phase=AnalysisPhase.INCONCLUSIVE, message="no verdict within 60 s")
+        for each in seen.status.analyses
+    )
+    due = replace(seen, now_s=seen.status.analyses[0].at_s + 60.0)
+
+    assert "S7" not in _rules(due, replace(due.status, analyses=given_up))
+    assert "S7" in _rules(replace(due, now_s=due.now_s - 1), replace(due.status, analyses=given_up))
+    assert "S7" in _rules(replace(endless, now_s=due.now_s), replace(endless.status, analyses=given_up))
 
 
 def test_s10_a_verdict_that_is_not_written_alone() -> None:

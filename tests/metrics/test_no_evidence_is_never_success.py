@@ -8,7 +8,7 @@ import random
 import pytest
 
 from rollouts.core.analysis.metric import MetricCondition, NoData
-from rollouts.core.analysis.source import HttpSource, PrometheusQuery
+from rollouts.core.analysis.source import HttpSource, PrometheusQuery, WebResult
 from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.core.model.frozen import replace
 from rollouts.metrics.requests import HttpAnswer, MetricAnswer, NoAnswer
@@ -191,6 +191,39 @@ def test_nothing_is_successful_without_evidence(source: HttpSource, answer: Metr
             assert found.phase is not AnalysisPhase.RUNNING
             assert found.message
             assert MARK not in repr(found), condition
+
+
+@pytest.mark.parametrize(
+    ("status", "condition", "phase"),
+    [
+        (200, "result <= 202", AnalysisPhase.SUCCESSFUL),
+        (202, "result <= 202", AnalysisPhase.SUCCESSFUL),
+        (204, "result <= 202", AnalysisPhase.PENDING),
+        (403, "result <= 202", AnalysisPhase.PENDING),
+        (403, "result > 0", AnalysisPhase.PENDING),
+        (500, "result <= 202", AnalysisPhase.FAILED),
+        (302, "result <= 202", AnalysisPhase.FAILED),
+        (200, "result[0] < 5", AnalysisPhase.ERROR),
+    ],
+)
+def test_a_status_is_evidence_where_its_author_says_so(status: int, condition: str, phase: AnalysisPhase) -> None:
+    """A gate answers by its status and often without a body; one that means "not yet" never counts, whatever `noData` says."""
+    gate = replace(WEB, result=WebResult.STATUS, not_yet=(204, 403))
+    for no_data in NoData:
+        for body in (b"", b"Forbidden", HTML):
+            asked_for = MetricCondition(success=condition, no_data=no_data)
+            found = measurement(answered(body, status=status), asked_for, source=gate)
+            assert (found.phase, found.finished) == (phase, True), found
+            assert MARK not in repr(found)
+    assert measurement(NoAnswer("refused"), asked_for, source=gate).phase is AnalysisPhase.ERROR
+
+
+def test_a_status_that_is_not_yet_waits_where_the_body_is_the_evidence() -> None:
+    """Without the list a refusal is an Error, and with it nothing has been measured."""
+    refusal, condition = answered(b"1", status=403), MetricCondition(success="result < 5")
+
+    assert measurement(refusal, condition, source=WEB).phase is AnalysisPhase.ERROR
+    assert measurement(refusal, condition, source=replace(WEB, not_yet=(403,))).phase is AnalysisPhase.PENDING
 
 
 @pytest.mark.parametrize(

@@ -285,6 +285,7 @@ def _strategy(wire: RolloutStrategy) -> tuple[Strategy, str]:
             anti_affinity=_anti_affinity(canary.anti_affinity),
             replica_progress_threshold=threshold,
             analysis=core_analysis(canary.analysis, "spec.strategy.canary.analysis"),
+            before_update=core_analysis(canary.before_update, "spec.strategy.canary.beforeUpdate"),
         )
         facts = {"kind": "canary", "steps": [_step_fact(step) for step in strategy.steps]}
     else:
@@ -295,6 +296,7 @@ def _strategy(wire: RolloutStrategy) -> tuple[Strategy, str]:
             BlueGreen,
             blue_green,
             anti_affinity=_anti_affinity(blue_green.anti_affinity),
+            before_update=core_analysis(blue_green.before_update, f"{path}.beforeUpdate"),
             pre_promotion=core_analysis(blue_green.pre_promotion_analysis, f"{path}.prePromotionAnalysis"),
             post_promotion=core_analysis(blue_green.post_promotion_analysis, f"{path}.postPromotionAnalysis"),
         )

@@ -6,7 +6,20 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from rollouts.api.v1alpha1.wire import Bool, Count, Duration, Name, Number, StringMap, Text, Wire, needed, optional
+from rollouts.api.v1alpha1.wire import (
+    MAX_INT32,
+    Bool,
+    Count,
+    Duration,
+    Name,
+    Number,
+    StringMap,
+    Text,
+    Wire,
+    int32,
+    needed,
+    optional,
+)
 from rollouts.core.model.rollout import RUNS_KEPT
 
 
@@ -76,6 +89,13 @@ class AnalysisWire(Wire):
     on_failure: Literal["abort", "hold", "stepBack"] | None = optional(
         "What follows when the analysis fails: abort, which is the default; hold: the update waits until "
         "somebody promotes or aborts it; or stepBack, of a canary: it waits at the previous weight."
+    )
+    deadline_seconds: Annotated[int, int32(1, MAX_INT32)] | None = optional(
+        "Seconds until the verdict must be there, from the time when the AnalysisRun is asked for. Default: no end."
+    )
+    on_deadline: Literal["hold", "abort"] | None = optional(
+        "What follows without a verdict by then: hold, which is the default: the update waits until somebody promotes or "
+        "aborts it; or abort."
     )
 
 

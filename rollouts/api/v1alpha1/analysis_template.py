@@ -96,6 +96,9 @@ class AuthenticationWire(Wire):
 
 Headers = Annotated[list[MetricHeader], Field(max_length=32)]
 
+HttpStatus = Annotated[int, Field(ge=201, le=599)]
+"""Any but 200, which always is an answer."""
+
 
 class RangeQueryWire(Wire):
     """A range query instead of an instant one."""
@@ -132,6 +135,13 @@ class WebWire(Wire):
     json_body: AnyJson = optional("The same, as JSON.")
     timeout_seconds: Integer | None = optional("Seconds until it must be answered; default 10.")
     json_path: Text | None = optional("Which part of the answer is the result: {$.data.ok}.")
+    result: Literal["body", "status"] | None = optional(
+        "What conditions see: the answer's body, which is the default, or its HTTP status, a number."
+    )
+    not_yet: list[HttpStatus] | None = optional(
+        "HTTP statuses that mean: not yet. Such a measurement does not count, and the server is asked again.",
+        max_length=16,
+    )
     insecure: Bool | None = optional("Do not check the certificate.")
     authentication: AuthenticationWire | None = optional("How the request says who it is.")
 

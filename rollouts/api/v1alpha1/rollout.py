@@ -178,6 +178,7 @@ class CanaryStrategy(Wire):
     max_unavailable: Amount | None = optional(
         f"How many pods fewer than spec.replicas may be available: a number, or percent, rounded down; default {_PODS}."
     )
+    before_update: AnalysisWire | None = optional("An analysis before the first pod of a new revision.")
     analysis: BackgroundAnalysis | None = optional("An analysis that runs beside the steps.")
     anti_affinity: AntiAffinityWire | None = optional("Keeps the canary off the nodes of stable pods.")
     canary_metadata: ObjectMetadata | None = optional(
@@ -240,6 +241,7 @@ class BlueGreenStrategy(Wire):
     abort_scale_down_delay_seconds: Count | None = optional(
         f"How many seconds the pods of an aborted revision are kept; default {_DELAY}; 0: forever."
     )
+    before_update: AnalysisWire | None = optional("An analysis before the first pod of a new revision.")
     pre_promotion_analysis: AnalysisWire | None = optional("An analysis before the switch.")
     post_promotion_analysis: AnalysisWire | None = optional("An analysis after the switch.")
     anti_affinity: AntiAffinityWire | None = optional("Keeps the new revision off the nodes of the old one.")

@@ -5,9 +5,9 @@ Source: https://docs.flagger.app/usage/how-it-works and its CRDs (flagger.app/v1
 
 from __future__ import annotations
 
-from rollouts.cli.kubernetes.parts import entries
 from rollouts.cli.migrate.deployment import deployment_named, leaves, rollout_of
 from rollouts.cli.migrate.flagger_canary import FlaggerCanary
+from rollouts.cli.migrate.flagger_hooks import hooks_of
 from rollouts.cli.migrate.flagger_metrics import metrics_of
 from rollouts.cli.migrate.flagger_routes import add_route
 from rollouts.cli.migrate.flagger_services import services_of
@@ -17,11 +17,6 @@ from rollouts.cli.migrate.outcome import Migration, Told, group_of, name_of, ref
 from rollouts.objects import Manifest, mapping
 
 GROUP = "flagger.app"
-_CONFIRMS = {
-    "confirm-rollout": "before the first step",
-    "confirm-traffic-increase": "at each step",
-    "confirm-promotion": "at the end",
-}
 _HAS_NO_EQUAL = {
     "alerts": NO_MESSAGES,
     "sessionAffinity": "trafficRouting.stickiness does this by a cookie of your own",
@@ -72,8 +67,8 @@ def _migrate_canary(canary: FlaggerCanary) -> None:
     if canary.analysis.get("interval") not in (None, canary.interval):
         canary.note(Told.CHANGED, canary.at("interval"), f"is {canary.interval}, as with Flagger")
     router = canary.router()
-    found = metrics_of(canary, router)
-    rollout = rollout_of(deployment, migration, strategy=strategy_of(canary, router, found))
+    found, hooks = metrics_of(canary, router), hooks_of(canary, router)
+    rollout = rollout_of(deployment, migration, strategy=strategy_of(canary, router, found, hooks))
     for name in ("labels", "annotations"):
         theirs = mapping(mapping(canary.manifest.get("metadata")).get(name))
         if kept := {key: value for key, value in theirs.items() if not key.startswith(OF_TOOLS)}:
@@ -104,6 +99,8 @@ def _migrate_canary(canary: FlaggerCanary) -> None:
         add_route(canary, router, by_backend=found.by_backend)
     if found.template is not None:
         migration.add(found.template, canary.manifest, *found.sources)
+    for template in hooks.templates.values():
+        migration.add(template, canary.manifest)
     migration.add(rollout, canary.manifest, deployment)
     _note_the_rest(canary)
 
@@ -120,13 +117,6 @@ def _note_the_rest(canary: FlaggerCanary) -> None:
         canary.note(
             Told.CHANGED, "metadata.name", f"the Rollout has the name of Deployment {name_of(canary.deployment)}"
         )
-    for number, hook in entries(analysis.get("webhooks")):
-        path, kind = canary.at(f"webhooks[{number}]"), str(hook.get("type", "rollout"))
-        if kind in _CONFIRMS:
-            pause = f"{kind}: write `pause: {{}}` {_CONFIRMS[kind]}; a person promotes by annotation"
-            canary.note(Told.TO_DO, path, pause)
-        else:
-            canary.note(Told.LEFT_OUT, path, f"{kind}: no webhooks here; a metric of the source web or job can do it")
     for part, why in _HAS_NO_EQUAL.items():
         if analysis.get(part):
             canary.note(Told.LEFT_OUT, canary.at(part), why)

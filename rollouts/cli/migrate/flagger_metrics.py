@@ -67,8 +67,8 @@ def metrics_of(canary: FlaggerCanary, router: str | None) -> MigratedMetrics:
         found.take(canary.at(f"metrics[{index}]"), metric)
     if canary.analysis.get("threshold") is not None:
         borne = f"failureLimit {canary.failures}: a metric fails at the check after that"
-        nothing = "nothing is measured, so nothing fails"
-        canary.note(Told.CHANGED, canary.at("threshold"), borne if found.named or found.metrics else nothing)
+        judged = found.named or found.metrics or canary.analysis.get("webhooks")
+        canary.note(Told.CHANGED, canary.at("threshold"), borne if judged else "nothing is measured, so nothing fails")
     return found.judged()
 
 

@@ -5,20 +5,21 @@ from __future__ import annotations
 from rollouts.cli.kubernetes.parts import entries
 from rollouts.cli.migrate.deployment import limits_of
 from rollouts.cli.migrate.flagger_canary import FlaggerCanary
+from rollouts.cli.migrate.flagger_hooks import MigratedHooks
 from rollouts.cli.migrate.flagger_metrics import MigratedMetrics
 from rollouts.cli.migrate.flagger_routes import header_matches, routing_of
 from rollouts.cli.migrate.outcome import Told, whole
 from rollouts.objects import Manifest, mapping
 
 
-def strategy_of(canary: FlaggerCanary, router: str | None, found: MigratedMetrics) -> Manifest:
+def strategy_of(canary: FlaggerCanary, router: str | None, found: MigratedMetrics, hooks: MigratedHooks) -> Manifest:
     """What the Canary's analysis is here.
 
     Args:
         router: its name here; None for a blue-green.
     """
     if router is None:
-        return _blue_green(canary, found)
+        return _blue_green(canary, found, hooks)
     strategy: Manifest = {
         "stableService": canary.apex,
         "canaryService": canary.canary_service,
@@ -32,18 +33,20 @@ def strategy_of(canary: FlaggerCanary, router: str | None, found: MigratedMetric
         canary.note(Told.CHANGED, "spec.skipAnalysis", "no steps and no analysis")
         canary.note(Told.CHANGED, canary.at(""), "is skipped by skipAnalysis: no steps and no analysis")
         return {"canary": strategy}
-    if found.analysis:
-        strategy["analysis"] = {**found.analysis, "startingStep": 1}
+    if (analysis := hooks.beside(found.analysis, "rollout", "rollback")) is not None:
+        strategy["analysis"] = {**analysis, "startingStep": 1}
+    if (before := hooks.analysis("confirm-rollout")) is not None:
+        strategy["beforeUpdate"] = before
     if canary.iterations:
-        strategy["steps"], routes = _chosen(canary)
+        strategy["steps"], routes = _chosen(canary, hooks)
     else:
-        strategy["steps"], routes = _weight_steps(canary)
+        strategy["steps"], routes = _weight_steps(canary, hooks)
     if routes:
         strategy["trafficRouting"]["managedRoutes"] = [{"name": name} for name in routes]
     return {"canary": strategy}
 
 
-def _blue_green(canary: FlaggerCanary, found: MigratedMetrics) -> Manifest:
+def _blue_green(canary: FlaggerCanary, found: MigratedMetrics, hooks: MigratedHooks) -> Manifest:
     strategy: Manifest = {"activeService": canary.apex, "previewService": canary.canary_service}
     if not canary.is_analysed:
         canary.note(Told.CHANGED, canary.at(""), "is skipped by skipAnalysis: the switch comes when the pods are ready")
@@ -53,9 +56,12 @@ def _blue_green(canary: FlaggerCanary, found: MigratedMetrics) -> Manifest:
         if canary.analysis.get(name):
             canary.note(Told.LEFT_OUT, canary.at(name), "without a router no weight can be set")
     rounds, seconds = canary.rounds, round(canary.rounds * canary.interval_s)
-    if found.analysis:
-        strategy["prePromotionAnalysis"] = found.analysis
-    else:
+    if (before := hooks.analysis("confirm-rollout")) is not None:
+        strategy["beforeUpdate"] = before
+    judged = hooks.beside(found.analysis, "pre-rollout", "rollout", "rollback", "confirm-promotion")
+    if judged is not None:
+        strategy["prePromotionAnalysis"] = judged
+    if found.analysis is None and not hooks.named("rollout", "rollback"):  # nothing is measured so many times
         strategy["autoPromotionSeconds"] = seconds
         canary.note(
             Told.CHANGED, canary.at("interval"), f"autoPromotionSeconds: {seconds}, {rounds} times the interval"
@@ -64,7 +70,7 @@ def _blue_green(canary: FlaggerCanary, found: MigratedMetrics) -> Manifest:
     return {"blueGreen": strategy}
 
 
-def _weight_steps(canary: FlaggerCanary) -> tuple[list[Manifest], list[str]]:
+def _weight_steps(canary: FlaggerCanary, hooks: MigratedHooks) -> tuple[list[Manifest], list[str]]:
     """The steps, and the names of the routes that they make; with `mirror`, copies come before the first weight."""
     weights = canary.weights
     if canary.analysis.get("maxWeight") is not None and weights[-1:] != [canary.most]:
@@ -80,9 +86,13 @@ def _weight_steps(canary: FlaggerCanary) -> tuple[list[Manifest], list[str]]:
         canary.note(Told.CHANGED, canary.at("stepWeightPromotion"), why)
     first, *more = weights
     copies, routes = _mirror_steps(canary, first)
-    pods: list[Manifest] = [{"setCanaryScale": {"matchTrafficWeight": True}}] if copies else []
-    steps = [*copies, {"setWeight": first}, *pods, _pause(canary.interval)]
-    return [*steps, *(step for weight in more for step in ({"setWeight": weight}, _pause(canary.interval)))], routes
+    before, gate = hooks.steps("pre-rollout"), hooks.steps("confirm-traffic-increase")
+    scale: list[Manifest] = copies[:1] or [{"setCanaryScale": {"weight": first}}] if copies or before or gate else []
+    pods: list[Manifest] = [{"setCanaryScale": {"matchTrafficWeight": True}}] if scale else []
+    steps = [*scale, *before, *copies[1:], *gate, {"setWeight": first}, *pods, _pause(canary.interval)]
+    for weight in more:
+        steps += [*gate, {"setWeight": weight}, _pause(canary.interval)]
+    return [*steps, *hooks.steps("confirm-promotion")], routes
 
 
 def _mirror_steps(canary: FlaggerCanary, percent_of_pods: int) -> tuple[list[Manifest], list[str]]:
@@ -95,7 +105,7 @@ def _mirror_steps(canary: FlaggerCanary, percent_of_pods: int) -> tuple[list[Man
     return [scale, {"setMirrorRoute": copies}, _pause(canary.interval), {"setMirrorRoute": {"name": name}}], [name]
 
 
-def _chosen(canary: FlaggerCanary) -> tuple[list[Manifest], list[str]]:
+def _chosen(canary: FlaggerCanary, hooks: MigratedHooks) -> tuple[list[Manifest], list[str]]:
     """Steps in which the requests of each match reach the canary, or copies of all, and no others; and the routes' names."""
     lasting = f"{canary.rounds * canary.interval_s:g}s"
     for name in ("stepWeight", "stepWeights", "maxWeight"):
@@ -116,7 +126,8 @@ def _chosen(canary: FlaggerCanary) -> tuple[list[Manifest], list[str]]:
         steps = [step for step in mirror if mapping(step.get("setMirrorRoute")).get("match")]
     ends: list[Manifest] = [{"setMirrorRoute": {"name": name}} for name in routes if copies]
     shift: list[Manifest] = [] if chosen else [*ends, {"setWeight": 100}, _pause(canary.interval)]
-    return [{"setCanaryScale": {"weight": 100}}, *steps, _pause(lasting), *shift], routes
+    before, gate = hooks.steps("pre-rollout"), hooks.steps("confirm-promotion")
+    return [{"setCanaryScale": {"weight": 100}}, *before, *steps, _pause(lasting), *gate, *shift], routes
 
 
 def _pause(duration: str) -> Manifest:

@@ -30,30 +30,37 @@ _SOURCES = (("prometheus", "address"), ("web", "url"), ("compare", "of", "promet
 
 def declare_servers(migration: Migration) -> None:
     """Adds a MetricProvider for each server that a metric names by a URL: nobody else may be asked (docs/analysis-servers.md)."""
-    declared = [str(mapping(each.get("spec")).get("url")) for each in migration.objects if is_a(each, METRIC_PROVIDER)]
+    declared = [each["spec"] for each in migration.objects if is_a(each, METRIC_PROVIDER)]
     analyses = [made for made in migration.made if any(is_a(made.manifest, kind) for kind in _ANALYSES)]
     for made in analyses:
         source = migration.inputs[made.sources[-1]]
         is_itself = source.get("kind") == made.manifest["kind"]
-        for path, url in _urls(made.manifest):
-            _declare(url, declared, migration, source, path * is_itself)
+        for path, url, method in _urls(made.manifest):
+            _declare(url, method, declared, migration, source, path * is_itself)
         for path, kind, fields in _vendors(made.manifest):
             _declare_vendor(migration, source, path * is_itself, kind, fields)
         for path, what in _rights(made.manifest):
             migration.note(Told.THEN, source, path, what)
 
 
-def _declare(url: str, declared: list[str], migration: Migration, source: Manifest, path: str) -> None:
+def _declare(
+    url: str, method: str, declared: list[Manifest], migration: Migration, source: Manifest, path: str
+) -> None:
     server = _server_of(url)
     if server is None:
         how = f"an argument names the server ({url}): declare each as a MetricProvider ({EXPLAINED})"
         migration.note(Told.TO_DO, source, path, how)
-    elif not any(url.startswith(each) for each in declared):
-        name = _NOT_IN_NAMES.sub("-", urlsplit(server).netloc.lower()).strip("-")
-        migration.add({**METRIC_PROVIDER.head, "metadata": {"name": name}, "spec": {"url": server}}, source)
-        declared.append(server)
+        return
+    known = next((each for each in declared if url.startswith(str(each.get("url")))), None)
+    if known is None:
+        name, known = _NOT_IN_NAMES.sub("-", urlsplit(server).netloc.lower()).strip("-"), {"url": server}
+        migration.add({**METRIC_PROVIDER.head, "metadata": {"name": name}, "spec": known}, source)
+        declared.append(known)
         why = f"MetricProvider {name} lets metrics ask {server}; an administrator has to apply it"
         migration.note(Told.CHANGED, source, path, why)
+    methods = known.get("methods") or ["GET"]
+    if method not in methods:
+        known["methods"] = [*methods, method]
 
 
 def _vendors(manifest: Manifest) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
@@ -77,8 +84,8 @@ def _declare_vendor(migration: Migration, source: Manifest, path: str, kind: str
     declare_vendor(migration, source, path, account)
 
 
-def _urls(manifest: Manifest) -> Iterator[tuple[str, str]]:
-    """The URLs of servers, each with its path; arguments that have a default are filled in."""
+def _urls(manifest: Manifest) -> Iterator[tuple[str, str, str]]:
+    """The URLs of servers, each with its path and the method of HTTP; arguments that have a default are filled in."""
     spec = mapping(manifest.get("spec"))
     arguments = [argument for _, argument in entries(spec.get("args")) if isinstance(argument.get("value"), str | int)]
     defaults = {f"args.{argument.get('name')}": str(argument["value"]) for argument in arguments}
@@ -88,7 +95,8 @@ def _urls(manifest: Manifest) -> Iterator[tuple[str, str]]:
             for step in steps:
                 at, value = below(at, step), mapping(value).get(step)
             if isinstance(value, str) and value:
-                yield at, filled(value, defaults.get)
+                method = mapping(mapping(metric.get("provider")).get("web")).get("method") or "GET"
+                yield at, filled(value, defaults.get), str(method) if "web" in steps else "GET"
 
 
 def _server_of(url: str) -> str | None:

@@ -36,6 +36,7 @@ _ABOUT = {
     AnalysisKind.BACKGROUND: "background analysis",
     AnalysisKind.PRE_PROMOTION: "analysis before promotion",
     AnalysisKind.POST_PROMOTION: "analysis after promotion",
+    AnalysisKind.BEFORE_UPDATE: "analysis before the update",
 }
 
 

@@ -20,7 +20,7 @@ from rollouts.controller.facts.cluster_metrics import Shared
 from rollouts.core.analysis.measurement import Measurement
 from rollouts.core.analysis.metric import Metric, SecretReference, with_secret_values
 from rollouts.core.analysis.run import Due, Task
-from rollouts.core.analysis.source import ComparedBy, Comparison, HttpSource, PrometheusQuery, ServerQuery
+from rollouts.core.analysis.source import ComparedBy, Comparison, HttpSource, PrometheusQuery, ServerQuery, WebQuery
 from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.core.model.frozen import replace
 from rollouts.errors import ApiForbidden, ApiNotFound
@@ -140,7 +140,8 @@ class HttpMeasurements:
         if isinstance(answered, NoEvidence):
             return measured(answered, metric.condition, started_at_s=now_s, finished_at_s=self.clock.now_s())
         answer, question = answered
-        if isinstance(answer, HttpAnswer) and answer.asks_to_wait:
+        not_yet = isinstance(metric.source, WebQuery) and metric.source.not_yet
+        if isinstance(answer, HttpAnswer) and answer.asks_to_wait and answer.status not in (not_yet or ()):
             return _waiting(answer, due, now_s=now_s, finished_at_s=self.clock.now_s())
         # What reads the answer needs no secret, so it gets the source without them.
         source = question.source if isinstance(metric.source, ServerQuery) else metric.source

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import ClassVar, NamedTuple, Self, TypeAlias
 
 from msgspec import Struct
@@ -162,6 +162,13 @@ class PrometheusQuery(HttpSource):
         return replace(HttpSource.filled(self, fills), query=fills.query(self.query))
 
 
+class WebResult(StrEnum):
+    """What a condition sees of an answer."""
+
+    BODY = "body"
+    STATUS = "status"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebQuery(HttpSource):
     """A request whose answer is JSON, or text.
@@ -170,6 +177,8 @@ class WebQuery(HttpSource):
         method: GET, POST or PUT.
         body_is_json: the body is JSON, so a secret is written into it as a part of a JSON string.
         json_path: which part of the answer is the result, as kubectl's JSONPath; "" for all of it.
+        result: its body, or its HTTP status, whatever the body is.
+        not_yet: HTTP statuses that say nothing yet: the measurement does not count, and the server is asked again.
     """
 
     provider: ClassVar[str] = "web"
@@ -177,6 +186,8 @@ class WebQuery(HttpSource):
     method: str = "GET"
     body: str = field(default="", repr=False)
     json_path: str = ""
+    result: WebResult = WebResult.BODY
+    not_yet: tuple[int, ...] = ()
     timeout_s: float = 10.0
     body_is_json: bool = False
 

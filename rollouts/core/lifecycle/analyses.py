@@ -21,6 +21,7 @@ from rollouts.core.model.analysis import (
     AnalysisPhase,
     AnalysisRecord,
     DraftProblem,
+    OnDeadline,
     RunDraft,
     RunSeen,
 )
@@ -30,6 +31,7 @@ from rollouts.core.model.intents import CreateAnalysisRun, DeleteAnalysisRun, Te
 from rollouts.core.model.numbering import step_number
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.revision import canonical_json, short_hash
+from rollouts.core.model.rollout import analyses
 from rollouts.core.model.status import analysis_of
 
 ERRORS_TOLD = 3
@@ -82,6 +84,14 @@ def guarded(ctx: PassContext, gate: AnalysisGate, *, begins: bool) -> Guard:
     return _not_believed(ctx, gate, record, run, begins=begins)
 
 
+def deadline_s(ctx: PassContext, record: AnalysisRecord | None) -> float | None:
+    """When the verdict of an open record must be there, in seconds since 1970; None where nothing ends the wait for it."""
+    if record is None or record.settled:
+        return None
+    analysis = analyses(ctx.spec.strategy).get(record.gate)
+    return None if analysis is None or analysis.deadline_s is None else record.at_s + analysis.deadline_s
+
+
 def _not_believed(ctx: PassContext, gate: AnalysisGate, record: AnalysisRecord, run: RunSeen, *, begins: bool) -> Guard:
     """What follows while a run is not on record by its uid and its spec: it comes on record, or never counts."""
     if record.uid:
@@ -120,7 +130,13 @@ def _waiting(ctx: PassContext, gate: AnalysisGate, run: RunSeen) -> Guard:
         ways = f"; more than {ERRORS_TOLD} errors in a row, and {limit}: mend what it asks{ways}"
     elif run.shortest_s != math.inf:  # how long it goes on is the template's choice
         ways = ""
-    wait = Wait(Reason.ANALYSIS_RUNNING, f"{_place(gate)}: waiting for AnalysisRun {run.name}{lasts}{message}{ways}")
+    due_s, late = deadline_s(ctx, analysis_of(ctx.status, gate)), ""
+    if due_s is not None:
+        analysis = analyses(ctx.spec.strategy)[gate]
+        follows = "is aborted" if analysis.on_deadline is OnDeadline.ABORT else "waits for a person"
+        late = f"; without a verdict within {analysis.deadline_s:g} s the update {follows}"
+    told = f"{_place(gate)}: waiting for AnalysisRun {run.name}{lasts}{message}{ways}{late}"
+    wait = Wait(Reason.ANALYSIS_RUNNING, told, due_s)
     ending = () if run.terminate or not run.measured else (TerminateAnalysisRun(name=run.name, uid=run.uid),)
     return Guard(gate=gate, wait=wait, measured=run.measured, ending=ending)
 
@@ -200,12 +216,14 @@ def surplus_runs(ctx: PassContext) -> tuple[DeleteAnalysisRun, ...]:
 
 def _beginning(ctx: PassContext, gate: AnalysisGate, *, number: int, begins: bool) -> Guard:
     place = _place(gate)
-    if ctx.spec.replicas == 0:
+    if ctx.spec.replicas == 0 and gate.kind is not AnalysisKind.BEFORE_UPDATE:
         none = f"{place}: the analysis begins when the Rollout, which has 0 replicas, is scaled up"
         unjudged = f"to take the revision without it: {ctx.command('promote')} --full"
         return Guard(gate=gate, wait=Wait(Reason.ANALYSIS_NEEDS_PODS, f"{none}; {unjudged}"), begun=False)
     if not begins or ctx.paused:
         later = f"{place}: the analysis begins when the revision has the traffic that it is judged on"
+        if gate.kind is AnalysisKind.BEFORE_UPDATE:
+            later = f"{place}: the analysis begins when nobody pauses the Rollout any more"
         return Guard(gate=gate, wait=Wait(Reason.ANALYSIS_RUNNING, later), begun=False)
     draft = ctx.seen.drafts.get(gate)
     if isinstance(draft, DraftProblem):
@@ -218,10 +236,11 @@ def _beginning(ctx: PassContext, gate: AnalysisGate, *, number: int, begins: boo
     if name in ctx.seen.taken_runs:
         why = f"the name {name} belongs to an AnalysisRun of another owner: delete it"
         return Guard(gate=gate, wait=Wait(Reason.ANALYSIS_INVALID, f"{place}: {why}"), begun=False)
-    record = AnalysisRecord(
-        gate=gate, number=number, run=name, phase=AnalysisPhase.PENDING, at_s=ctx.now_s, spec_hash=draft.spec_hash
-    )
     noted = analysis_of(ctx.status, gate)  # status asks for the run already when its creation failed
+    asked_at_s = ctx.now_s if noted is None or noted.settled else noted.at_s  # who deletes a run moves no deadline
+    record = AnalysisRecord(
+        gate=gate, number=number, run=name, phase=AnalysisPhase.PENDING, at_s=asked_at_s, spec_hash=draft.spec_hash
+    )
     pending = (name, record.phase, record.spec_hash, record.uid)
     is_noted = noted is not None and (noted.run, noted.phase, noted.spec_hash, noted.uid) == pending
     create = CreateAnalysisRun(name=name, gate=gate, revision=revision, attempt=ctx.status.attempt, draft=draft)

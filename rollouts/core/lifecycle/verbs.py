@@ -32,7 +32,7 @@ VALUE_MAX = 256
 _SHOWN = 80  # characters of a longer one, in its record and in messages
 _MOST_DIGITS = 9
 """Of a number in a command. It goes into status, and Python reads no number of more than 4,300 digits."""
-_NAMED_ANALYSES = (AnalysisKind.BACKGROUND, AnalysisKind.PRE_PROMOTION, AnalysisKind.POST_PROMOTION)
+_NAMED_ANALYSES = tuple(kind for kind in AnalysisKind if kind is not AnalysisKind.STEP)
 
 Verdict: TypeAlias = Command | Refusal
 
@@ -320,7 +320,7 @@ class PromoteRules(VerbRules):
         step = _number(name)
         if step is None and name not in _NAMED_ANALYSES:
             return _refused(
-                f"{SKIP}{name} names no analysis: it is {SKIP}STEP, or {SKIP}{_NAMED_ANALYSES[1]} for example"
+                f"{SKIP}{name} names no analysis: it is {SKIP}STEP, or {SKIP}{AnalysisKind.PRE_PROMOTION} for example"
             )
         gate = AnalysisGate(AnalysisKind.STEP, step) if step is not None else AnalysisGate(AnalysisKind(name))
         if gate.kind is AnalysisKind.BACKGROUND:

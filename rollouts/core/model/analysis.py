@@ -53,6 +53,7 @@ class AnalysisKind(StrEnum):
     BACKGROUND = "background"
     PRE_PROMOTION = "pre-promotion"
     POST_PROMOTION = "post-promotion"
+    BEFORE_UPDATE = "before-update"
 
 
 class OnFailure(StrEnum):
@@ -61,6 +62,13 @@ class OnFailure(StrEnum):
     ABORT = "abort"
     HOLD = "hold"  # the update stands still until somebody promotes or aborts it
     STEP_BACK = "stepBack"  # the same, and the canary's weight goes back to the one before
+
+
+class OnDeadline(StrEnum):
+    """What follows when an analysis has no verdict at its deadline. Never a success."""
+
+    HOLD = "hold"  # the update stands still until somebody promotes or aborts it
+    ABORT = "abort"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +80,7 @@ class Analysis:
         settings: as it is written: templates, arguments and rules, which only the builder of runs understands.
         templates: the names of its templates, for messages and for the identity of a step.
         starting_step: index of the step from which a background analysis runs.
+        deadline_s: from the time when its run is asked for to the one when its verdict must be there; None for no end.
     """
 
     path: str
@@ -79,12 +88,16 @@ class Analysis:
     templates: tuple[str, ...]
     on_failure: OnFailure = OnFailure.ABORT
     starting_step: int = 0
+    deadline_s: float | None = None
+    on_deadline: OnDeadline = OnDeadline.HOLD
 
 
 class AnalysisGate(Struct, frozen=True):
     """One place in an update that an analysis guards."""
 
-    kind: Annotated[AnalysisKind, "Where it is: step, background, pre-promotion or post-promotion.", NEEDED]
+    kind: Annotated[
+        AnalysisKind, "Where it is: step, background, pre-promotion, post-promotion or before-update.", NEEDED
+    ]
     step: Annotated[int | None, "Index of the step; only of kind step."] = None
 
     @property

@@ -106,6 +106,7 @@ class Canary(Struct, frozen=True, kw_only=True):
         scale_down_delay_revision_limit: how many old revisions may wait for that delay; None for all.
         abort_scale_down_delay_s: how long an aborted canary is kept; 0 keeps it; only with traffic routing.
         analysis: the background analysis.
+        before_update: the analysis that a revision must pass before it gets its first pod.
     """
 
     steps: tuple[Step, ...] = ()
@@ -123,6 +124,7 @@ class Canary(Struct, frozen=True, kw_only=True):
     scale_down_delay_revision_limit: int | None = None
     abort_scale_down_delay_s: float = SCALE_DOWN_DELAY_S
     analysis: Analysis | None = None
+    before_update: Analysis | None = None
 
     @property
     def step_count(self) -> int:
@@ -163,6 +165,7 @@ class BlueGreen(Struct, frozen=True, kw_only=True):
         preview_replica_count: pods of the preview until it is promoted; None for `spec.replicas`.
         max_unavailable: how many pods a restart may take away at once.
         abort_scale_down_delay_s: how long an aborted preview is kept; 0 keeps it.
+        before_update: the analysis that a revision must pass before it gets its first pod.
         pre_promotion: the analysis that a preview must pass before it gets the traffic.
         post_promotion: the analysis that it must pass with the traffic before it is stable.
     """
@@ -179,6 +182,7 @@ class BlueGreen(Struct, frozen=True, kw_only=True):
     active_metadata: PodMetadata = PodMetadata()
     preview_metadata: PodMetadata = PodMetadata()
     anti_affinity: AntiAffinity | None = None
+    before_update: Analysis | None = None
     pre_promotion: Analysis | None = None
     post_promotion: Analysis | None = None
 
@@ -221,6 +225,8 @@ Strategy: TypeAlias = Canary | BlueGreen
 def analyses(strategy: Strategy) -> dict[AnalysisGate, Analysis]:
     """Every analysis of an update by this strategy, by the gate that it guards."""
     found = dict[AnalysisGate, Analysis]()
+    if strategy.before_update is not None:
+        found[AnalysisGate(AnalysisKind.BEFORE_UPDATE)] = strategy.before_update
     match strategy:
         case Canary():
             if strategy.analysis is not None:

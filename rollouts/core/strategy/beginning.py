@@ -14,15 +14,17 @@ from collections.abc import Iterator
 
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait
+from rollouts.core.lifecycle.analyses import Guard, guarded
 from rollouts.core.model.analysis import DraftProblem, RunDraft
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen, analyses
 from rollouts.core.model.service_ref import ServiceRef, SubsetName
 from rollouts.core.model.snapshot import Snapshot
-from rollouts.core.model.status import WAS_STABLE, RolloutStatus
+from rollouts.core.model.status import WAS_STABLE, RolloutStatus, analysis_of
 from rollouts.core.routing.routes import ROUTES_NEED_A_PERSON, not_there_yet
 from rollouts.core.routing.services import NEEDS_A_PERSON, not_usable
+from rollouts.core.strategy.guards import BEFORE_UPDATE, guarding
 
 SHOWN_MAX = 5
 """So many things that are missing are told at once; more are counted."""
@@ -61,6 +63,22 @@ def prerequisites_wait(ctx: PassContext) -> Wait | None:
     until = f"revision {revision} has no pods until all is there"
     message = f"{until}: {'; '.join(messages[:SHOWN_MAX])}{more}"
     return replace(shown[0], message=message, spec_is_wrong=any(wait.spec_is_wrong for wait in shown))
+
+
+def closed_gate(ctx: PassContext) -> Guard | None:
+    """The analysis before the update while it keeps the update from beginning; None once it is passed, and where none counts.
+
+    Nothing waits for it once the stable ReplicaSet is gone, because nothing else can serve then.
+
+    An update that has pods has begun and needs none; but one that waits for its verdict goes on waiting, whoever makes pods.
+    """
+    if ctx.stable is None or BEFORE_UPDATE not in guarding(ctx):
+        return None
+    unasked = analysis_of(ctx.status, BEFORE_UPDATE) is None
+    if unasked and not has_no_pods_yet(ctx.seen, ctx.status, ctx.status.current_revision):
+        return None
+    guard = guarded(ctx, BEFORE_UPDATE, begins=True)
+    return guard if guard.wait is not None else None
 
 
 def recheck_at_s(ctx: PassContext, held: Wait) -> float | None:

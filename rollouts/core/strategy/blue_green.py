@@ -34,6 +34,7 @@ class BlueGreenRules(Struct, frozen=True):
 
     strategy: BlueGreen
     held: Wait | None = None
+    gate: Guard | None = None
 
     def alone(self, ctx: PassContext) -> tuple[StatusChange, ...]:
         return ()
@@ -111,7 +112,7 @@ class BlueGreenRules(Struct, frozen=True):
         *preview, active = moves.services
         previewed = ctx.recorded.gate_started_at_s is not None and all(switch.confirmed for switch in preview)
         begins = {PRE_PROMOTION: previewed and moves.reached, POST_PROMOTION: _serves(ctx, active)}
-        return tuple([guarded(ctx, gate, begins=begins[gate]) for gate in guarding(ctx)])
+        return tuple([guarded(ctx, gate, begins=begins[gate]) for gate in guarding(ctx) if gate in begins])
 
     def wait(self, ctx: PassContext, moves: Moves) -> Wait | None:
         """Failures are reported first, then pods, the gate and the Services; after an abort only the active Service."""

@@ -54,7 +54,7 @@ from rollouts.core.scale.replicas import at_desired, least_met
 from rollouts.core.scale.sizing import keep_pods_of_stable, next_scale_down_s
 from rollouts.core.strategy.canary_steps import StepGoal, asked_weight, pause_at, pause_end_s
 from rollouts.core.strategy.canary_waits import autoscaling_wait, canary_wait, evidence_wait, pause_wait
-from rollouts.core.strategy.guards import BACKGROUND, guarding_gates, is_judged
+from rollouts.core.strategy.guards import BACKGROUND, BEFORE_UPDATE, guarding_gates, is_judged
 from rollouts.core.strategy.skeleton import Moves
 
 
@@ -64,6 +64,7 @@ class CanaryRules(Struct, frozen=True, kw_only=True):
     strategy: Canary
     step: StepGoal
     held: Wait | None = None
+    gate: Guard | None = None
 
     def alone(self, ctx: PassContext) -> tuple[StatusChange, ...]:
         """Skips all steps when somebody promoted the revision past them; not while it is aborted or paused."""
@@ -169,6 +170,8 @@ class CanaryRules(Struct, frozen=True, kw_only=True):
         at_step = moves.routing.arrived and moves.reached and not ctx.none_available and not _unusable(moves.services)
         guards = []
         for gate in guarding_gates(ctx):
+            if gate == BEFORE_UPDATE:  # the update has begun
+                continue
             begins = _gets_requests(ctx, self.strategy) if gate == BACKGROUND else at_step
             guards.append(guarded(ctx, gate, begins=begins))
         return tuple(guards)

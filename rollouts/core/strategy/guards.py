@@ -19,6 +19,7 @@ from rollouts.core.model.steps import Analyze
 BACKGROUND = AnalysisGate(AnalysisKind.BACKGROUND)
 PRE_PROMOTION = AnalysisGate(AnalysisKind.PRE_PROMOTION)
 POST_PROMOTION = AnalysisGate(AnalysisKind.POST_PROMOTION)
+BEFORE_UPDATE = AnalysisGate(AnalysisKind.BEFORE_UPDATE)
 
 
 def guarding(ctx: PassContext) -> Mapping[AnalysisGate, Analysis]:
@@ -68,14 +69,19 @@ def _records(strategy: Strategy, status: RolloutStatus) -> Iterator[AnalysisReco
 
 
 def _analyses(strategy: Strategy, status: RolloutStatus) -> dict[AnalysisGate, Analysis]:
+    analyses = dict[AnalysisGate, Analysis]()
+    at_first_step = status.step_index == 0 and status.gate_started_at_s is None and not status.gate_passed
+    if strategy.before_update is not None and at_first_step:
+        analyses[BEFORE_UPDATE] = strategy.before_update
     if isinstance(strategy, BlueGreen):
-        if not status.gate_passed:
-            return {} if strategy.pre_promotion is None else {PRE_PROMOTION: strategy.pre_promotion}
-        skipped = status.gate_started_at_s is None
-        return {} if skipped or strategy.post_promotion is None else {POST_PROMOTION: strategy.post_promotion}
+        gate, analysis = PRE_PROMOTION, strategy.pre_promotion
+        if status.gate_passed:
+            gate, analysis = POST_PROMOTION, strategy.post_promotion
+        skipped = status.gate_passed and status.gate_started_at_s is None
+        return analyses if analysis is None or skipped else analyses | {gate: analysis}
     if status.gate_passed:  # it began with its steps skipped
         return {}
-    index, analyses = status.step_index, dict[AnalysisGate, Analysis]()
+    index = status.step_index
     if strategy.analysis is not None and index >= min(strategy.analysis.starting_step, len(strategy.steps)):
         analyses[BACKGROUND] = strategy.analysis
     if index < len(strategy.steps) and isinstance(step := strategy.steps[index], Analyze):

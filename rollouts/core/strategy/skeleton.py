@@ -7,6 +7,7 @@ record and on earlier answers. Sizes are those of ReplicaSets, whoever controls 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Protocol
 
 from msgspec import Struct
@@ -16,7 +17,7 @@ from rollouts.core.context.contribution import Contribution, joined
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait, earliest
 from rollouts.core.drain.cutover import begin_cutovers
-from rollouts.core.lifecycle.analyses import Guard
+from rollouts.core.lifecycle.analyses import Guard, deadline_s
 from rollouts.core.model.changes import StatusChange
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import Intent, PatchReplicaSet
@@ -49,6 +50,10 @@ class StrategyRules(Protocol):
     @property
     def held(self) -> Wait | None:
         """The wait of an update that does not begin yet (`beginning.py`): no pod is made, and no analysis and no step begins."""
+
+    @property
+    def gate(self) -> Guard | None:
+        """The analysis before the update, while `held` is its wait."""
 
     def alone(self, ctx: PassContext) -> tuple[StatusChange, ...]:
         """Changes that must be recorded alone: nothing else is decided in this pass; () for none."""
@@ -111,7 +116,7 @@ def plan_update(ctx: PassContext, rules: StrategyRules) -> Contribution:
     moves = Moves(services=trusted, routing=routing, sizes=sizes, reached=rules.reached(routed, sizes))
     if rules.held is None and (routed.status.analyses or guarding(routed)):
         moves = replace(moves, guards=rules.guards(routed, moves))
-    runs = joined(moves.guards) if moves.guards else Contribution()
+    runs = rules.gate or (joined(moves.guards) if moves.guards else Contribution())
     patches: list[PatchReplicaSet | None] = []
     create: tuple[Intent, ...] = ()
     if routed.stable is not None:
@@ -125,7 +130,8 @@ def plan_update(ctx: PassContext, rules: StrategyRules) -> Contribution:
     switching = joined(trusted, after_s=ctx.now_s)
     intents = in_safe_order(routed, patches, create=create, moves=(*routing.intents, *switching.intents))
     wakes = [rules.wake_at_s(routed), next_scale_down_s(routed), routing.wake_at_s, switching.wake_at_s]
-    if rules.held is not None:
+    wakes += map(partial(deadline_s, routed), routed.status.analyses)
+    if rules.held is not None and rules.gate is None:
         wakes.append(recheck_at_s(routed, rules.held))
     plan = Contribution(
         changes=(*opening, *switches, *routing.changes, *rules.weight(routed), *runs.changes),

@@ -15,7 +15,7 @@ from rollouts.controller.analysis.sources import MeasuredRun
 from rollouts.core.analysis.measurement import Measurement
 from rollouts.core.analysis.metric import Metric, MetricCondition, MetricRules, SecretReference
 from rollouts.core.analysis.run import Due, Task
-from rollouts.core.analysis.source import PrometheusQuery
+from rollouts.core.analysis.source import PrometheusQuery, WebQuery, WebResult
 from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.metrics.requests import HttpAnswer, HttpRequest, MetricAnswer, MetricEndpoint
 from rollouts.sim.clock import SimClock
@@ -119,6 +119,19 @@ async def test_a_server_that_never_has_time_is_an_error_in_the_end() -> None:
     assert found.phase is AnalysisPhase.ERROR
     assert "too many requests" in found.message
     assert clock.now_s() - began_s <= WAITED_MAX_S
+
+
+async def test_a_refusal_that_its_author_calls_not_yet_is_no_error_however_long_it_lasts() -> None:
+    """The author of a gate has said what 429 means there, so its run asks again after its own interval."""
+    clock = SimClock(asyncio.get_running_loop())
+    server = Limited(clock, lambda: HttpAnswer(status=200, body=b""), wait_s=WAITED_MAX_S + 1)
+    gate = WebQuery(url="https://gate.example", result=WebResult.STATUS, not_yet=(429,))
+    metric = Metric(rules=MetricRules(name="m"), condition=MetricCondition(success="result == 200"), source=gate)
+    source = measurements(PacedEndpoints(server, clock), clock, "graphite")
+
+    assert (await until_over(source, metric, clock)).phase is AnalysisPhase.PENDING
+    await asyncio.sleep(WAITED_MAX_S + 1)
+    assert (await until_over(source, metric, clock)).phase is AnalysisPhase.SUCCESSFUL
 
 
 async def test_two_hundred_metrics_do_not_keep_each_other_refused() -> None:

@@ -21,6 +21,8 @@ def check_analysis(wire: AnalysisWire | None, path: str, problems: Problems) -> 
         problems.add_missing(f"{path}.templates", "needs at least one template: without one nothing is measured")
     for index, reference in enumerate(wire.templates or ()):
         check_needed(reference, f"{path}.templates[{index}]", problems)
+    if wire.on_deadline is not None and wire.deadline_seconds is None:
+        problems.add(f"{path}.onDeadline", "needs deadlineSeconds: without it there is no deadline")
     use = use_of(wire, path)
     check_arguments(use.args, path, problems)
     check_rules(use.dry_run, use.measurement_retention, path, problems)
@@ -28,6 +30,13 @@ def check_analysis(wire: AnalysisWire | None, path: str, problems: Problems) -> 
         at = f"{path}.analysisRunMetadata"
         check_entries(metadata.labels or {}, f"{at}.labels", problems, labels=True)
         check_entries(metadata.annotations or {}, f"{at}.annotations", problems, labels=False)
+
+
+def check_before_update(wire: AnalysisWire | None, path: str, problems: Problems) -> None:
+    """The same for the analysis before an update."""
+    check_analysis(wire, path, problems)
+    if wire is not None and wire.on_failure == "stepBack":
+        problems.add(f"{path}.onFailure", "stepBack needs a weight, which an update does not have yet: use hold")
 
 
 def check_blue_green_analysis(wire: AnalysisWire | None, path: str, problems: Problems) -> None:
@@ -40,6 +49,9 @@ def check_blue_green_analysis(wire: AnalysisWire | None, path: str, problems: Pr
 def check_background(wire: BackgroundAnalysis | None, path: str, problems: Problems, *, steps: int) -> None:
     """The same for the analysis beside the steps."""
     check_analysis(wire, path, problems)
+    if wire is not None and wire.deadline_seconds is not None:
+        why = "has no meaning beside the steps: their end asks for its verdict; give the deadline to an analysis that is a step"
+        problems.add(f"{path}.deadlineSeconds", why)
     if wire is not None and wire.starting_step and wire.starting_step >= steps:
         problems.add(
             f"{path}.startingStep",
@@ -55,7 +67,9 @@ def core_analysis(wire: AnalysisWire | None, path: str) -> Analysis | None:
         Analysis,
         wire,
         path=path,
-        settings=wire.model_dump(by_alias=True, exclude_none=True, exclude={"on_failure", "starting_step"}),
+        settings=wire.model_dump(
+            by_alias=True, exclude_none=True, exclude={"on_failure", "starting_step", "deadline_seconds", "on_deadline"}
+        ),
         templates=tuple(
             f"{CLUSTER_ANALYSIS_TEMPLATE.kind}/{ref.template_name}" if ref.cluster_scope else ref.template_name or ""
             for ref in wire.templates or ()

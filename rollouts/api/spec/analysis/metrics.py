@@ -70,6 +70,9 @@ def check_metric(wire: MetricWire, path: str, problems: Problems) -> None:
         problems.add_missing(f"{path}.provider", f"is required: one of {_CARRIED_OUT}")
         return
     _check_source(wire.provider, f"{path}.provider", problems)
+    if (web := wire.provider.web) is not None and web.result == "status" and not wire.success_condition:
+        why = "is required with result: status, which any answer has: say which are good, such as result == 200"
+        problems.add_missing(f"{path}.successCondition", why)
     if wire.provider.compare is not None:
         check_comparison(wire, wire.provider.compare, path, problems)
 
@@ -113,6 +116,11 @@ def _check_source(wire: MetricSourceWire, path: str, problems: Problems) -> None
         _check_not_empty(wire.job, f"{path}.job", problems, "spec")
     if wire.compare is not None and wire.compare.of is not None:
         _check_number_source(wire.compare.of, f"{path}.compare.of", problems)
+        of_each_arm = wire.compare.of.web or WebWire()
+        for name, is_given in (("result", of_each_arm.result == "status"), ("notYet", bool(of_each_arm.not_yet))):
+            if is_given:
+                why = "is for a metric of its own: a comparison needs the numbers of both arms"
+                problems.add(f"{path}.compare.of.web.{name}", why)
     if wire.kubernetes is not None:
         _check_range(wire.kubernetes.max_restarts, f"{path}.kubernetes.maxRestarts", problems, least=0)
         ready = f"{path}.kubernetes.minReadyPercent"
@@ -162,6 +170,8 @@ def _check_web(wire: WebWire, path: str, problems: Problems) -> None:
     for name, body in (("body", wire.body), ("jsonBody", wire.json_body)):
         if body and wire.method in (None, "GET"):
             problems.add(f"{path}.{name}", "needs method POST or PUT")
+    if wire.json_path and wire.result == "status":
+        problems.add(f"{path}.jsonPath", "leads into the body, and result: status is not about the body; leave one out")
     if wire.body and wire.json_body is not None:
         problems.add(f"{path}.body", "and jsonBody are both given; give one of them")
     _check_range(wire.timeout_seconds, f"{path}.timeoutSeconds", problems, least=1, most=TIMEOUT_MAX_S)

@@ -14,7 +14,7 @@ import pytest
 from rollouts.core.analysis.metric import MetricCondition
 from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.metrics.evidence import QUOTED_MAX, measured
-from rollouts.metrics.samples import document
+from rollouts.metrics.samples import VALUES_MAX, Absence, NoEvidence, document
 
 LONG = " || ".join(f"result == {number}" for number in range(2, 20))
 
@@ -61,6 +61,22 @@ def test_a_condition_that_cannot_be_told_names_what_the_answer_is(answer: Any, k
     message = measured(document(answer), condition, started_at_s=0.0, finished_at_s=1.0).message
 
     assert message.startswith(f"successCondition cannot be told of {kind}: ")
+
+
+def test_a_condition_that_cannot_be_read_says_why() -> None:
+    """A run may come from a template of before, when the condition was not checked."""
+    found = measured(document(1.0), MetricCondition(success="result >"), started_at_s=0.0, finished_at_s=1.0)
+
+    assert found.phase is AnalysisPhase.ERROR
+    assert "successCondition" in found.message
+
+
+def test_an_answer_that_is_too_large_is_an_error_and_not_a_lack_of_data() -> None:
+    """`noData: success` must not make one of it."""
+    found = document([0] * (VALUES_MAX + 1))
+
+    assert isinstance(found, NoEvidence)
+    assert found.absence is Absence.ERROR
 
 
 @pytest.mark.parametrize("condition", [MetricCondition(success=LONG), MetricCondition(success=LONG, failure=LONG)])

@@ -325,6 +325,9 @@ def test_a_copy_that_is_younger_than_its_replica_set_is_read_at_once_and_told(se
 
     there = settled(annotated(there, "rollback", first), seconds=600)
     assert (first in sizes(there)) is serves
+    if not serves:
+        assert waits_for(there) is Reason.CONFIG_COPY_NOT_USABLE
+        assert f"revision {first} names it" in waiting(there).message
 
 
 def test_nothing_is_asked_twice() -> None:

@@ -16,7 +16,7 @@ from rollouts.core.model.rollout import Canary
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
-from rollouts.core.model.workload import ScaledDown, WorkloadSeen
+from rollouts.core.model.workload import DeploymentSeen, ScaledDown, UpdateFields, WorkloadSeen
 from rollouts.core.model.workload_ref import ScaleDownWorkload
 from tests.core.model import World, annotated, snapshot, world
 from tests.core.named_workloads import REF, deployment
@@ -150,6 +150,18 @@ def test_a_release_gives_back_what_the_rollout_took(noted: ScaledDown | None, no
 
     release = release_of(found)
     assert release is not None and release.replicas == given_back
+
+
+@pytest.mark.parametrize(("holds", "paused"), [(False, None), (True, True)])
+def test_a_pause_of_its_user_is_none_of_a_release(holds: bool, paused: bool | None) -> None:
+    """Only a Deployment with the label of a hold was paused for a Rollout; in an update it stays so."""
+    found = deployment(7, managed_by="cart", watched=True)
+    in_place = DeploymentSeen(paused=True, by_recreate=False, fields=UpdateFields(), holds=holds)
+    release = release_of(replace(found, in_place=in_place))
+
+    assert release is not None
+    assert (release.paused, release.in_update) == (paused, bool(paused))
+    assert release_of(replace(found, in_place=in_place, observed=False)) == (None if holds else release)
 
 
 def test_a_rollout_that_is_being_deleted_gives_back_at_once() -> None:

@@ -42,6 +42,7 @@ BAD: list[tuple[Mapping[str, Any], str]] = [
     ({**APISIX, "tests": [{**APISIX["tests"][0], "canaryPercent": 20}]}, "tests[0].result: differs from the object"),
     ({**APISIX, "tests": [{"object": {}, "canaryPercent": 1}]}, "tests[0].result: must be an object"),
     ({**APISIX, "tests": [{**APISIX["tests"][0], "canaryPercent": 101}]}, "tests[0].canaryPercent: must be 0 to 100"),
+    ({**APISIX, "tests": [{**APISIX["tests"][0], "canaryPercent": None}]}, "tests[0].canaryPercent: is required"),
     ({**APISIX, "service": {}}, "service: exactly one of path and cel is required"),
     ({**APISIX, "service": {"path": "serviceName", "cel": "item.a"}}, "service: exactly one of path and cel"),
     ({**APISIX, "service": {"cel": "item.serviceName +"}}, "service.cel: Syntax error"),

@@ -79,6 +79,35 @@ def test_a_path_takes_the_requests_that_its_type_says(path: str, kind: str, want
     assert rule.requests == (RequestMatch(path=want),)
 
 
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (["a"], MatchKind.EXACT),
+        (["a*"], MatchKind.REGEX),
+        (["a?"], MatchKind.REGEX),
+        (["a", "b"], MatchKind.REGEX),
+        ([], MatchKind.REGEX),
+    ],
+)
+def test_a_condition_with_a_pattern_is_no_literal_value(values: list[str], kind: MatchKind) -> None:
+    """AWS takes a star for any characters, a question mark for one, and any of several values."""
+    header = {"field": "http-header", "httpHeaderConfig": {"httpHeaderName": "X-Beta", "values": values}}
+    parameter = {"field": "query-string", "queryStringConfig": {"values": [{"key": "beta", "value": "".join(values)}]}}
+    paths = [{"path": "/", "pathType": "Prefix", "backend": {"service": {"name": "cart", "port": {"number": 80}}}}]
+    prefix = "alb.ingress.kubernetes.io"
+    user: Manifest = {
+        "metadata": {"annotations": {f"{prefix}/conditions.cart": json.dumps([header, parameter])}},
+        "spec": {"rules": [{"http": {"paths": paths}}]},
+    }
+
+    (rule,) = rules_of(user, CONTEXT, root="cart", prefix=prefix)
+
+    ((of_header,), (of_query,)) = rule.requests[0].headers, rule.requests[0].query
+    assert (of_header.name, of_header.value.kind) == ("x-beta", kind)
+    assert of_query.name == "beta"
+    assert (of_query.value.kind is MatchKind.EXACT) is ("".join(values) in ("a", "ab"))
+
+
 def test_an_action_that_argo_rollouts_left_is_taken_over() -> None:
     """A team that moves over has it on the Ingress: no second key beside `Weight`, and the text comes back to the letter."""
     start = ingress(BY_ARGO)

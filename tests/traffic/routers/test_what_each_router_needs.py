@@ -224,7 +224,8 @@ def test_contour_and_apisix_accept_a_generation(
 ) -> None:
     """As their controllers write it; an answer about the last one is none, and nor is a status without conditions."""
     condition = {"type": kind, "status": status, "observedGeneration": generation}
-    for conditions, told in (([condition], answer), ([], Answer.UNKNOWN)):
+    undated = {name: value for name, value in condition.items() if name != "observedGeneration"}
+    for conditions, told in (([condition], answer), ([], Answer.UNKNOWN), ([undated], Answer.UNKNOWN)):
         found = make(status={"conditions": conditions})
         assert found.provider.accepted(found.objects, found.target).answer is told
 

@@ -55,6 +55,8 @@ def test_a_weight_that_the_api_would_refuse_is_refused_in_words() -> None:
     """422 from the API server would say nothing about the step that asked for it."""
     with pytest.raises(Unroutable, match="total weight of 3000000"):
         weights_for(Fraction(1, 3), users=WeightPair(1_000_000, 0), most=MOST, fixed_total=False)
+    largest = weights_for(Fraction(1, 2), users=WeightPair(2 * MOST, 0), most=MOST, fixed_total=False)
+    assert largest == WeightPair(MOST, MOST)
 
 
 def test_0_and_0_is_nobody() -> None:

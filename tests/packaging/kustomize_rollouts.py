@@ -55,6 +55,8 @@ _SERVICES = (
 _ANALYSES = (
     f"{_CANARY}/steps/analysis",
     f"{_CANARY}/analysis",
+    f"{_CANARY}/beforeUpdate",
+    "spec/strategy/blueGreen/beforeUpdate",
     "spec/strategy/blueGreen/prePromotionAnalysis",
     "spec/strategy/blueGreen/postPromotionAnalysis",
 )

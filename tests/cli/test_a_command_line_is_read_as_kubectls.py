@@ -148,7 +148,6 @@ async def test_requests_are_printed_by_v_6(there: Served) -> None:
         ("get pod cart-1", "`kubectl get pod cart-1`"),
         ("list experiments", "there are no Experiments"),
         ("create analysisrun --from rate", "`rollouts analyze TEMPLATE --rollout NAME`"),
-        ("dashboard --port 1", "`rollouts list -A -w`"),
         ("notifications trigger get", "metrics.prometheusRule.enabled"),
         ("promot cart", "did you mean `rollouts promote`?"),
         ("analysis terminat x", "did you mean `rollouts analysis terminate`?"),

@@ -61,7 +61,7 @@ async def pane(folder: Path, script: str) -> AsyncIterator[Pane]:
         environment.setenv("LC_ALL", "C.UTF-8")
         for name in ("CI", "COLUMNS"):
             environment.delenv(name, raising=False)
-        await shown.tmux("new-session", "-d", "-x", "80", "-y", "24", script)
+        await shown.tmux("new-session", "-d", "-x", "80", "-y", "40", script)
     try:
         yield shown
     finally:

@@ -194,7 +194,7 @@ def test_without_its_library_the_command_says_what_to_install(
 async def test_the_command_prints_the_address_and_serves(there: Served) -> None:
     """The kubeconfig is the only thing that it needs."""
     await install(there)
-    words = ("dashboard", "--port", "0", "--kubeconfig", str(there.kubeconfig))
+    words = ("dashboard", "-p", "0", "--kubeconfig", str(there.kubeconfig))
     running = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "rollouts", *words, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )

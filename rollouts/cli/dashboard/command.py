@@ -35,7 +35,7 @@ def loopback(text: str) -> str:
 @on_cluster
 async def dashboard(
     options: Options,
-    port: Annotated[int, typer.Option("--port", min=0, max=65_535, help="Port; 0 for any that is free.")] = PORT,
+    port: Annotated[int, typer.Option("-p", "--port", min=0, max=65_535, help="Port; 0 for any that is free.")] = PORT,
     address: Annotated[
         str, typer.Option("--address", parser=loopback, metavar="ADDRESS", help="Address of this machine's loopback.")
     ] = ADDRESS,

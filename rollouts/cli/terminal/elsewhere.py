@@ -73,7 +73,6 @@ _KUBECTL_VERBS = {"create": "create", "delete": "delete", "get": "get", "list": 
 
 _KUBECTL = "{command} is a command of kubectl: `kubectl {command}"
 _ELSEWHERE = {
-    "dashboard": "there is no dashboard; `{program} list -A -w` follows all Rollouts, and `{program} get NAME -w` one",
     "describe": "`{program} get {name}` shows all of a Rollout; kubectl's own is `kubectl describe rollout {name}`",
     "notifications": "there are no notifications; the chart has alerts: `--set metrics.prometheusRule.enabled=true`",
     "controller": "the controller is the program `rollouts` itself: `rollouts controller --help`",

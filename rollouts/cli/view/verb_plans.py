@@ -216,25 +216,25 @@ def plan_abort(seen: RolloutObjects) -> CommandWrite | Nothing:
     share = f"{percent_text(view.split_percent)} of the traffic, " if view.split_percent is not None else ""
     pods = f"{count_of(status.updated_replicas, 'pod')} of revision {revision}"
     lost = f"lost: {done}{share}{pods}; a retry begins again at its first step"
-    stable = next((line for line in view.revisions if line.revision == view.stable != ""), None)
-    ready = ""
-    if stable is not None and stable.ready < stable.desired:
-        are = "is" if stable.ready == 1 else "are"
-        ready = f", of which {stable.ready} of {count_of(stable.desired, 'pod')} {are} ready"
-    after = _after_abort(seen, view)
-    counts = ready if after.endswith("all traffic") else ""
+    after, counts = _after_abort(seen, view)
     meaning = f"aborts revision {revision}; {after}"
     return CommandWrite(patches.abort(revision), Verb.ABORT, meaning, loses=lost, counts=counts)
 
 
-def _after_abort(seen: RolloutObjects, view: RolloutView) -> str:
-    """Which pods serve after an abort."""
+def _after_abort(seen: RolloutObjects, view: RolloutView) -> tuple[str, str]:
+    """Which pods serve after an abort, and how many of them are ready unless all are."""
     workload = in_place(seen.rollout)
     if workload is not None and workload.kind is WorkloadKind.DAEMON_SET:
         reverts = seen.rollout["spec"]["workloadRef"].get("onAbort") == OnAbort.REVERT_TEMPLATE
         again = f"{workload} gets the template of revision {view.stable} again"
-        return again if reverts else "the nodes that have it keep it, and no other node gets it"
-    return f"revision {view.stable} gets all traffic" if view.stable else "no other one can serve"
+        return again if reverts else "the nodes that have it keep it, and no other node gets it", ""
+    if not view.stable:
+        return "no other one can serve", ""
+    ready, stable = "", next((line for line in view.revisions if line.revision == view.stable), None)
+    if stable is not None and stable.ready < stable.desired:
+        are = "is" if stable.ready == 1 else "are"
+        ready = f", of which {stable.ready} of {count_of(stable.desired, 'pod')} {are} ready"
+    return f"revision {view.stable} gets all traffic", ready
 
 
 def plan_retry(seen: RolloutObjects) -> CommandWrite | Nothing:

@@ -87,6 +87,9 @@ def test_no_pod_is_evicted_while_nobody_makes_new_ones(strategy: Strategy) -> No
 
     assert "EvictPod" not in there.writes
     assert "after adding 1 pod" in waiting(there).message
+    refused = tuple([replace(each, failure="quota exceeded") for each in there.replica_sets])
+    told = reconciled(later(replace(there, replica_sets=refused), 1))
+    assert (waits_for(told), waiting(told).message.endswith(": quota exceeded")) == (Reason.REPLICA_FAILURE, True)
     assert not {pod.uid for pod in settled(there).pods} & {pod.uid for pod in there.pods}
 
 

@@ -119,7 +119,8 @@ def test_one_install_brings_the_templates_of_analyses_and_an_upgrade_finds_them(
     plane.apply(KUBE_PROXY)
     administrator.helm("install", str(CHART), "--create-namespace")
     with deployed(plane, log=tmp_path / "controller.log"):
-        plane.until("/apis/rollouts.dev/v1alpha1/clusteranalysistemplates", TEMPLATE, lambda _: True)
+        for name in TEMPLATES:  # one after the other
+            plane.until("/apis/rollouts.dev/v1alpha1/clusteranalysistemplates", name, lambda _: True)
         names = plane.kubectl("get", "clusteranalysistemplates", "-o", "name").stdout.split()
     before = uid(administrator.get("clusteranalysistemplate", TEMPLATE))
 

@@ -22,6 +22,7 @@ IDLE_S = 60.0
 FEEDS_MAX = 20  # Rollouts that are looked at at the same time, with five watches each
 STREAMS_MAX = 50  # pages with live updates
 _HOUR_S = 3_600.0
+_CLOSES_WITHIN_S = 1.0
 
 
 class TooManyLook(RolloutsError):
@@ -90,9 +91,10 @@ class Feed:
         self._task.cancel()
 
     async def close(self) -> None:
-        """Ends the watches."""
-        self.stop()
-        await asyncio.gather(self._task, return_exceptions=True)
+        """Ends the watches. One cancellation may be lost in a request that ends in the same moment."""
+        while not self._task.done():
+            self.stop()
+            await asyncio.wait([self._task], timeout=_CLOSES_WITHIN_S)
 
     async def _follow(self) -> None:
         try:

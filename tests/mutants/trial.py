@@ -1,4 +1,4 @@
-"""Tries a mutant: the nearest tests first, and all of the quick ones where it lives."""
+"""Tries a mutant in a copy of the project: the nearest tests first, and all of the quick ones where it lives."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import Enum
 from functools import cache
 from pathlib import Path
 
@@ -21,17 +20,11 @@ from tests.mutants.draw import Mutant
 NEAREST_CPU_S = 300
 WHOLE_CPU_S = 1_800
 """CPU that the tests may take before a mutant counts as one that never ends; a busy machine changes nothing about it."""
+EXAMPLES = {"ROLLOUTS_WORLDS": "200", "ROLLOUTS_MORE_WORLDS": "60", "ROLLOUTS_LAWS": "10"}
+"""How many random worlds and laws are played."""
 _FOUND_NOTHING, _UNKNOWN_TEST = 5, 4  # pytest's exit codes
 FAILED_TEST = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
 """The name of a case may have spaces; what comes after the dash is the reason."""
-
-
-class End(Enum):
-    """What became of a mutant."""
-
-    NEAREST = "killed by the nearest tests"
-    WHOLE = "killed by others"
-    LIVES = "lives"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +36,7 @@ class Verdict:
     """
 
     mutant: Mutant
-    end: End
+    lives: bool
     by: str
     took_s: float
 
@@ -67,19 +60,19 @@ class Lane:
         file = self._folder / mutant.path
         file.write_text(mutant.code)
         try:
-            for end, arguments, cpu_s in self._stages(mutant, whole=whole):
+            for arguments, cpu_s in self._stages(mutant, whole=whole):
                 if (by := self._killer(mutant, arguments, cpu_s)) is not None:
-                    return Verdict(mutant, end, by, time.monotonic() - began_s)
-            return Verdict(mutant, End.LIVES, "", time.monotonic() - began_s)
+                    return Verdict(mutant, lives=False, by=by, took_s=time.monotonic() - began_s)
+            return Verdict(mutant, lives=True, by="", took_s=time.monotonic() - began_s)
         finally:
             shutil.copy2(ROOT / mutant.path, file)
 
-    def _stages(self, mutant: Mutant, *, whole: bool) -> Iterator[tuple[End, list[str], int]]:
+    def _stages(self, mutant: Mutant, *, whole: bool) -> Iterator[tuple[list[str], int]]:
         if importers := _importers(mutant.path):
-            yield End.NEAREST, importers, NEAREST_CPU_S
-        yield End.NEAREST, [str(_nearest(mutant.path)), "-m", "not controlplane and not long"], NEAREST_CPU_S
+            yield importers, NEAREST_CPU_S
+        yield [str(_nearest(mutant.path)), "-m", "not controlplane and not long"], NEAREST_CPU_S
         if whole:
-            yield End.WHOLE, _unit(), WHOLE_CPU_S
+            yield unit(), WHOLE_CPU_S
 
     def _killer(self, mutant: Mutant, arguments: list[str], cpu_s: int) -> str | None:
         """The first test that fails and does not fail without the change: random tests may find something else."""
@@ -120,7 +113,7 @@ class Lane:
     def _run(self, arguments: list[str], cpu_s: int) -> subprocess.CompletedProcess[str]:
         pytest = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--no-header", *arguments]
         command = ["sh", "-c", f'ulimit -t {cpu_s}; exec "$@"', "sh", *pytest]
-        environment = {**os.environ, "ROLLOUTS_WORLDS": "200", "ROLLOUTS_MORE_WORLDS": "60", "ROLLOUTS_LAWS": "10"}
+        environment = {**os.environ, **EXAMPLES}
         return subprocess.run(command, cwd=self._folder, env=environment, capture_output=True, text=True, check=False)
 
 
@@ -147,7 +140,7 @@ def _by_import() -> dict[str, list[str]]:
     return found
 
 
-def _unit() -> list[str]:
+def unit() -> list[str]:
     """The arguments of `make unit`, as the Makefile gives them."""
     printed = subprocess.run(
         ["make", "--dry-run", "unit", "UNIT_ARGS="], cwd=ROOT, capture_output=True, text=True, check=True

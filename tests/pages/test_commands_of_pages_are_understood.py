@@ -43,7 +43,7 @@ FOREIGN = {
 }
 """Options of other programs that pages name, with the program."""
 OF_BENCHMARKS = {"--quick", "--idle", "--analyses", "--configs", "--held", "--updates", "--argo"}
-OF_MUTANTS = {"--rooms", "--count", "--seed", "--whole", "--resume"}
+OF_MUTANTS = {"--rooms", "--count", "--seed", "--whole", "--resume", "--tests"}
 OF_ARGOS_PLUGIN = {f"--{flag}" for flag in FLAGS}
 _PROGRAM = re.compile(
     r"(?:^|(?<!get)(?<!retry)[|&(;$\s])(?:kubectl rollouts|rollouts) +([^|&;<>()`#\n\\]+)", re.MULTILINE

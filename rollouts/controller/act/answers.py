@@ -66,6 +66,9 @@ AUTOSCALING_AGAIN_S = 1.0  # an answer that says the same again
 ASKS_AT_ONCE = 64  # as many as the connection's pool has room for
 LISTS_AT_ONCE = 4  # the API server looks at every pod of a namespace to find those of one Rollout
 PLANES_AT_ONCE = 32
+STARTS_AT_ONCE = (
+    8  # all workloads in place are asked about when a controller starts, and a connection costs 0.1 MiB and more
+)
 PLANES_DEADLINE_S = 5.0
 
 _GRANT = "name its router in the chart's `routers`, or grant get, list, watch and patch"
@@ -102,6 +105,7 @@ class Answers:
     _asking: dict[tuple[Key, OwnQuestion], asyncio.Task[None]] = field(default_factory=dict)
     _room_for_asks: asyncio.Semaphore = field(default_factory=partial(asyncio.Semaphore, ASKS_AT_ONCE))
     _room_for_lists: asyncio.Semaphore = field(default_factory=partial(asyncio.Semaphore, LISTS_AT_ONCE))
+    _room_for_starts: asyncio.Semaphore = field(default_factory=partial(asyncio.Semaphore, STARTS_AT_ONCE))
     _room_for_planes: asyncio.Semaphore = field(default_factory=partial(asyncio.Semaphore, PLANES_AT_ONCE))
 
     def ask(self, key: Key, uid: str, ask: OwnQuestion) -> None:
@@ -119,6 +123,8 @@ class Answers:
         name, room = type(ask).__name__, self._room_for_asks
         if isinstance(ask, AskPods | DrainQuestion):
             room = self._room_for_lists
+        elif isinstance(ask, AskHold | AskReplicaSets):
+            room = self._room_for_starts
         elif isinstance(ask, AskDataPlanes):
             room = self._room_for_planes
         try:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import htpy as h
 
-from rollouts.cli.dashboard.pages import address_of, facts_line, phase, share_bar, until, when
+from rollouts.cli.dashboard.pages import address_of, cell, facts_line, phase, share_bar, until, when
 from rollouts.cli.view.config import use_text
 from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.durations import short
@@ -164,17 +164,7 @@ def history(view: RolloutView, rows: Iterable[HistoryRow], now_s: float) -> h.No
         h.h2["History"],
         h.table(".stack")[
             h.thead[h.tr[(h.th(scope="col")[name] for name in columns)]],
-            h.tbody[
-                (
-                    h.tr[
-                        (
-                            h.td(data_label=name, class_=None if each[name] else "none")[each[name] or None]
-                            for name in columns
-                        )
-                    ]
-                    for each in cells
-                )
-            ],
+            h.tbody[(h.tr[(cell(name, each[name]) for name in columns)] for each in cells)],
         ],
     ]
 

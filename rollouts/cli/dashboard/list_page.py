@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import htpy as h
 from msgspec import Struct
 
-from rollouts.cli.dashboard.pages import DashboardPage, address_of, phase, share_bar, when
+from rollouts.cli.dashboard.pages import DashboardPage, address_of, cell, phase, share_bar, when
 from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.tree import RolloutView, percent_text
 from rollouts.cli.view.words import Standing, standing_of, waits_briefly
@@ -137,12 +137,12 @@ def _table(rows: Iterable[Listed], now_s: float) -> h.Element:
     return h.table[
         h.caption(".skip")["Rollouts, those first that need somebody"],
         h.thead[h.tr[(h.th(scope="col")[name] for name in columns)]],
-        h.tbody[(_row(row.view, now_s) for row in rows)],
+        h.tbody[(_row(row, now_s) for row in rows)],
     ]
 
 
-def _row(view: RolloutView, now_s: float) -> h.Element:
-    quiet = standing_of(view) is Standing.QUIET
+def _row(row: Listed, now_s: float) -> h.Element:
+    view, quiet = row.view, row.standing is Standing.QUIET
     # During an update there are more pods than are wanted in the end.
     ready = f"{view.ready}, {view.desired} wanted" if view.ready > view.desired else f"{view.ready} of {view.desired}"
     step = ""
@@ -152,16 +152,12 @@ def _row(view: RolloutView, now_s: float) -> h.Element:
     return h.tr(id=f"{view.namespace}/{view.name}")[
         h.td[h.a(".row", href=address_of(view))[view.name], h.span(".under")[view.namespace]],
         h.td[phase(view.phase)],
-        _cell("Waits for", None if quiet else waits_briefly(view, now_s=now_s)),
-        _cell("Step", step),
-        _cell("Canary's traffic", _share(view)),
-        _cell("Ready", ready),
-        _cell("Age", when(view.created_at_s, now_s, ago="") if view.created_at_s else ""),
+        cell("Waits for", None if quiet else waits_briefly(view, now_s=now_s)),
+        cell("Step", step),
+        cell("Canary's traffic", _share(view)),
+        cell("Ready", ready),
+        cell("Age", when(view.created_at_s, now_s, ago="") if view.created_at_s else ""),
     ]
-
-
-def _cell(label: str, content: h.Node) -> h.Element:
-    return h.td(data_label=label, class_=None if content else "none")[content or None]
 
 
 def _share(view: RolloutView) -> h.Node:

@@ -130,6 +130,11 @@ def notice(colour: str, title: str, *more: h.Node, heading: h.Element = h.h2) ->
     return h.section(class_=f"notice {colour}")[heading[title], *more]
 
 
+def cell(label: str, content: h.Node) -> h.Element:
+    """One cell of a table that a narrow screen shows as a list; what is empty is left out there."""
+    return h.td(data_label=label, class_=None if content else "none")[content or None]
+
+
 def facts_line(parts: Iterable[str]) -> str:
     """What there is to say, on one line."""
     return " · ".join(filter(None, parts))

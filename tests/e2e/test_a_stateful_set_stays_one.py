@@ -50,7 +50,7 @@ def stage(
         found = Stage(control_plane, namespace)
         found.apply(stateful_set(), rollout(request.param))
         found.until(ROLLOUT.plural, "db", lambda one: one.get("status", {}).get("phase") == "Healthy")
-        found.until("statefulsets", "db", is_at_rest)
+        found.until("statefulsets", "db", is_held if request.param == "AtRest" else is_at_rest)
         yield found
         control_plane.end_in(namespace)
 
@@ -70,12 +70,15 @@ def _partition(found: Manifest) -> int | None:
     return partition
 
 
-def is_at_rest(found: Manifest) -> bool:
-    """Whether it has its user's fields, or is held between updates with a note of them."""
-    note = found["metadata"].get("annotations", {}).get("rollouts.dev/held")
-    if note is None:
-        return bool(found["spec"]["updateStrategy"] == OWN)
+def is_held(found: Manifest) -> bool:
+    """Whether it is held between updates, with a note of its user's fields."""
+    note = found["metadata"].get("annotations", {}).get("rollouts.dev/held", '{"own": null}')
     return bool(json.loads(note)["own"] == {"partition": 0}) and _partition(found) == MOST
+
+
+def is_at_rest(found: Manifest) -> bool:
+    """Whether it has its user's fields, or is held between updates."""
+    return bool(found["spec"]["updateStrategy"] == OWN) or is_held(found)
 
 
 def stateful_set(image: str = "db:1") -> Manifest:

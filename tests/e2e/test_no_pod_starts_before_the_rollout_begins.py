@@ -124,6 +124,16 @@ def _manifest(*words: str) -> Verb:
     return lambda one, image: one.kubectl(*words, "-f", "-", input=json.dumps(one.manifest(image)))
 
 
+def _replace(one: Workload, image: str) -> None:
+    """Again where its controller wrote between kubectl's read and its write: kubectl does not retry a conflict."""
+    while True:
+        try:
+            return one.kubectl("replace", "-f", "-", input=json.dumps(one.manifest(image)))
+        except AssertionError as failure:
+            if "Error from server (Conflict)" not in str(failure):
+                raise
+
+
 def _patch(**metadata: Any) -> Verb:
     return lambda one, image: one.patch(
         {"metadata": metadata, "spec": {"template": one.manifest(image)["spec"]["template"]}}
@@ -133,8 +143,8 @@ def _patch(**metadata: Any) -> Verb:
 VERBS: dict[str, tuple[Verb, ...]] = {
     "apply": (_manifest("apply"),),
     "apply on the server": (_manifest("apply", "--server-side", "--force-conflicts"),),
-    "replace": (_manifest("replace"),),
-    "replace twice": (_manifest("replace"), _manifest("replace")),
+    "replace": (_replace,),
+    "replace twice": (_replace, _replace),
     "set image": (lambda one, image: one.kubectl("set", "image", "deployment/web", f"app={image}"),),
     "undo": (lambda one, _: one.kubectl("rollout", "undo", "deployment/web"),),
     "restart": (lambda one, _: one.kubectl("rollout", "restart", "deployment/web"),),

@@ -6,7 +6,7 @@ import json
 import shlex
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ import pytest
 from rollouts.objects import DAEMON_SET, DEPLOYMENT, ROLLOUT, STATEFUL_SET, Kind, Manifest
 from tests import build
 from tests.documents import documents
+from tests.e2e import test_a_daemon_set_stays_one, test_no_pod_starts_before_the_rollout_begins
 from tests.e2e.manifests import KUBE_PROXY, canary
 from tests.e2e.stage import Stage
 from tests.e2e.test_the_pages_that_people_follow import deployed
@@ -206,6 +207,31 @@ def all_of(image: str) -> list[Manifest]:
     return [workload(kind, hold, image) for kind in OWN for hold in HOLDS]
 
 
+def rollouts_of(*steps: Manifest) -> dict[str, Manifest]:
+    """Rollouts that update them by these steps, by name."""
+    found = {}
+    for kind, (name, _) in OWN.items():
+        for hold in ("AtRest", "Policy"):
+            app = name + HOLDS[hold]
+            reference = {"apiVersion": "apps/v1", "kind": kind.kind, "name": app, "mode": "InPlace", "hold": hold}
+            spec = {"workloadRef": reference, "strategy": {"canary": {"steps": list(steps)}}}
+            found[app] = build.manifest(ROLLOUT, app, spec=spec)
+    return found
+
+
+def commands_of(test: str, page: str) -> list[str]:
+    """The commands of a page that say that this test runs them."""
+    return [each.command for block in run_by(test) if block.page == page for each in block.exchanges]
+
+
+def type_in(stage: Stage, commands: Iterable[str], end: str = "") -> None:
+    """Runs commands of pages, for the workloads whose names end so."""
+    for command in commands:
+        program, *words = shlex.split(command.replace(" -n shop", f"{end} -n {stage.namespace}"))
+        assert program == "kubectl"
+        stage.plane.kubectl(*words)
+
+
 def left_of_us(stage: Stage, kind: Kind, hold: str) -> dict[str, Any]:
     """Fields of a spec that differ from those of a workload without a Rollout, and those that our field manager owns."""
     name = OWN[kind][0]
@@ -216,6 +242,12 @@ def left_of_us(stage: Stage, kind: Kind, hold: str) -> dict[str, Any]:
     )
     owned = stage.our_fields(kind.kind.lower(), ours)
     return {field: spec.get(field) for field in spec | plain if field in owned or spec.get(field) != plain.get(field)}
+
+
+def pods(stage: Stage, app: str) -> dict[str, str]:
+    """The image of each pod that stays, by uid."""
+    found = (one for one in stage.all("pods", f"app={app}") if "deletionTimestamp" not in one["metadata"])
+    return {uid(one): one["spec"]["containers"][0]["image"] for one in found}
 
 
 def _is_its_users(stage: Stage, kind: Kind, _: Manifest) -> bool:
@@ -245,18 +277,7 @@ def test_workloads_at_rest_are_their_users_once_the_release_is_gone(
         "install", str(CHART), "--create-namespace", "--set", "workloads={deployments,statefulsets,daemonsets}"
     )
     stage.apply(*all_of("web:1"))
-    rollouts: dict[str, Manifest] = {}
-    for kind, (name, _) in OWN.items():
-        for hold, end in HOLDS.items():
-            reference = {
-                "apiVersion": "apps/v1",
-                "kind": kind.kind,
-                "name": name + end,
-                "mode": "InPlace",
-                "hold": hold,
-            }
-            spec = {"workloadRef": reference, "strategy": {"canary": {"steps": [{"setWeight": 50}]}}}
-            rollouts |= {name + end: build.manifest(ROLLOUT, name + end, spec=spec)} if hold else {}
+    rollouts = rollouts_of({"setWeight": 50})
     with deployed(plane, log=tmp_path / "controller.log"):
         stage.apply(*rollouts.values())
         stable = {name: stage.until_phase(name, "Healthy")["status"]["stableRevision"] for name in rollouts}
@@ -271,14 +292,54 @@ def test_workloads_at_rest_are_their_users_once_the_release_is_gone(
 
     assert [left_of_us(stage, kind, "Policy") for kind in OWN] == [{}, {}, {}]
     assert all(left_of_us(stage, kind, "AtRest") for kind in OWN)
-    (block,) = run_by(__file__)
-    for exchange in block.exchanges:
-        program, *words = shlex.split(exchange.command.replace("-n shop", f"-n {stage.namespace}"))
-        assert program == "kubectl"
-        plane.kubectl(*words)
+    type_in(stage, commands_of(__file__, "docs/holds.md"))
     assert [left_of_us(stage, kind, "AtRest") for kind in OWN] == [{}, {}, {}]
     again = json.dumps({"apiVersion": "v1", "kind": "List", "items": all_of("web:3")})
     stage.kubectl("apply", "--server-side", "--field-manager=lab", "-f", "-", input=again)  # and meets no conflict
     for one in all_of("web:3"):
         stage.until(f"{one['kind'].lower()}s", one["metadata"]["name"], is_rolled_out)
+    plane.end_in(stage.namespace)
+
+
+def test_workloads_in_a_step_stay_in_it_until_somebody_types_the_command(
+    administrator: Administrator, tmp_path: Path
+) -> None:
+    """That of the page of each kind. Then their own controllers roll the template out, and the manifest gives its fields back."""
+    plane = administrator.plane
+    plane.apply(KUBE_PROXY)
+    stage = Stage(plane, plane.new_namespace())
+    administrator.helm(
+        "install", str(CHART), "--create-namespace", "--set", "workloads={deployments,statefulsets,daemonsets}"
+    )
+    stage.apply(*all_of("web:1"))
+    rollouts = rollouts_of({"setWeight": 50}, {"pause": {}})
+    with deployed(plane, log=tmp_path / "controller.log"):
+        stage.apply(*rollouts.values())
+        for name in rollouts:
+            stage.until_phase(name, "Healthy")
+        stage.apply(*all_of("web:2"))
+        for name in rollouts:
+            stage.until_phase(name, "Paused")
+        for kind, (name, _) in OWN.items():
+            stage.until(kind.plural, f"{name}-alone", is_rolled_out)
+        in_step = {name: pods(stage, name) for name in rollouts}
+    administrator.helm("uninstall")
+
+    assert {name: pods(stage, name) for name in rollouts} == in_step
+    assert all(set(images.values()) == {"web:1", "web:2"} for images in in_step.values()), in_step
+    commands = [
+        *commands_of(test_no_pod_starts_before_the_rollout_begins.__file__, "docs/holds.md"),
+        *commands_of(__file__, "docs/workloads-statefulset.md"),
+        *commands_of(test_a_daemon_set_stays_one.__file__, "docs/workloads-daemonset.md")[-1:],
+    ]
+    assert len(commands) == len(OWN)
+    for hold in ("AtRest", "Policy"):
+        type_in(stage, commands, HOLDS[hold])
+    for one in all_of("web:2"):
+        done = stage.until(f"{one['kind'].lower()}s", one["metadata"]["name"], is_rolled_out)
+        marks = [*done["metadata"].get("labels", ()), *done["metadata"].get("annotations", ())]
+        assert [each for each in marks if "rollouts.dev/" in each] == []
+    again = json.dumps({"apiVersion": "v1", "kind": "List", "items": all_of("web:2")})
+    stage.kubectl("apply", "--server-side", "--force-conflicts", "--field-manager=lab", "-f", "-", input=again)
+    assert [left_of_us(stage, kind, hold) for kind in OWN for hold in ("AtRest", "Policy")] == [{}] * 6
     plane.end_in(stage.namespace)

@@ -70,6 +70,9 @@ async def test_every_command_says_that_rollouts_are_not_installed(
          "the API server cannot be reached: no answer within 10 s; is it the right cluster? (`kubectl cluster-info`)"),
         (ApiInvalid(f'{PATH}: 422 Invalid Rollout.rollouts.dev "cart" is invalid: spec: Required value'),
          'the API server refuses it: Rollout.rollouts.dev "cart" is invalid: spec: Required value'),
+        (ApiForbidden(f"{PATH}: 403 Forbidden rollouts.rollouts.dev \"cart\" is forbidden: ValidatingAdmissionPolicy "
+                      "'shop.rights' with binding 'shop.rights' denied request: bob may not promote Rollouts"),
+         "the policy shop.rights refuses it: bob may not promote Rollouts"),
         (ApiExists(f'POST {PATH[4:]}: 409 AlreadyExists rollouts.rollouts.dev "cart" already exists'),
          'the API server refuses it: rollouts.rollouts.dev "cart" already exists'),
         (ApiNotFound("there is no Rollout cart in namespace shop"), "there is no Rollout cart in namespace shop"),

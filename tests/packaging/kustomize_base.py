@@ -1,7 +1,7 @@
 """The base for kustomize, written from the chart's defaults: `python -m tests.packaging.kustomize_base`. It needs Helm.
 
 CRDs come from crds/ (kustomization.yaml names them). Templates of analyses are not in it, as `kubectl apply` refuses objects of a
-kind that it has just brought. Policies that need Kubernetes 1.36 are components of their own.
+kind that it has just brought. Policies that need Kubernetes 1.36, or that not everybody wants, are components of their own.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from tests.lab.chart import RELEASE_NAMESPACE, render
 ROOT = Path(__file__).parents[2]
 BASE = ROOT / "kustomize" / "rollouts.yaml"
 NOTES = ROOT / "kustomize" / "command-notes" / "policies.yaml"
+RIGHTS = ROOT / "kustomize" / "command-rights" / "policies.yaml"
 HOLDS = ROOT / "kustomize" / "holds" / "policies.yaml"
 _HEAD = "# Written by `make kustomize` from the chart's defaults.\n"
 _HELMS = ("helm.sh/chart", "app.kubernetes.io/managed-by")
@@ -36,6 +37,12 @@ def command_notes(helm: Path) -> str:
     """The text of the component's file: the policies that note who gave a command."""
     with_notes = render(helm, "--set", "crds.enabled=false")
     return _text(one for one in with_notes if one["metadata"]["name"].endswith(".command-notes"))
+
+
+def command_rights(helm: Path) -> str:
+    """The text of the component's file: the policy by which each command needs a right, and the role that has all of them."""
+    with_rights = render(helm, "--set", "crds.enabled=false,admission.commandRights=true")
+    return _text(one for one in with_rights if one["metadata"]["name"].endswith((".command-rights", "-commands")))
 
 
 def holds(helm: Path) -> str:
@@ -58,4 +65,5 @@ def _without_helm(one: dict[str, Any]) -> dict[str, Any]:
 if __name__ == "__main__":
     BASE.write_text(base(binaries.folder() / "helm"), encoding="utf-8")
     NOTES.write_text(command_notes(binaries.folder() / "helm"), encoding="utf-8")
+    RIGHTS.write_text(command_rights(binaries.folder() / "helm"), encoding="utf-8")
     HOLDS.write_text(holds(binaries.folder() / "helm"), encoding="utf-8")

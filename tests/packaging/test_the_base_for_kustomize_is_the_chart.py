@@ -12,7 +12,7 @@ import pytest
 from tests.documents import documents
 from tests.lab.chart import RELEASE_NAMESPACE, render
 from tests.lab.control_plane import ControlPlane
-from tests.packaging.kustomize_base import BASE, HOLDS, NOTES, ROOT, base, command_notes, holds
+from tests.packaging.kustomize_base import BASE, HOLDS, NOTES, RIGHTS, ROOT, base, command_notes, command_rights, holds
 
 pytestmark = pytest.mark.controlplane
 
@@ -25,6 +25,7 @@ def test_the_base_is_what_the_chart_gives(lab_programs: Path) -> None:
     """`make kustomize` writes it anew; a right that only the chart has would be missing here."""
     assert BASE.read_text() == base(lab_programs / "helm")
     assert NOTES.read_text() == command_notes(lab_programs / "helm")
+    assert RIGHTS.read_text() == command_rights(lab_programs / "helm")
     assert HOLDS.read_text() == holds(lab_programs / "helm")
 
 
@@ -50,6 +51,20 @@ def test_kustomize_and_helm_install_the_same(control_plane: ControlPlane, lab_pr
         for part in ("spec", "rules", "roleRef", "subjects"):
             assert built[name].get(part) == rendered[name].get(part), (name, part)
     assert "helm" not in json.dumps(list(built.values())).lower()
+
+
+def test_rights_to_commands_are_a_component(control_plane: ControlPlane, lab_programs: Path, tmp_path: Path) -> None:
+    """Not everybody wants them, and any supported Kubernetes can have them."""
+    without, with_rights = _built(control_plane, tmp_path), _built(control_plane, tmp_path, RIGHTS)
+    chosen = _by_name(
+        render(lab_programs / "helm", "--set", "admission.commandRights=true,admission.commandNotes=false")
+    )
+    plain = _by_name(render(lab_programs / "helm", "--set", "admission.commandNotes=false"))
+
+    more = with_rights.keys() - without.keys()
+    assert more == chosen.keys() - plain.keys()
+    assert len(more) == 3
+    assert all(with_rights[name].get(part) == chosen[name].get(part) for name in more for part in ("spec", "rules"))
 
 
 def test_holds_are_a_component(control_plane: ControlPlane, lab_programs: Path, tmp_path: Path) -> None:

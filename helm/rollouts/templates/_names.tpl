@@ -36,6 +36,11 @@ annotations: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
 
+{{/* The commands by annotation, as words; rollouts.dev/WORD is the annotation. */}}
+{{- define "rollouts.commands" -}}
+abort pause promote restart retry rollback
+{{- end }}
+
 {{/* Whether the API server notes who gave a command: it must have MutatingAdmissionPolicies (Kubernetes 1.36). */}}
 {{- define "rollouts.commandNotes" -}}
 {{- if and .Values.admission.commandNotes (.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy") }}true{{ end }}

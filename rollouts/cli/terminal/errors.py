@@ -16,6 +16,7 @@ from rollouts.errors import (
 )
 
 _DENIED = re.compile(r'\bcannot (\w+) resource "([^"]+)"(?:.*? in the namespace "([^"]+)")?')
+_POLICY = re.compile(r"\bValidatingAdmissionPolicy '([^']+)' with binding '[^']+' denied request: (.*)", re.DOTALL)
 _REQUEST = re.compile(r"^(?P<method>[A-Z]+) (?P<path>/\S*): (?P<rest>.*)$", re.DOTALL)
 _MISSING = re.compile(r': 404 NotFound ([^".\s]+)(?:\.\S*)? "([^"]+)" not found')
 _NAMESPACE = re.compile(r"/namespaces/([^/\s]+)/")
@@ -34,6 +35,8 @@ def error_text(error: RolloutsError) -> str:
             within = _NAMESPACE.search(str(error))
             where = f" in namespace {within[1]}" if within is not None else ""
             return f'{plural} "{name}" not found{where}: `kubectl get {plural} -A` lists all'
+        case ApiForbidden() if (policy := _POLICY.search(str(error))) is not None:
+            return f"the policy {policy[1]} refuses it: {policy[2]}"
         case ApiForbidden():
             denied = _DENIED.search(str(error))
             if denied is None:

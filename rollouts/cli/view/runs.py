@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -16,6 +16,7 @@ from msgspec import Struct
 from rollouts.api.status.analysis_run import read_run_status
 from rollouts.api.times import time_or_0
 from rollouts.cli.view.counts import count_of
+from rollouts.cli.view.thresholds import Threshold, thresholds_of
 from rollouts.core.analysis.measurement import Measurement, MetricResult
 from rollouts.core.analysis.run import assessed
 from rollouts.core.analysis.source import ALPHA, READY_PERCENT_MIN, RESTARTS_MAX
@@ -41,12 +42,18 @@ _ABOUT = {
 
 
 class MeasurementLine(Struct, frozen=True, kw_only=True):
-    """One measurement; `number` is what it is on a sparkline, None where it is not one finite number."""
+    """One measurement.
+
+    Args:
+        number: what it is on a chart; None where it is not one finite number.
+        called: the name that conditions read the number by, `result.NAME`; "" for a number alone.
+    """
 
     at_s: float
     phase: AnalysisPhase
     value: str = ""
     number: float | None = None
+    called: str = ""
     samples: int = 0
     took_s: float | None = None
     message: str = ""
@@ -59,7 +66,13 @@ class MeasurementLine(Struct, frozen=True, kw_only=True):
 
 
 class MetricLine(Struct, frozen=True, kw_only=True):
-    """One metric of a run, with counts such as `3 successful, 1 failed of 10`, and its latest measurements, the oldest first."""
+    """One metric of a run.
+
+    Args:
+        counts: such as `3 successful, 1 failed of 10`.
+        measurements: the latest, the oldest first.
+        thresholds: what its conditions say about the numbers of these measurements.
+    """
 
     name: str
     phase: AnalysisPhase = AnalysisPhase.PENDING
@@ -68,6 +81,7 @@ class MetricLine(Struct, frozen=True, kw_only=True):
     message: str = ""
     dry_run: bool = False
     measurements: tuple[MeasurementLine, ...] = ()
+    thresholds: tuple[Threshold, ...] = ()
 
     @property
     def value(self) -> str:
@@ -186,6 +200,7 @@ def _metric_line(metric: Mapping[str, Any], results: Mapping[str, MetricResult],
     )
     if begun and planned.isascii() and planned.isdigit() and int(planned):
         wanted = f" of {int(planned)}"
+    measurements = tuple(_measurement_line(measurement, metric) for measurement in result.measurements)
     return MetricLine(
         name=name,
         phase=result.phase,
@@ -193,19 +208,22 @@ def _metric_line(metric: Mapping[str, Any], results: Mapping[str, MetricResult],
         counts=", ".join(counts) + wanted,
         message=result.message,
         dry_run=result.dry_run,
-        measurements=tuple(_measurement_line(measurement, metric) for measurement in result.measurements),
+        measurements=measurements,
+        thresholds=_thresholds(metric, spec, measurements),
     )
 
 
 def _measurement_line(measurement: Measurement, metric: Mapping[str, Any]) -> MeasurementLine:
     finished_at_s = measurement.finished_at_s
     found = _PODS.fullmatch(measurement.value) if _is_of_pods(metric) else None
-    value = measurement.value
+    value, called = measurement.value, ""
     if _NAMED.fullmatch(value):  # of numbers with names those that the conditions read, or the first
         read = _WORD.findall(f"{metric.get('successCondition')} {metric.get('failureCondition')}")
         parts = value.split(" ")
         value = " ".join([part for part in parts if part.partition("=")[0] in read] or parts[:1])
-    first = value.partition(" ")[0].rpartition("=")[2] if "=" in value else value
+    first = value
+    if "=" in value:
+        called, _, first = value.partition(" ")[0].rpartition("=")
     number = math.nan
     if (one := found or _ONE_NUMBER.fullmatch(first)) is not None:
         with contextlib.suppress(ValueError):
@@ -215,6 +233,7 @@ def _measurement_line(measurement: Measurement, metric: Mapping[str, Any]) -> Me
         phase=measurement.phase,
         value=f"{count_of(int(found[1]), 'restart')}, {found[2]}/{found[3]} ready" if found else value,
         number=number if math.isfinite(number) else None,
+        called=called,
         samples=measurement.samples,
         took_s=None if finished_at_s is None else finished_at_s - measurement.started_at_s,
         message=measurement.message,
@@ -223,11 +242,7 @@ def _measurement_line(measurement: Measurement, metric: Mapping[str, Any]) -> Me
 
 def condition_text(metric: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
     """What is good, with the values of arguments; `not: …` is what is bad. Of pods what their provider judges by."""
-    values = {
-        f"args.{argument.get('name')}": str(argument["value"])
-        for argument in _mappings(spec.get("args"))
-        if isinstance(argument.get("value"), str | int)
-    }
+    values = _arguments(spec)
     if isinstance(compared := mapping(metric.get("provider")).get("compare"), Mapping):
         effect, alpha = compared.get("effect", "?"), compared.get("alpha", f"{ALPHA:g}")
         return filled(f"not worse than stable by more than {effect}, alpha {alpha}", values.get)
@@ -238,6 +253,32 @@ def condition_text(metric: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
     conditions = ((metric.get("successCondition"), ""), (metric.get("failureCondition"), "not: "))
     texts = ((text.strip(), before) for text, before in conditions if isinstance(text, str) and text.strip())
     return ", ".join(before + filled(text, values.get) for text, before in texts)
+
+
+def _thresholds(
+    metric: Mapping[str, Any], spec: Mapping[str, Any], measurements: Iterable[MeasurementLine]
+) -> tuple[Threshold, ...]:
+    """Of pods that of their restarts, which is the number of their measurements."""
+    called = next((each.called for each in measurements if each.number is not None), None)
+    if called is None or "compare" in mapping(metric.get("provider")):
+        return ()
+    if _is_of_pods(metric):
+        restarts = metric["provider"]["kubernetes"].get("maxRestarts", RESTARTS_MAX)
+        return (Threshold(float(restarts), above=True),) if isinstance(restarts, int) else ()
+    found: list[Threshold] = []
+    for field, good in (("successCondition", True), ("failureCondition", False)):
+        if isinstance(text := metric.get(field), str):
+            found += thresholds_of(filled(text, _arguments(spec).get), good=good, name=called)
+    return tuple(found)
+
+
+def _arguments(spec: Mapping[str, Any]) -> dict[str, str]:
+    """The values that are put into conditions, by the names of their places."""
+    return {
+        f"args.{argument.get('name')}": str(argument["value"])
+        for argument in _mappings(spec.get("args"))
+        if isinstance(argument.get("value"), str | int)
+    }
 
 
 def _is_of_pods(metric: Mapping[str, Any]) -> bool:

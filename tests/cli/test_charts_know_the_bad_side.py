@@ -39,9 +39,7 @@ ALONE = {
 
 def told(thresholds: tuple[Threshold, ...]) -> str:
     """In short: `<0.1 >=5`, what is bad."""
-    return " ".join(
-        f"{'>' if each.above else '<'}{'=' if each.included else ''}{each.value:g}" for each in thresholds
-    )
+    return " ".join(f"{'>' if each.above else '<'}{'=' if each.included else ''}{each.value:g}" for each in thresholds)
 
 
 @pytest.mark.parametrize(("condition", "bad"), ALONE.items())
@@ -68,7 +66,9 @@ def test_a_condition_of_failure_is_bad_where_it_is_met(condition: str, bad: str)
 @pytest.mark.parametrize("condition", [each for each, bad in ALONE.items() if bad])
 def test_no_number_on_the_bad_side_meets_the_condition_itself(condition: str) -> None:
     """The controller's own evaluation is what counts; a shaded point that it calls good would be a lie."""
-    shaped = [number if "result[0]" not in condition and "(result, {" not in condition else [number] for number in NUMBERS]
+    shaped = [
+        number if "result[0]" not in condition and "(result, {" not in condition else [number] for number in NUMBERS
+    ]
     if "size()" in condition or "len(" in condition:
         shaped = [[number] for number in NUMBERS]
     compiled, thresholds = condition_of(condition, defaults=False), thresholds_of(condition, good=True)
@@ -99,7 +99,7 @@ def test_a_run_has_the_thresholds_of_both_conditions_with_its_arguments() -> Non
         return told(line.thresholds)
 
     both = {"successCondition": "result[0] >= {{args.least}}", "failureCondition": "result[0] < 0.5"}
-    assert of("[0.97]", **both) == "<0.95 <0.5"
+    assert of("[0.97]", **both) == "?<0.95 <0.5"
     assert of("nothing", **both) == ""
     assert of("[3, 1, 2]", provider={"kubernetes": {"maxRestarts": 2}}) == ">2"
     assert of("[3, 1, 2]", provider={"kubernetes": {}}) == ">0"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import htpy as h
 
+from rollouts.cli.dashboard.chart_svg import in_both_widths
+from rollouts.cli.dashboard.charts import value_chart, weight_chart
 from rollouts.cli.dashboard.pages import address_of, cell, facts_line, phase, share_bar, until, when
 from rollouts.cli.view.config import use_text
 from rollouts.cli.view.counts import count_of
@@ -13,6 +15,7 @@ from rollouts.cli.view.durations import short
 from rollouts.cli.view.history import HistoryRow
 from rollouts.cli.view.runs import MetricLine, RunLine
 from rollouts.cli.view.tree import PodLine, RevisionLine, RolloutView, WaitLine, scaling_texts
+from rollouts.cli.view.weights import WeightMark
 from rollouts.cli.view.words import shares, unsaid, verdict_text
 from rollouts.core.model.numbering import revision_title, step_number
 from rollouts.core.model.status import Command
@@ -20,11 +23,16 @@ from rollouts.core.model.status import Command
 _RUNS_SHOWN = 6
 
 
-def traffic(view: RolloutView, now_s: float) -> h.Node:
-    """The live and the wanted share of the canary, and its autoscalers; None where one revision has all."""
+def traffic(view: RolloutView, marks: Sequence[WeightMark], now_s: float) -> h.Node:
+    """The live and the wanted share of the canary, how it came to that, and its autoscalers.
+
+    None where one revision has all, and nothing is known of how it got it.
+    """
     wanted = view.split_percent
     scaling = scaling_texts(view.scaling, now_s=now_s) if view.scaling is not None else []
-    if wanted is None and not scaling:
+    live = None if view.live_percent is None or wanted is None else float(view.live_percent)
+    chart = in_both_widths(lambda width: weight_chart(marks, now_s=now_s, live_percent=live, width=width))
+    if wanted is None and not scaling and chart is None:
         return None
     said = shares(view.live_percent, wanted, view.nearest_ratio) if wanted is not None else ""
     return h.section("#traffic.card.wide.early")[
@@ -32,6 +40,21 @@ def traffic(view: RolloutView, now_s: float) -> h.Node:
         h.fragment[share_bar(wanted, view.live_percent, label=said), h.p[said]] if wanted is not None else None,
         h.p(".soft")[view.traffic] if view.traffic else None,
         (h.p(".soft")[text] for text in scaling),
+        h.fragment[
+            h.h3[f"Wanted share of {view.revision} over time"],
+            chart,
+            h.details("#weights")[
+                h.summary[count_of(len(marks), "change")],
+                h.table[
+                    h.thead[h.tr[(h.th(scope="col")[each] for each in ("At", "Wanted"))]],
+                    h.tbody[
+                        (h.tr[h.td[when(each.at_s, now_s)], h.td[f"{each.percent:.4g} %"]] for each in reversed(marks))
+                    ],
+                ],
+            ],
+        ]
+        if chart is not None
+        else None,
     ]
 
 
@@ -100,6 +123,7 @@ def _metric(metric: MetricLine, run: RunLine, now_s: float) -> h.Element:
         h.div(".title")[h.strong[name], h.code[metric.value] if metric.value else None, phase(metric.phase)],
         h.p(".soft")[facts_line([metric.condition, metric.counts])],
         h.p[metric.message] if metric.message else None,
+        in_both_widths(lambda width: value_chart(metric, now_s=now_s, width=width)),
         h.details(id=f"{run.name}/{metric.name}/measurements")[
             h.summary[count_of(len(rows), "measurement")],
             h.table[

@@ -13,6 +13,7 @@ from rollouts.cli.view.history import history_rows
 from rollouts.cli.view.objects import RolloutObjects, status_of, view_of
 from rollouts.cli.view.tree import RolloutView
 from rollouts.cli.view.verb_plans import CommandWrite
+from rollouts.cli.view.weights import weights_of
 from rollouts.cli.view.words import Standing, standing_of, waits_for
 
 _COLOURS = {Standing.BAD: "bad", Standing.PERSON: "wait", Standing.MOVING: "move", Standing.QUIET: "good"}
@@ -46,7 +47,7 @@ def rollout_page(seen: RolloutObjects, *, now_s: float, lost: h.Node, told: h.No
         _state(view, [*possible(seen)], now_s),
         h.div(".columns")[
             h.div[
-                cards.traffic(view, now_s),
+                cards.traffic(view, weights_of(seen), now_s),
                 cards.analyses(view, now_s),
                 cards.revisions(view, now_s),
                 cards.history(view, history, now_s),

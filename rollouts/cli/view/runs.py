@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rollouts.api.status.analysis_run import read_run_status
 from rollouts.api.times import time_or_0
@@ -265,11 +266,14 @@ def _thresholds(
     if _is_of_pods(metric):
         restarts = metric["provider"]["kubernetes"].get("maxRestarts", RESTARTS_MAX)
         return (Threshold(float(restarts), above=True),) if isinstance(restarts, int) else ()
-    found: list[Threshold] = []
-    for field, good in (("successCondition", True), ("failureCondition", False)):
-        if isinstance(text := metric.get(field), str):
-            found += thresholds_of(filled(text, _arguments(spec).get), good=good, name=called)
-    return tuple(found)
+    good, bad = (
+        filled(text, _arguments(spec).get) if isinstance(text := metric.get(f"{which}Condition"), str) else ""
+        for which in ("success", "failure")
+    )
+    found = thresholds_of(good, good=True, name=called)
+    if bad.strip():  # what meets neither is inconclusive
+        found = tuple(replace(each, undecided=True) for each in found)
+    return (*found, *thresholds_of(bad, good=False, name=called))
 
 
 def _arguments(spec: Mapping[str, Any]) -> dict[str, str]:

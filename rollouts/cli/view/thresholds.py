@@ -21,11 +21,17 @@ _FALSE_OF_A_NUMBER = ("isNaN", "isInf", "isNil")
 
 
 class Threshold(Struct, frozen=True):
-    """A number that others are bad above, or below; it is bad itself, if `included`."""
+    """A number that others are bad above, or below.
+
+    Args:
+        included: it is bad itself.
+        undecided: beyond it the measurement is inconclusive, and failed only where another threshold says so.
+    """
 
     value: float
     above: bool
     included: bool = False
+    undecided: bool = False
 
     def is_bad(self, number: float) -> bool:
         """Whether the number is on the bad side."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import structlog
 
 from rollouts.cluster.client import Client
 from rollouts.core.model.intents import Notice
 from rollouts.errors import RolloutsError
-from rollouts.manifests.event import Regarding, event, event_name
+from rollouts.manifests.event import NO_ANNOTATIONS, Regarding, event, event_name
 from rollouts.objects import EVENT, ROLLOUT, Kind, Manifest
 from rollouts.telemetry import Telemetry
 
@@ -31,7 +31,14 @@ class EventSender:
         self._offered = 0
 
     def report(
-        self, regarding: Regarding, notices: Iterable[Notice], *, at_s: float, instance: str, kind: Kind = ROLLOUT
+        self,
+        regarding: Regarding,
+        notices: Iterable[Notice],
+        *,
+        at_s: float,
+        instance: str,
+        kind: Kind = ROLLOUT,
+        annotations: Mapping[str, str] = NO_ANNOTATIONS,
     ) -> None:
         """Queues the Events for notices about an object, told by this process (`instance`), now (`at_s`, wall clock).
 
@@ -40,7 +47,9 @@ class EventSender:
         for notice in notices:
             self._offered = (self._offered + 1) % 1_000  # makes the names of Events of one microsecond differ
             name = event_name(regarding.name, at_s=at_s, index=self._offered)
-            manifest = event(regarding, notice, at_s=at_s, name=name, instance=instance, kind=kind)
+            manifest = event(
+                regarding, notice, at_s=at_s, name=name, instance=instance, kind=kind, annotations=annotations
+            )
             not_before_s = asyncio.get_running_loop().time() + LAG_S
             try:
                 self._waiting.put_nowait((not_before_s, regarding.namespace, manifest))

@@ -56,8 +56,9 @@ from rollouts.core.model.intents import (
     Notice,
 )
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.status import Phase
+from rollouts.core.model.status import Phase, RolloutStatus
 from rollouts.errors import Delays, NotLeader, ObjectUnreadable, TerminalError, WatchFailed, remedy
+from rollouts.manifests.event import NO_ANNOTATIONS, event_annotations
 from rollouts.objects import Key, Kind
 from rollouts.ports import Clock, DrainQuestion
 from rollouts.telemetry import Telemetry, pass_span
@@ -276,7 +277,7 @@ class Worker:
         status_first = decision.status_first and status is not None
         if status is not None and status_first:
             this.writes = await self.performer.perform(target, [status])
-            self._send_events(metadata, decision.notices)
+            self._send_events(metadata, decision.notices, decision.status)
             status = None
         this.writes += await self.performer.perform(target, calls if status is None else [*calls, status])
         if status is not None or status_first:
@@ -284,7 +285,7 @@ class Worker:
         elif this.writes:
             self.deferred.acted(this.key)
         if not status_first:
-            self._send_events(metadata, decision.notices)
+            self._send_events(metadata, decision.notices, decision.status)
 
     def _status_due(
         self, this: _Pass, observed: _Rollout, decision: Decision, calls: list[RolloutCall]
@@ -333,15 +334,18 @@ class Worker:
         write, _ = render_status(status, before=rollout.status_wire, step_count=steps)
         if write is not None:
             this.writes += await self.performer.perform(_target(this.key, rollout.metadata), [write])
-            self._send_events(rollout.metadata, (Notice(reason, message, warning=True),))
+            self._send_events(rollout.metadata, (Notice(reason, message, warning=True),), status)
         retry_in_s = remedy(error, DELAYS).in_s
         self.queue.add_at(this.key, self.clock.monotonic_s() + retry_in_s)
         self.telemetry.show(this.key, status)
         this.decision = None
         log.warning("reconcile_stopped", rollout=str(this.key), reason=reason, why=message, retry_in_s=retry_in_s)
 
-    def _send_events(self, metadata: Metadata, notices: tuple[Notice, ...]) -> None:
-        self.events.report(metadata, notices, at_s=self.clock.now_s(), instance=self.identity)
+    def _send_events(
+        self, metadata: Metadata, notices: tuple[Notice, ...], status: RolloutStatus | None = None
+    ) -> None:
+        stands = event_annotations(status) if notices and status is not None else NO_ANNOTATIONS
+        self.events.report(metadata, notices, at_s=self.clock.now_s(), instance=self.identity, annotations=stands)
 
     def _tell(self, metadata: Metadata, notice: Notice, kind: Kind) -> None:
         self.events.report(metadata, (notice,), at_s=self.clock.now_s(), instance=self.identity, kind=kind)

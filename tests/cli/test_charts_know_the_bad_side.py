@@ -38,8 +38,11 @@ ALONE = {
 
 
 def told(thresholds: tuple[Threshold, ...]) -> str:
-    """In short: `<0.1 >=5`, what is bad."""
-    return " ".join(f"{'>' if each.above else '<'}{'=' if each.included else ''}{each.value:g}" for each in thresholds)
+    """In short: `<0.1 >=5`, what is bad; `?<0.1`, what is inconclusive."""
+    return " ".join(
+        f"{'?' if each.undecided else ''}{'>' if each.above else '<'}{'=' if each.included else ''}{each.value:g}"
+        for each in thresholds
+    )
 
 
 @pytest.mark.parametrize(("condition", "bad"), ALONE.items())

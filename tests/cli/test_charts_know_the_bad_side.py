@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from rollouts.cli.view.runs import run_line
@@ -94,7 +96,7 @@ def test_a_number_with_a_name_has_the_threshold_of_its_name() -> None:
 def test_a_run_has_the_thresholds_of_both_conditions_with_its_arguments() -> None:
     """An argument is part of the condition; of pods the restarts count, and of a comparison there is none."""
 
-    def of(value: str, **fields: object) -> str:
+    def of(value: str, **fields: Any) -> str:
         measured = result(measurement(value), phase=AnalysisPhase.RUNNING)
         status = RunStatus(phase=AnalysisPhase.RUNNING, results=(measured,), started_at_s=0.0)
         args = [{"name": "least", "value": "0.95"}]

@@ -156,13 +156,14 @@ def event(ago_s: int, weight: object, revision: str = "newrev") -> Manifest:
 
 def test_the_shares_of_the_latest_update_are_those_of_its_events() -> None:
     """In their order, each change once; those of other revisions, and what nobody can read, are left out."""
+    unreadable: tuple[object, ...] = ("", "nan", "-1", "101", "many", None, 7, {})
     events = (
         event(10, "100"),
         event(60, "12.5"),
         event(50, "12.5"),
         event(90, "50", "oldrev"),
         event(80, "0"),
-        *(event(70, broken) for broken in ("", "nan", "-1", "101", "many", None, 7, {})),
+        *(event(70, broken) for broken in unreadable),
         {"metadata": {}, "eventTime": "2026-11-21T09:00:00.000000Z"},
         {"metadata": {"annotations": None}},
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -25,10 +26,10 @@ from rollouts.core.model.pod_exit import Injection
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.revision import canonical_json
 from rollouts.core.model.rollout import AntiAffinity, BlueGreen, Canary, PodMetadata, Rollout
-from rollouts.core.model.status import AbortNote
+from rollouts.core.model.status import AbortNote, RolloutStatus
 from rollouts.manifests.adoption import adoption_patch, not_ours
 from rollouts.manifests.analysis_run import analysis_run, gate_labels, gate_of, termination_patch
-from rollouts.manifests.event import event, event_name
+from rollouts.manifests.event import event, event_annotations, event_name
 from rollouts.manifests.ownership import (
     abort_note_of,
     injection_of,
@@ -366,6 +367,19 @@ def test_an_event_is_about_the_rollout_as_it_was_seen() -> None:
     assert (made["type"], made["reason"], made["note"]) == ("Warning", "RolloutAborted", "held")
     assert (made["reportingController"], made["reportingInstance"]) == ("rollouts.dev/controller", "pod-0")
     assert made["action"]
+
+
+def test_an_event_says_where_the_update_stood_for_programs() -> None:
+    """A chart of the weight over time is drawn from it; without weights (blue-green) there is nothing to say."""
+    notice = Notice(Reason.STEP_COMPLETED, "step 1 is done")
+    stands = event_annotations(RolloutStatus(current_revision="abc", weight_percent=Fraction(25, 2)))
+    made = event(_rollout(), notice, at_s=0.0, name="n", instance="i", annotations=stands)
+    other = event(_rollout(), notice, at_s=0.0, name="n", instance="i")
+
+    assert made["metadata"]["annotations"] == {"rollouts.dev/revision": "abc", "rollouts.dev/weight": "12.5"}
+    assert "annotations" not in other["metadata"]
+    assert event_annotations(RolloutStatus(current_revision="abc", weight_percent=None)) == {}
+    assert event_annotations(RolloutStatus(current_revision="", weight_percent=100)) == {}
 
 
 @pytest.mark.parametrize("character", ["x", "ü", "🙂"])

@@ -20,8 +20,8 @@ def reasons_page() -> str:
     return _page(
         "Reasons",
         "Conditions, Events, logs and `status.waitingFor` give these reasons and no others. In a terminal: "
-        "`rollouts explain REASON`. An Event about a canary has the annotations `rollouts.dev/revision` and `rollouts.dev/weight`: "
-        "which revision was rolled out, and the percent that it was to have then.",
+        "`rollouts explain REASON`. An Event about a canary has the annotations `rollouts.dev/revision` and "
+        "`rollouts.dev/weight`: which revision was rolled out, and the percent that it was to have then.",
         ("| reason | meaning | what to do |", "|---|---|---|", *rows),
     )
 

@@ -13,7 +13,8 @@ from rollouts.api.schema import crd_manifests
 from rollouts.cli.commands.diagnosis import diagnoses
 from rollouts.cli.commands.doctor import summary
 from rollouts.cli.commands.doctor_finding import Diagnosis, Level
-from rollouts.cli.commands.doctor_reads import ClusterSeen, Installed, PrometheusUrl, Right, read_cluster, secret_rights
+from rollouts.cli.commands.doctor_reads import ClusterSeen, Installed, PrometheusUrl, read_cluster, secret_rights
+from rollouts.cli.view.rights import Right
 from rollouts.cli.view.session import session_on
 from rollouts.cluster.discovery import ServerVersion
 from rollouts.core.model.drain import ProxyFacts, ProxyMode

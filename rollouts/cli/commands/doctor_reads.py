@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 from urllib.parse import urlsplit
 
 from msgspec import Struct, field
@@ -12,6 +11,7 @@ from msgspec import Struct, field
 from rollouts.api.schema import crd_manifests
 from rollouts.cli.commands.rbac import config_secrets_named, secrets_named
 from rollouts.cli.view.follow import Collection, list_all
+from rollouts.cli.view.rights import OWN_REVIEW, REVIEW, Right, denied
 from rollouts.cli.view.session import Session
 from rollouts.cluster.decoding import manifest_from
 from rollouts.cluster.discovery import ServerVersion, first_served, server_version
@@ -44,26 +44,8 @@ CRD = Kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customreso
 API_SERVICE = Kind("apiregistration.k8s.io", "v1", "APIService", "apiservices", namespaced=False)
 GATEWAY_CLASS = Kind("gateway.networking.k8s.io", "v1", "GatewayClass", "gatewayclasses", namespaced=False)
 ADMISSION = "admissionregistration.k8s.io"
-REVIEW = Kind("authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False)
-OWN_REVIEW = Kind("authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False)
 
 CHART_LABEL = "app.kubernetes.io/name=rollouts"
-REVIEWS_AT_ONCE = 16
-
-
-class Right(Struct, frozen=True):
-    """One verb on one resource type, in one namespace or ("") in all, and on one object or ("") on any."""
-
-    group: str
-    resource: str
-    verb: str
-    namespace: str = ""
-    name: str = ""
-
-    def __str__(self) -> str:
-        where = f" in {self.namespace}" if self.namespace else ""
-        what = f"{self.resource}{f'.{self.group}' if self.group else ''}{f'/{self.name}' if self.name else ''}"
-        return f"{self.verb} {what}{where}"
 
 
 _EVERYWHERE: tuple[tuple[str, str, str], ...] = (
@@ -255,7 +237,7 @@ async def read_cluster(session: Session, *, controller_namespace: str | None) ->
         api_services=await reader.all(API_SERVICE),
         providers=tuple(providers),
         prometheus=tuple([await _target(reader, url) for url in urls]),
-        own_missing=await _denied(session, own, OWN_REVIEW, {}),
+        own_missing=await denied(session, own, OWN_REVIEW, {}),
         refused=tuple(dict.fromkeys(reader.refused)),
     )
 
@@ -413,29 +395,9 @@ async def _missing(session: Session, controller: Installed, rights: Sequence[Rig
     # Source: https://kubernetes.io/docs/reference/access-authn-authz/authentication/.
     groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
     try:
-        return await _denied(session, rights, REVIEW, {"user": user, "groups": groups})
+        return await denied(session, rights, REVIEW, {"user": user, "groups": groups})
     except ApiForbidden:
         return None
-
-
-async def _denied(
-    session: Session, rights: Sequence[Right], kind: Kind, subject: Mapping[str, Any]
-) -> tuple[Right, ...]:
-    """Those of the rights that the API server's authorizers deny."""
-    turn = asyncio.Semaphore(REVIEWS_AT_ONCE)
-
-    async def allowed(right: Right) -> bool:
-        resource, _, subresource = right.resource.partition("/")
-        asked = {"group": right.group, "resource": resource, "subresource": subresource, "verb": right.verb}
-        asked |= {"name": right.name} if right.name else {}
-        spec = {**subject, "resourceAttributes": {**asked, "namespace": right.namespace}}
-        manifest = {"apiVersion": kind.api_version, "kind": kind.kind, "spec": spec}
-        async with turn:
-            answer = manifest_from(await session.client.create(kind, None, manifest))
-        return bool(answer.get("status", {}).get("allowed"))
-
-    answers = await asyncio.gather(*map(allowed, rights))
-    return tuple(right for right, granted in zip(rights, answers, strict=True) if not granted)
 
 
 async def _target(reader: _Reader, url: str) -> PrometheusUrl:

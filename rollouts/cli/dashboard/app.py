@@ -23,8 +23,9 @@ from rollouts.cli.dashboard.guard import HEADERS, LOGIN, AccessGuard, RefusedReq
 from rollouts.cli.dashboard.hub import STREAMS_MAX, Feed, Hub, TooManyLook
 from rollouts.cli.dashboard.list_page import Listed, ListQuery, list_page, listed
 from rollouts.cli.dashboard.pages import DashboardPage, document, fragment, message, notice, when
+from rollouts.cli.dashboard.rights import ON_LOAD_S, WHILE_OPEN_S, KnownRights
 from rollouts.cli.dashboard.rollout_page import ask_page, rollout_page
-from rollouts.cli.terminal.errors import error_text
+from rollouts.cli.terminal.errors import error_text, may_not_text
 from rollouts.cli.view.giving import unanswered
 from rollouts.cli.view.objects import RolloutObjects, images_of, view_of
 from rollouts.cli.view.reading import seen_in
@@ -82,6 +83,7 @@ class Dashboard:
     def __init__(self, hub: Hub, guard: AccessGuard) -> None:
         self._hub = hub
         self._guard = guard
+        self._rights = KnownRights(hub.session)
         self._rows: dict[Key, tuple[str, Listed]] = {}
         self._told: deque[tuple[str, Key, str, str]] = deque(maxlen=_TOLD_KEPT)
         folder = resources.files(__package__) / "static"
@@ -153,19 +155,22 @@ class Dashboard:
     async def _one(self, request: web.Request) -> web.StreamResponse:
         key = _key(request)
         async with self._hub.looking(key) as feed:
-            return _answer(await self._one_now(feed, key, self._told_about(key, request.query.get("told", ""))))
+            told = self._told_about(key, request.query.get("told", ""))
+            return _answer(await self._one_now(feed, key, told, newer_than_s=ON_LOAD_S))
 
     async def _one_stream(self, request: web.Request) -> web.StreamResponse:
         key = _key(request)
         told = self._told_about(key, request.query.get("told", ""))
-        return await self._stream(request, key, lambda feed: self._one_now(feed, key, told))
+        return await self._stream(request, key, lambda feed: self._one_now(feed, key, told, newer_than_s=WHILE_OPEN_S))
 
     async def _ask(self, request: web.Request) -> web.StreamResponse:
         key, word = _key(request), _act_in(request)
         asked, seen = await acts.ask(
             self._hub.session_in(key.namespace), key.name, word, _to(request.query.get("to", ""))
         )
-        return _answer(ask_page(asked, view_of(seen), form_field=self._guard.form_field, changed=False))
+        missing = await self._missing(key, newer_than_s=ON_LOAD_S)
+        form_field = self._guard.form_field
+        return _answer(ask_page(asked, view_of(seen), form_field=form_field, changed=False, missing=missing))
 
     async def _act(self, request: web.Request) -> web.StreamResponse:
         key, word, form = _key(request), _act_in(request), await request.post()
@@ -214,14 +219,20 @@ class Dashboard:
         shown = [row for _, row in rows.values()]
         return list_page(shown, query, now_s=now_s, lost=self._lost(now_s), scope=self._hub.namespace or "")
 
-    async def _one_now(self, feed: Feed, key: Key, told: h.Node) -> DashboardPage:
+    async def _one_now(self, feed: Feed, key: Key, told: h.Node, *, newer_than_s: float) -> DashboardPage:
         seen = seen_in(await feed.objects(), key)
         if seen is None:
             return message(
                 f"{key.name} was deleted", f"There is no Rollout {key.name} in namespace {key.namespace} any more."
             )
+        missing = await self._missing(key, newer_than_s=newer_than_s)
         now_s = self._hub.session.clock.now_s()
-        return rollout_page(seen, now_s=now_s, lost=self._lost(now_s), told=told)
+        return rollout_page(seen, now_s=now_s, lost=self._lost(now_s), told=told, missing=missing)
+
+    async def _missing(self, key: Key, *, newer_than_s: float) -> str:
+        """Why nobody can give commands with these rights; "" where they can, or where that is not known."""
+        lacking = await self._rights.lacking(key.namespace, newer_than_s=newer_than_s)
+        return may_not_text(lacking.verb, lacking.resource, lacking.namespace) if lacking is not None else ""
 
     def _told_about(self, key: Key, mark: str) -> h.Node:
         found = next((each for each in self._told if each[:2] == (mark, key)), None)

@@ -177,10 +177,10 @@ def _pod(pod: PodLine, now_s: float) -> h.Element:
     ]
 
 
-def history(view: RolloutView, rows: Iterable[HistoryRow], now_s: float) -> h.Node:
+def history(view: RolloutView, rows: Iterable[HistoryRow], now_s: float, *, may_act: bool) -> h.Node:
     """How earlier updates ended, and the way back to their revisions; columns that would be empty are left out."""
     ended = [row for row in rows if row.outcome]
-    cells = [_past(view, row, now_s) for row in ended]
+    cells = [_past(view, row, now_s, may_act=may_act) for row in ended]
     columns = [name for name in (cells[0] if cells else ()) if any(each[name] for each in cells)]
     if not ended:
         return None
@@ -193,7 +193,7 @@ def history(view: RolloutView, rows: Iterable[HistoryRow], now_s: float) -> h.No
     ]
 
 
-def _past(view: RolloutView, row: HistoryRow, now_s: float) -> dict[str, h.Node]:
+def _past(view: RolloutView, row: HistoryRow, now_s: float, *, may_act: bool) -> dict[str, h.Node]:
     """What the columns have about one revision, by their names."""
     ended = h.span(".under")[when(row.finished_at_s, now_s)] if row.finished_at_s is not None else None
     return {
@@ -203,7 +203,7 @@ def _past(view: RolloutView, row: HistoryRow, now_s: float) -> dict[str, h.Node]
         "Changed": row.config,
         "Commands": row.commands,
         "Way back": h.a(href=f"{address_of(view, 'undo')}?to={row.revision}")["Roll back to this"]
-        if row.rollback
+        if row.rollback and may_act
         else None,
     }
 

@@ -19,12 +19,15 @@ from rollouts.cli.view.words import Standing, standing_of, waits_for
 _COLOURS = {Standing.BAD: "bad", Standing.PERSON: "wait", Standing.MOVING: "move", Standing.QUIET: "good"}
 
 
-def rollout_page(seen: RolloutObjects, *, now_s: float, lost: h.Node, told: h.Node = None) -> DashboardPage:
+def rollout_page(
+    seen: RolloutObjects, *, now_s: float, lost: h.Node, told: h.Node = None, missing: str = ""
+) -> DashboardPage:
     """The page.
 
     Args:
         lost: a box about an API server that does not answer; None where it does.
         told: a box about what became of a command that was just given.
+        missing: why whoever looks cannot give commands; "" where they can.
     """
     view, history, commands = view_of(seen), history_rows(seen), status_of(seen.rollout).commands
     main = h.fragment[
@@ -44,13 +47,13 @@ def rollout_page(seen: RolloutObjects, *, now_s: float, lost: h.Node, told: h.No
         ],
         lost,
         told,
-        _state(view, [*possible(seen)], now_s),
+        _state(view, [*possible(seen)], now_s, missing),
         h.div(".columns")[
             h.div[
                 cards.traffic(view, weights_of(seen), now_s),
                 cards.analyses(view, now_s),
                 cards.revisions(view, now_s),
-                cards.history(view, history, now_s),
+                cards.history(view, history, now_s, may_act=not missing),
             ],
             h.div[
                 cards.steps(view),
@@ -63,12 +66,15 @@ def rollout_page(seen: RolloutObjects, *, now_s: float, lost: h.Node, told: h.No
     return DashboardPage(f"{view.phase or 'Unknown'}: {view.name}", main, address_of(view, "events"))
 
 
-def ask_page(asked: Confirmation, view: RolloutView, *, form_field: str, changed: bool) -> DashboardPage:
+def ask_page(
+    asked: Confirmation, view: RolloutView, *, form_field: str, changed: bool, missing: str = ""
+) -> DashboardPage:
     """What an act will do, before it does it. Nothing has been written yet.
 
     Args:
         form_field: the secret that shows that the form is ours.
         changed: the Rollout has changed since it was asked for, so this is not what was confirmed.
+        missing: why whoever looks cannot give commands; "" where they can.
     """
     back, planned = address_of(view), asked.planned
     again = h.p["The Rollout has changed since you looked. Nothing was written; this is what it would do now."]
@@ -100,16 +106,23 @@ def ask_page(asked: Confirmation, view: RolloutView, *, form_field: str, changed
                     )
                 ),
                 h.div(".acts")[
-                    h.button(class_="main grave" if asked.act.grave else "main")[asked.act.label],
+                    h.button(class_="main grave" if asked.act.grave else "main", disabled=bool(missing))[
+                        asked.act.label
+                    ],
                     h.a(".button", href=back)["Cancel"],
                 ],
+                _locked(missing),
             ],
         ],
     ]
     return DashboardPage(f"{asked.act.label} {view.name}?", h.div(".ask")[main])
 
 
-def _state(view: RolloutView, acts: Sequence[str], now_s: float) -> h.Element:
+def _locked(missing: str) -> h.Node:
+    return h.p(".locked")[missing[:1].upper() + missing[1:], "."] if missing else None
+
+
+def _state(view: RolloutView, acts: Sequence[str], now_s: float, missing: str) -> h.Element:
     wait, colour = view.waiting, _COLOURS[standing_of(view)]
     asked_for = [way.command.partition(" ")[0] for way in wait.ways] if wait is not None else []
     lines: list[h.Node] = []
@@ -123,8 +136,13 @@ def _state(view: RolloutView, acts: Sequence[str], now_s: float) -> h.Element:
         lines += [h.code(".line")[f"kubectl rollouts {way.command}"] for way in wait.ways]
     else:
         title = waits_for(view, now_s=now_s) or "Nothing is under way"
-    buttons = [
+    if not acts:
+        return notice(colour, title, *lines)
+    if missing:
+        buttons = [h.button(type="button", disabled=True)[ACTS[word].label] for word in acts]
+        return notice(colour, title, *lines, h.div(".acts")[buttons], _locked(missing))
+    links = [
         h.a(class_=ACTS[word].style(asked_for=word in asked_for), href=address_of(view, word))[ACTS[word].label]
         for word in acts
     ]
-    return notice(colour, title, *lines, h.div(".acts")[buttons] if buttons else None)
+    return notice(colour, title, *lines, h.div(".acts")[links])

@@ -42,9 +42,7 @@ def error_text(error: RolloutsError) -> str:
             if denied is None:
                 return f"the API server refuses: {error}"
             verb, resource, namespace = denied.groups()
-            where = f"in namespace {namespace}" if namespace else "in every namespace"
-            role = "view" if verb in ("get", "list", "watch") else "edit"
-            return f"you may not {verb} {resource} {where}: ask for the ClusterRole `{role}`, which the chart extends to Rollouts"
+            return may_not_text(verb, resource, namespace)
         case ApiUnauthenticated():
             return "the API server does not know who you are: log in again, or look at the user of `kubectl config view --minify`"
         case ApiUnavailable():
@@ -55,6 +53,15 @@ def error_text(error: RolloutsError) -> str:
             return f"the API server refuses it: {_STATUS.sub('', request['rest'])}"
         case _:
             return str(error)
+
+
+def may_not_text(verb: str, resource: str, namespace: str | None) -> str:
+    """The sentence about a right that somebody lacks, in one namespace or in all."""
+    where = f"in namespace {namespace}" if namespace else "in every namespace"
+    role = "view" if verb in ("get", "list", "watch") else "edit"
+    return (
+        f"you may not {verb} {resource} {where}: ask for the ClusterRole `{role}`, which the chart extends to Rollouts"
+    )
 
 
 def is_not_served(error: ApiNotFound) -> bool:

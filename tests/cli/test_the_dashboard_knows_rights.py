@@ -1,4 +1,4 @@
-"""Promise: somebody who may not give commands sees it before they press, with the right that they lack, and nobody pays for it."""
+"""Promise: somebody who may not give commands sees it before they press, with the right that they lack, at no cost for others."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ import socket
 import sys
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from http import HTTPStatus
 from importlib import resources
 
@@ -21,18 +22,19 @@ from msgspec.structs import replace
 from rollouts.cli.dashboard import acts
 from rollouts.cli.dashboard.guard import HEADERS, LOGIN, AccessGuard, RefusedRequest, same
 from rollouts.cli.dashboard.hub import STREAMS_MAX, Feed, Hub, TooManyLook
-from rollouts.cli.dashboard.list_page import Listed, ListQuery, list_page, listed
+from rollouts.cli.dashboard.list_page import Listed, ListQuery, list_page
 from rollouts.cli.dashboard.pages import DashboardPage, document, fragment, message, notice, when
 from rollouts.cli.dashboard.rights import ON_LOAD_S, WHILE_OPEN_S, KnownRights
 from rollouts.cli.dashboard.rollout_page import ask_page, rollout_page
 from rollouts.cli.terminal.errors import error_text, may_not_text
+from rollouts.cli.view.follow import Kept
 from rollouts.cli.view.giving import unanswered
-from rollouts.cli.view.objects import RolloutObjects, images_of, view_of
+from rollouts.cli.view.objects import view_of
 from rollouts.cli.view.reading import seen_in
 from rollouts.cli.view.session import Session
 from rollouts.cli.view.verb_plans import CommandWrite
 from rollouts.errors import ApiConflict, ApiForbidden, ApiNotFound, RolloutsError, SettingsInvalid
-from rollouts.objects import ROLLOUT, Key
+from rollouts.objects import ROLLOUT, Key, Manifest
 
 BODY_MAX_BYTES = 16 * 1024
 REDRAWN_EVERY_S = 5.0  # ages and countdowns
@@ -84,7 +86,6 @@ class Dashboard:
         self._hub = hub
         self._guard = guard
         self._rights = KnownRights(hub.session)
-        self._rows: dict[Key, tuple[str, Listed]] = {}
         self._told: deque[tuple[str, Key, str, str]] = deque(maxlen=_TOLD_KEPT)
         folder = resources.files(__package__) / "static"
         self._static = {name: (folder / name).read_bytes() for name in _STATIC}
@@ -146,11 +147,11 @@ class Dashboard:
         return web.Response(body=self._static[name], content_type=_STATIC[name], charset="utf-8")
 
     async def _list(self, request: web.Request) -> web.StreamResponse:
-        async with self._hub.looking(None) as feed:
+        async with self._hub.looking_at_list() as feed:
             return _answer(await self._list_now(feed, request))
 
     async def _list_stream(self, request: web.Request) -> web.StreamResponse:
-        return await self._stream(request, None, lambda feed: self._list_now(feed, request))
+        return await self._stream(request, self._hub.looking_at_list(), lambda feed: self._list_now(feed, request))
 
     async def _one(self, request: web.Request) -> web.StreamResponse:
         key = _key(request)
@@ -161,7 +162,9 @@ class Dashboard:
     async def _one_stream(self, request: web.Request) -> web.StreamResponse:
         key = _key(request)
         told = self._told_about(key, request.query.get("told", ""))
-        return await self._stream(request, key, lambda feed: self._one_now(feed, key, told, newer_than_s=WHILE_OPEN_S))
+        return await self._stream(
+            request, self._hub.looking(key), lambda feed: self._one_now(feed, key, told, newer_than_s=WHILE_OPEN_S)
+        )
 
     async def _ask(self, request: web.Request) -> web.StreamResponse:
         key, word = _key(request), _act_in(request)
@@ -197,17 +200,8 @@ class Dashboard:
         self._told.append((mark, key, colour, label + said))
         raise web.HTTPSeeOther(f"/r/{key.namespace}/{key.name}?told={mark}")
 
-    async def _list_now(self, feed: Feed, request: web.Request) -> DashboardPage:
-        rollouts = (await feed.objects()).all(ROLLOUT)
-        rows = {}
-        for rollout in rollouts:
-            metadata = rollout["metadata"]
-            key, version = Key(metadata.get("namespace", ""), metadata["name"]), metadata.get("resourceVersion", "")
-            known = self._rows.get(key)
-            if known is None or known[0] != version:
-                known = version, listed(view_of(RolloutObjects(rollout=rollout)), images_of(rollout))
-            rows[key] = known
-        self._rows = rows
+    async def _list_now(self, feed: Feed[Listed], request: web.Request) -> DashboardPage:
+        rows = (await feed.objects()).all(ROLLOUT)
         page = request.query.get("page", "1")
         query = ListQuery(
             q=request.query.get("q", "")[:_WORD_MAX],
@@ -216,10 +210,9 @@ class Dashboard:
             page=int(page) if page.isascii() and page.isdigit() and 0 < len(page) < 6 and int(page) else 1,
         )
         now_s = self._hub.session.clock.now_s()
-        shown = [row for _, row in rows.values()]
-        return list_page(shown, query, now_s=now_s, lost=self._lost(now_s), scope=self._hub.namespace or "")
+        return list_page(rows, query, now_s=now_s, lost=self._lost(now_s), scope=self._hub.namespace or "")
 
-    async def _one_now(self, feed: Feed, key: Key, told: h.Node, *, newer_than_s: float) -> DashboardPage:
+    async def _one_now(self, feed: Feed[Manifest], key: Key, told: h.Node, *, newer_than_s: float) -> DashboardPage:
         seen = seen_in(await feed.objects(), key)
         if seen is None:
             return message(
@@ -246,7 +239,10 @@ class Dashboard:
         return notice("bad", "The API server cannot be reached", text)
 
     async def _stream(
-        self, request: web.Request, key: Key | None, draw: Callable[[Feed], Awaitable[DashboardPage]]
+        self,
+        request: web.Request,
+        looking: AbstractAsyncContextManager[Feed[Kept]],
+        draw: Callable[[Feed[Kept]], Awaitable[DashboardPage]],
     ) -> web.StreamResponse:
         """Sends the page whenever it has changed, until the browser or the server goes."""
         answer = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
@@ -256,7 +252,7 @@ class Dashboard:
             return answer
         self._hub.streams += 1
         try:
-            async with self._hub.looking(key) as feed:
+            async with looking as feed:
                 await self._send_pages(request, answer, feed, draw)
         except ConnectionError:
             pass  # the browser has gone
@@ -268,8 +264,8 @@ class Dashboard:
         self,
         request: web.Request,
         answer: web.StreamResponse,
-        feed: Feed,
-        draw: Callable[[Feed], Awaitable[DashboardPage]],
+        feed: Feed[Kept],
+        draw: Callable[[Feed[Kept]], Awaitable[DashboardPage]],
     ) -> None:
         sent = ""
         while not self._hub.closing and request.transport is not None and not request.transport.is_closing():

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Generic
 
 from msgspec.structs import replace
 
-from rollouts.cli.view.follow import Collection, Followed, following
+from rollouts.cli.dashboard.list_page import Listed, listed
+from rollouts.cli.view.follow import Collection, Followed, Kept, KeptObjects, following, following_as
 from rollouts.cli.view.reading import changes, collections_of
 from rollouts.cli.view.session import Session
 from rollouts.errors import ApiUnavailable, RolloutsError
-from rollouts.objects import ROLLOUT, Key
+from rollouts.objects import ROLLOUT, Key, Manifest
 from rollouts.ports import ApiServer, Request, Response, WatchStream
 
 IDLE_S = 60.0
@@ -60,20 +63,19 @@ class Reached:
         self.lost_since_s = None
 
 
-class Feed:
-    """The objects of one page, as they are now."""
+class Feed(Generic[Kept]):
+    """What one page shows, as it is now."""
 
-    def __init__(self, session: Session, key: Key | None, namespace: str | None) -> None:
-        """Begins to follow. Without a key all Rollouts, of the namespace or, for None, of all namespaces."""
+    def __init__(self, follow: Callable[[], Awaitable[AbstractAsyncContextManager[KeptObjects[Kept]]]]) -> None:
+        """Begins to follow."""
         self.viewers = 0
         self.used_at_s = asyncio.get_running_loop().time()
         self.changed = asyncio.Event()
         self.error: RolloutsError | None = None
-        self._session, self._key, self._namespace = session, key, namespace
-        self._followed: Followed | None = None
-        self._task = asyncio.create_task(self._follow())
+        self._followed: KeptObjects[Kept] | None = None
+        self._task = asyncio.create_task(self._run(follow))
 
-    async def objects(self) -> Followed:
+    async def objects(self) -> KeptObjects[Kept]:
         """What is followed, once it has been listed. Raises: what `following` raised, also later."""
         while self._followed is None and self.error is None:
             await self.changed.wait()
@@ -86,23 +88,20 @@ class Feed:
         self.changed.set()
         self.changed = asyncio.Event()
 
-    def stop(self) -> None:
-        """Begins to end the watches."""
+    def stop(self, ended: Callable[[Feed[Kept]], None]) -> None:
+        """Begins to end the watches, and calls `ended` when they have."""
+        self._task.add_done_callback(lambda _: ended(self))
         self._task.cancel()
 
     async def close(self) -> None:
         """Ends the watches. One cancellation may be lost in a request that ends in the same moment."""
         while not self._task.done():
-            self.stop()
+            self._task.cancel()
             await asyncio.wait([self._task], timeout=_CLOSES_WITHIN_S)
 
-    async def _follow(self) -> None:
+    async def _run(self, follow: Callable[[], Awaitable[AbstractAsyncContextManager[KeptObjects[Kept]]]]) -> None:
         try:
-            if self._key is None:
-                collections: tuple[Collection, ...] = (Collection(kind=ROLLOUT, namespace=self._namespace),)
-            else:
-                collections = await collections_of(self._session, self._key)
-            async with following(self._session, *collections) as followed:
+            async with await follow() as followed:
                 self._followed = followed
                 async for _ in changes(followed, at_least_every_s=_HOUR_S):
                     self.tell()
@@ -120,24 +119,34 @@ class Hub:
         self.session = replace(session, api=self.reached)
         self.streams = 0
         self.closing = False
-        self._feeds: dict[Key | None, Feed] = {}
-        self._ended: set[Feed] = set()
+        self._feeds: dict[Key | None, Feed[Any]] = {}
+        self._ended: set[Feed[Any]] = set()
 
     def session_in(self, namespace: str) -> Session:
         """The session in a namespace."""
         return replace(self.session, namespace=namespace)
 
     @contextlib.asynccontextmanager
-    async def looking(self, key: Key | None) -> AsyncIterator[Feed]:
-        """The feed of one Rollout, or of the list, for as long as the block lasts. Raises: TooManyLook."""
-        feed = self._feed(key)
-        feed.viewers += 1
-        try:
+    async def looking(self, key: Key) -> AsyncIterator[Feed[Manifest]]:
+        """The feed of one Rollout, for as long as the block lasts. Raises: TooManyLook."""
+        session = self.session_in(key.namespace)
+
+        async def follow() -> AbstractAsyncContextManager[Followed]:
+            return following(session, *await collections_of(session, key))
+
+        with self._seen(key, follow) as feed:
             yield feed
-        finally:
-            feed.viewers -= 1
-            feed.used_at_s = asyncio.get_running_loop().time()
-            asyncio.get_running_loop().call_later(IDLE_S, self._close_if_idle, key, feed)
+
+    @contextlib.asynccontextmanager
+    async def looking_at_list(self) -> AsyncIterator[Feed[Listed]]:
+        """The feed of all Rollouts, of which it keeps a row each. Raises: TooManyLook."""
+        rollouts = Collection(kind=ROLLOUT, namespace=self.namespace)
+
+        async def follow() -> AbstractAsyncContextManager[KeptObjects[Listed]]:
+            return following_as(self.session, (rollouts,), keep=listed)
+
+        with self._seen(None, follow) as feed:
+            yield feed
 
     async def close(self) -> None:
         """Ends all feeds, and wakes all streams so that they end."""
@@ -147,26 +156,36 @@ class Hub:
             self._end(key)
         await asyncio.gather(*(feed.close() for feed in self._ended))
 
-    def _feed(self, key: Key | None) -> Feed:
+    @contextlib.contextmanager
+    def _seen(
+        self, key: Key | None, follow: Callable[[], Awaitable[AbstractAsyncContextManager[KeptObjects[Kept]]]]
+    ) -> Iterator[Feed[Kept]]:
         feed = self._feeds.get(key)
-        if feed is not None and feed.error is None:
-            return feed
-        if feed is None and len(self._feeds) >= FEEDS_MAX:
-            unseen = [one for one, each in self._feeds.items() if not each.viewers]
-            if not unseen:
-                raise TooManyLook(f"{FEEDS_MAX} pages of Rollouts are open, which is the most: close one of them")
-            oldest = min(unseen, key=lambda one: self._feeds[one].used_at_s)
-            self._end(oldest)
-        session = self.session if key is None else self.session_in(key.namespace)
-        self._feeds[key] = Feed(session, key, self.namespace)
-        return self._feeds[key]
+        if feed is None or feed.error is not None:
+            if feed is None and len(self._feeds) >= FEEDS_MAX:
+                self._make_room()
+            feed = self._feeds[key] = Feed(follow)
+        feed.viewers += 1
+        try:
+            yield feed
+        finally:
+            feed.viewers -= 1
+            feed.used_at_s = asyncio.get_running_loop().time()
+            asyncio.get_running_loop().call_later(IDLE_S, self._close_if_idle, key, feed)
 
-    def _close_if_idle(self, key: Key | None, feed: Feed) -> None:
+    def _make_room(self) -> None:
+        """Ends the feed that was seen longest ago. Raises: TooManyLook, when somebody looks at each."""
+        unseen = [key for key, each in self._feeds.items() if not each.viewers]
+        if not unseen:
+            raise TooManyLook(f"{FEEDS_MAX} pages of Rollouts are open, which is the most: close one of them")
+        self._end(min(unseen, key=lambda key: self._feeds[key].used_at_s))
+
+    def _close_if_idle(self, key: Key | None, feed: Feed[Any]) -> None:
         idle_s = asyncio.get_running_loop().time() - feed.used_at_s
         if not feed.viewers and idle_s >= IDLE_S and self._feeds.get(key) is feed:
             self._end(key)
 
     def _end(self, key: Key | None) -> None:
         feed = self._feeds.pop(key)
-        feed.stop()
         self._ended.add(feed)
+        feed.stop(self._ended.discard)

@@ -1,7 +1,7 @@
 """Follows the objects of a few collections: one list, then a watch, no polling.
 
 The controller's store keeps only the fields that it decides by. People also want images, Events and whole manifests, so the
-command line keeps the JSON of whole objects.
+command line keeps the JSON of whole objects; a dashboard's list of thousands keeps a row of each.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ import asyncio
 import contextlib
 import json
 import random
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from typing import Generic, TypeAlias, TypeVar
 
 from msgspec import Struct, field
 
@@ -29,6 +30,8 @@ from rollouts.errors import (
 )
 from rollouts.objects import Kind, Manifest
 from rollouts.ports import Request, Response
+
+Kept = TypeVar("Kept")
 
 _PAGE = 500  # as kubectl
 _SILENCE_S = 300.0  # bookmarks come about once a minute; without any the connection is dead
@@ -50,22 +53,33 @@ def named(kind: Kind, namespace: str, name: str) -> Collection:
     return Collection(kind=kind, namespace=namespace, query={"fieldSelector": f"metadata.name={name}"})
 
 
-class Followed:
-    """The objects as they are now. `changed` is set on every change; whoever waits for it clears it."""
+class KeptObjects(Generic[Kept]):
+    """What is kept of objects, as they are now. `changed` is set on every change; whoever waits for it clears it."""
 
-    def __init__(self) -> None:
+    def __init__(self, keep: Callable[[Manifest], Kept]) -> None:
+        """`keep` is called once for each version of an object, which is not kept itself."""
         self.changed = asyncio.Event()
-        self._objects: dict[Kind, dict[tuple[str, str], Manifest]] = {}
+        self._keep = keep
+        self._objects: dict[Kind, dict[tuple[str, str], Kept]] = {}
 
-    def all(self, kind: Kind) -> tuple[Manifest, ...]:
-        """The objects of a kind, sorted by namespace and name."""
+    def all(self, kind: Kind) -> tuple[Kept, ...]:
+        """Those of a kind, sorted by namespace and name."""
         objects = self._objects.get(kind, {})
         return tuple(objects[key] for key in sorted(objects))
 
-    def replace(self, kind: Kind, objects: Iterable[Manifest]) -> None:
-        """Takes a new list of a kind."""
-        self._objects[kind] = {_key(thing): thing for thing in objects}
+    async def replace(self, kind: Kind, pages: AsyncIterator[tuple[Sequence[Manifest], str]]) -> str:
+        """Takes a new list of a kind, of which only one page is there at a time. Returns its resourceVersion.
+
+        Raises: what `pages` raises; then all is as it was.
+        """
+        objects: dict[tuple[str, str], Kept] = {}
+        version = ""
+        async for page, page_version in pages:
+            objects |= {_key(thing): self._keep(thing) for thing in page}
+            version = page_version
+        self._objects[kind] = objects
         self.changed.set()
+        return version
 
     def put(self, kind: Kind, thing: Manifest, *, deleted: bool) -> None:
         """Takes one object that was changed or deleted."""
@@ -73,8 +87,12 @@ class Followed:
         if deleted:
             objects.pop(_key(thing), None)
         else:
-            objects[_key(thing)] = thing
+            objects[_key(thing)] = self._keep(thing)
         self.changed.set()
+
+
+Followed: TypeAlias = KeptObjects[Manifest]
+"""Whole objects."""
 
 
 async def list_all(session: Session, collection: Collection) -> tuple[tuple[Manifest, ...], str]:
@@ -83,6 +101,18 @@ async def list_all(session: Session, collection: Collection) -> tuple[tuple[Mani
     Raises: what `Client` raises.
     """
     objects: list[Manifest] = []
+    version = ""
+    async for page, page_version in pages_of(session, collection):
+        objects += page
+        version = page_version
+    return tuple(objects), version
+
+
+async def pages_of(session: Session, collection: Collection) -> AsyncIterator[tuple[Sequence[Manifest], str]]:
+    """The objects of a collection, page by page, each with the resourceVersion to watch from after the last.
+
+    Raises: what `Client` raises.
+    """
     query = {**collection.query, "limit": str(_PAGE)}
     while True:
         path = collection.kind.path(collection.namespace)
@@ -91,10 +121,10 @@ async def list_all(session: Session, collection: Collection) -> tuple[tuple[Mani
         page = manifest_from(answer_of(request, answer))
         # Items of a list come without apiVersion and kind, and `-o yaml` shall show whole objects.
         head = {"apiVersion": collection.kind.api_version, "kind": collection.kind.kind}
-        objects += [head | thing for thing in page.get("items") or ()]
         metadata = page.get("metadata") or {}
+        yield [head | thing for thing in page.get("items") or ()], metadata.get("resourceVersion", "")
         if not (token := metadata.get("continue")):
-            return tuple(objects), metadata.get("resourceVersion", "")
+            return
         query["continue"] = token
 
 
@@ -104,23 +134,34 @@ async def following(session: Session, *collections: Collection) -> AsyncIterator
 
     Raises: at the start what `Client` raises; in the block the first error of a watch that cannot go on.
     """
-    followed = Followed()
+    async with following_as(session, collections, keep=_whole) as followed:
+        yield followed
+
+
+@asynccontextmanager
+async def following_as(
+    session: Session, collections: Iterable[Collection], *, keep: Callable[[Manifest], Kept]
+) -> AsyncIterator[KeptObjects[Kept]]:
+    """As `following`, for who needs little of many objects: `keep` makes what is kept of each.
+
+    Raises: as `following`.
+    """
+    followed = KeptObjects(keep)
 
     async def first_list(collection: Collection) -> str | None:
         try:
-            objects, version = await list_all(session, collection)
+            return await followed.replace(collection.kind, pages_of(session, collection))
         except (ApiForbidden, ApiInvalid, ApiNotFound):
             if not collection.optional:
                 raise
             return None
-        followed.replace(collection.kind, objects)
-        return version
 
+    collections = [*collections]
     versions = await asyncio.gather(*map(first_list, collections))
     with unwrapped():
         async with asyncio.TaskGroup() as tasks:
             watches = [
-                tasks.create_task(_keep(session, followed, collection, version))
+                tasks.create_task(_follow(session, followed, collection, version))
                 for collection, version in zip(collections, versions, strict=True)
                 if version is not None
             ]
@@ -141,14 +182,13 @@ def unwrapped() -> Iterator[None]:
         raise first from group
 
 
-async def _keep(session: Session, followed: Followed, collection: Collection, version: str) -> None:
+async def _follow(session: Session, followed: KeptObjects[Kept], collection: Collection, version: str) -> None:
     """Watches for ever. Lists again when the server no longer has our resourceVersion; waits longer after each failure."""
     pause_s = _FIRST_PAUSE_S
     while True:
         try:
             if not version:
-                objects, version = await list_all(session, collection)
-                followed.replace(collection.kind, objects)
+                version = await followed.replace(collection.kind, pages_of(session, collection))
             version = await _watch(session, followed, collection, version)
             pause_s = _FIRST_PAUSE_S
         except ApiGone:
@@ -160,7 +200,7 @@ async def _keep(session: Session, followed: Followed, collection: Collection, ve
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
 
-async def _watch(session: Session, followed: Followed, collection: Collection, version: str) -> str:
+async def _watch(session: Session, followed: KeptObjects[Kept], collection: Collection, version: str) -> str:
     """Reads one watch until it ends cleanly; returns the resourceVersion from which to go on."""
     query = {
         **collection.query,
@@ -188,6 +228,10 @@ async def _watch(session: Session, followed: Followed, collection: Collection, v
     finally:
         await stream.aclose()
     return version
+
+
+def _whole(thing: Manifest) -> Manifest:
+    return thing
 
 
 def _key(thing: Manifest) -> tuple[str, str]:

@@ -14,6 +14,7 @@ from urllib.parse import urlencode, urlsplit
 from rollouts.cli.dashboard.app import serving
 from rollouts.cli.view.session import Session, session_on
 from tests.cli.runs import Served
+from tests.cli.shop import Shop
 
 PATIENCE_S = 20.0
 
@@ -96,13 +97,13 @@ class Visitor:
         return reader, writer
 
 
-def session_of(there: Served) -> Session:
+def session_of(there: Served | Shop) -> Session:
     """Somebody's, whose requests the door keeps and may refuse."""
     return session_on(there.door, namespace="default", request_timeout_s=2.0)
 
 
 @contextlib.asynccontextmanager
-async def dashboard(there: Served) -> AsyncIterator[Visitor]:
+async def dashboard(there: Served | Shop) -> AsyncIterator[Visitor]:
     """A dashboard on a free port, which asks through the door, and somebody who has opened the printed address."""
     async with serving(session_of(there), namespace=None, address="127.0.0.1", port=0) as url:
         visitor = Visitor(url)

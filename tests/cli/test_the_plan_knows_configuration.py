@@ -9,7 +9,7 @@ from typing import Any
 from rollouts.api.spec.parse import parse_spec
 from rollouts.cli.demo.manifests import service
 from rollouts.cli.plan.config import ConfigState, PlannedConfig
-from rollouts.cli.plan.draw import config_lines
+from rollouts.cli.plan.words import config_lines
 from rollouts.core.config.content import config_revision
 from rollouts.core.model.config import ConfigUse
 from rollouts.manifests.ownership import HASH_SCHEME_LABEL

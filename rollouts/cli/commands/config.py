@@ -5,7 +5,6 @@ What is equal by its hash is not read at all. A Secret is read only to tell whic
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated
 
@@ -18,29 +17,16 @@ from rollouts.cli.terminal.config import RevisionConfig, changes_as_json, config
 from rollouts.cli.terminal.listing import print_drawn, print_line
 from rollouts.cli.terminal.options import DataOption, NameArgument, fail, on_cluster, print_data, rollout_name
 from rollouts.cli.terminal.text import marks_for
-from rollouts.cli.view.config import (
-    ConfigValues,
-    SourceChange,
-    changed_sources,
-    content_of,
-    hash_of,
-    key_changes,
-    key_in,
-    uses_of,
-)
+from rollouts.cli.view.config import uses_of
+from rollouts.cli.view.config_reading import source_changes
+from rollouts.cli.view.difference import CURRENT
 from rollouts.cli.view.follow import Collection, list_all
 from rollouts.cli.view.missing import no_rollout
 from rollouts.cli.view.objects import controlled_by, names_revision, number_of, revision_of, roles_of, status_of
 from rollouts.cli.view.session import Options, Session, open_session
-from rollouts.cluster.decoding import manifest_from
-from rollouts.core.model.config import ConfigKind, ConfigUse
-from rollouts.core.model.frozen import replace
-from rollouts.errors import ApiForbidden, ApiNotFound
-from rollouts.manifests.config_copy import kind_of
-from rollouts.manifests.ownership import CONFIG_KEY_NAME, NAME
-from rollouts.objects import REPLICA_SET, ROLLOUT, SECRET
+from rollouts.manifests.ownership import NAME
+from rollouts.objects import REPLICA_SET, ROLLOUT
 
-CURRENT = "current"
 REVISIONS = 2
 app = typer.Typer(help="See which ConfigMaps and Secrets each revision has, and what changed in them.")
 _REVISION = "A revision, its number (`4`), or its role: stable, canary, active, preview, current."
@@ -96,7 +82,7 @@ async def diff_config(
             fail(pair)
             return Exit.USAGE
         old, new = pair
-        changes = [await _change(session, *uses) for uses in changed_sources(old.uses, new.uses)]
+        changes = [change async for change in source_changes(session, old.uses, new.uses)]
     if output is not None:
         print_data(changes_as_json(changes, old, new), output)
         return Exit.BAD if changes else Exit.OK
@@ -161,39 +147,3 @@ async def _revisions(session: Session, name: str | None) -> dict[str, list[Revis
         ]
         by_rollout[rollout["metadata"]["name"]] = sorted(revisions, key=lambda kept: (-kept.number, kept.revision))
     return by_rollout
-
-
-async def _change(session: Session, before: ConfigUse | None, after: ConfigUse | None) -> SourceChange:
-    use = after or before
-    assert use is not None  # noqa: S101 - a pair has one at least
-    change = SourceChange(kind=use.kind, source=use.source, before=before, after=after)
-    old = await _content(session, before) if before is not None else None
-    new = await _content(session, after) if after is not None else None
-    if isinstance(old, str) or isinstance(new, str):
-        reasons = dict.fromkeys(reason for reason in (old, new) if isinstance(reason, str))
-        return replace(change, unknown="; ".join(reasons))
-    return replace(change, keys=key_changes(use.kind, old, new))
-
-
-async def _content(session: Session, use: ConfigUse) -> ConfigValues | str:
-    """The content that a revision has of a source; or why it is not known.
-
-    Where it is not in the copy any more, the source itself may have it, still or again.
-    """
-    kind = kind_of(use.kind)
-    key = b""
-    if use.kind is ConfigKind.SECRET:
-        with contextlib.suppress(ApiNotFound, ApiForbidden):
-            key = key_in(manifest_from(await session.client.get(SECRET, session.namespace, CONFIG_KEY_NAME)))
-    for name in dict.fromkeys((use.name, use.source)):
-        try:
-            found = manifest_from(await session.client.get(kind, session.namespace, name))
-        except ApiNotFound:
-            continue
-        except ApiForbidden:
-            return f"you may not read {use.kind} {name}"
-        if hash_of(use.kind, found, key=key) == use.content:
-            return content_of(use.kind, found)
-    if use.copy:
-        return f"{use.kind} {use.copy} is gone, so the content is not known any more"
-    return f"{use.kind} {use.source} has changed since, and the revision has no copy of it"

@@ -20,6 +20,7 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from rollouts.cli.dashboard import acts
+from rollouts.cli.dashboard.diff_page import diff_page
 from rollouts.cli.dashboard.guard import HEADERS, LOGIN, AccessGuard, RefusedRequest, same
 from rollouts.cli.dashboard.hub import STREAMS_MAX, Feed, Hub, TooManyLook
 from rollouts.cli.dashboard.list_page import Listed, ListQuery, list_page
@@ -27,13 +28,16 @@ from rollouts.cli.dashboard.pages import DashboardPage, document, fragment, mess
 from rollouts.cli.dashboard.rights import ON_LOAD_S, WHILE_OPEN_S, KnownRights
 from rollouts.cli.dashboard.rollout_page import ask_page, rollout_page
 from rollouts.cli.terminal.errors import error_text, may_not_text
+from rollouts.cli.view.config import uses_of
+from rollouts.cli.view.config_reading import source_changes
+from rollouts.cli.view.difference import CURRENT, PREVIOUS, revision_named
 from rollouts.cli.view.follow import Kept
 from rollouts.cli.view.giving import unanswered
 from rollouts.cli.view.objects import view_of
-from rollouts.cli.view.reading import seen_in
+from rollouts.cli.view.reading import look, seen_in
 from rollouts.cli.view.session import Session
 from rollouts.cli.view.verb_plans import CommandWrite
-from rollouts.errors import ApiConflict, ApiForbidden, ApiNotFound, RolloutsError, SettingsInvalid
+from rollouts.errors import ApiConflict, ApiForbidden, ApiNotFound, RolloutsError, SettingsInvalid, SpecInvalid
 from rollouts.objects import ROLLOUT, Key, Manifest
 
 BODY_MAX_BYTES = 16 * 1024
@@ -107,6 +111,8 @@ class Dashboard:
                 web.get("/events", self._list_stream),
                 web.get(below, self._one),
                 web.get(f"{below}/events", self._one_stream),
+                web.get(f"{below}/diff", self._diff),
+                web.get(f"{below}/plan", self._plan),
                 web.get(f"{below}/{{act}}", self._ask),
                 web.post(f"{below}/{{act}}", self._act),
             ]
@@ -165,6 +171,31 @@ class Dashboard:
         return await self._stream(
             request, self._hub.looking(key), lambda feed: self._one_now(feed, key, told, newer_than_s=WHILE_OPEN_S)
         )
+
+    async def _diff(self, request: web.Request) -> web.StreamResponse:
+        key = _key(request)
+        session = self._hub.session_in(key.namespace)
+        seen = await look(session, key.name)
+        words = (request.query.get("from") or PREVIOUS, request.query.get("to") or CURRENT)
+        before, after = (revision_named(seen, word[:_WORD_MAX]) for word in words)
+        changes = []
+        if before is not None and after is not None:
+            changes = [each async for each in source_changes(session, uses_of(before), uses_of(after))]
+        return _answer(diff_page(seen, before, after, changes))
+
+    async def _plan(self, request: web.Request) -> web.StreamResponse:
+        from rollouts.cli.dashboard.plan_page import plan_page  # noqa: PLC0415 - the controller's policy is for it only
+        from rollouts.cli.plan.command import plan_of_live  # noqa: PLC0415
+
+        key = _key(request)
+        session = self._hub.session_in(key.namespace)
+        seen = await look(session, key.name)
+        try:
+            report = await plan_of_live(session, seen.rollout)
+        except SpecInvalid as invalid:
+            said = message("Its spec cannot be carried out", f"{invalid}.", back=f"/r/{key.namespace}/{key.name}")
+            return _answer(said, HTTPStatus.CONFLICT)
+        return _answer(plan_page(view_of(seen), report))
 
     async def _ask(self, request: web.Request) -> web.StreamResponse:
         key, word = _key(request), _act_in(request)

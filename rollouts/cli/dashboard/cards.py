@@ -77,7 +77,10 @@ def steps(view: RolloutView) -> h.Node:
             ]
         )
     said = "No update is under way." if view.at_rest else "They were skipped." if view.steps_skipped else None
-    return h.section("#steps.card.early")[h.h2["Steps"], h.p(".soft")[said] if said else None, h.ol(".steps")[items]]
+    plan = h.p(".more")[h.a(href=address_of(view, "plan"))["What comes next"]]
+    return h.section("#steps.card.early")[
+        h.h2["Steps"], h.p(".soft")[said] if said else None, h.ol(".steps")[items], plan
+    ]
 
 
 def analyses(view: RolloutView, now_s: float) -> h.Node:
@@ -139,7 +142,8 @@ def _metric(metric: MetricLine, run: RunLine, now_s: float) -> h.Element:
 def revisions(view: RolloutView, now_s: float) -> h.Element:
     """The revisions with their pods."""
     lines = [_revision(revision, now_s) for revision in view.revisions]
-    return h.section("#revisions.card")[h.h2["Revisions"], lines or h.p(".soft")["No revisions yet"]]
+    changed = h.p(".more")[h.a(href=address_of(view, "diff"))["What the latest one changes"]] if view.stable else None
+    return h.section("#revisions.card")[h.h2["Revisions"], lines or h.p(".soft")["No revisions yet"], changed]
 
 
 def _revision(revision: RevisionLine, now_s: float) -> h.Element:
@@ -202,6 +206,9 @@ def _past(view: RolloutView, row: HistoryRow, now_s: float, *, may_act: bool) ->
         "Images": [h.code[image] for image in row.images],
         "Changed": row.config,
         "Commands": row.commands,
+        "Compare": h.a(href=f"{address_of(view, 'diff')}?from={row.revision}")["with the current one"]
+        if row.rollback
+        else None,
         "Way back": h.a(href=f"{address_of(view, 'undo')}?to={row.revision}")["Roll back to this"]
         if row.rollback and may_act
         else None,

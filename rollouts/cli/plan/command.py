@@ -15,6 +15,7 @@ from rich.text import Text
 
 from rollouts.api.spec.parse import parse_spec
 from rollouts.cli.commands.lint import known_in, lint
+from rollouts.cli.commands.lint_routes import providers
 from rollouts.cli.exits import Exit
 from rollouts.cli.kubernetes.parts import is_a
 from rollouts.cli.kubernetes.yaml_text import read_text
@@ -30,7 +31,7 @@ from rollouts.cli.plan.templates import read_templates
 from rollouts.cli.plan.workload import template_in, with_its_workload
 from rollouts.cli.terminal.listing import print_drawn
 from rollouts.cli.terminal.options import fail
-from rollouts.cli.view.session import Options, open_session
+from rollouts.cli.view.session import Options, Session, open_session
 from rollouts.controller.facts.proxies import ClusterFacts
 from rollouts.core.model.config import ConfigKind
 from rollouts.core.model.drain import ProxyMode
@@ -112,6 +113,16 @@ async def plan_of(
     templates = await read_templates(session, spec, reader.manifests, namespace=namespace)
     limits = await read_limits(session, key, reader.manifests, in_place=workload)
     return report_of(applied, seen, live, from_file=beside, templates=templates, limits=limits)
+
+
+async def plan_of_live(session: Session, rollout: Manifest) -> PlanReport:
+    """The plan of a Rollout of the cluster, with no files: what is left of its update, or else its next one.
+
+    Raises: what `Client` raises; SpecInvalid.
+    """
+    facts = await read_facts(session, proxy_mode=None)
+    known = providers(await read_declared(session))
+    return await plan_of(SourceReader(session, ()), rollout, (), facts, known)
 
 
 def _print(

@@ -6,14 +6,10 @@ import asyncio
 
 from rich.console import Console
 
-from rollouts.cli.commands.lint_routes import providers
 from rollouts.cli.commands.verbs import carry_out
 from rollouts.cli.exits import Exit
-from rollouts.cli.plan.command import plan_of
-from rollouts.cli.plan.config import SourceReader
-from rollouts.cli.plan.live import read_facts
+from rollouts.cli.plan.command import plan_of_live
 from rollouts.cli.plan.report import PlannedStep, PlanReport
-from rollouts.cli.plan.routes import read_declared
 from rollouts.cli.terminal.listing import print_line
 from rollouts.cli.terminal.text import marks_for
 from rollouts.cli.view.counts import count_of
@@ -115,13 +111,11 @@ def _time(report: PlanReport) -> str:
 async def _forecast(session: Session, seen: RolloutObjects, asked: CommandWrite) -> PlanReport | None:
     """What the controller would do after the command; None where something that it depends on cannot be read."""
     try:
-        facts = await read_facts(session, proxy_mode=None)
-        known = providers(await read_declared(session))
         metadata = seen.rollout["metadata"]
         merged = {**(metadata.get("annotations") or {}), **asked.annotations}
         annotations = {name: value for name, value in merged.items() if value}
         commanded = {**seen.rollout, "metadata": {**metadata, "annotations": annotations}}
-        report = await plan_of(SourceReader(session, ()), commanded, (), facts, known)
+        report = await plan_of_live(session, commanded)
     except RolloutsError:
         return None
     return None if report.supposed else report

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-from rollouts.cli.view.follow import Collection, Followed, following, list_all, named
+from rollouts.cli.view.follow import Collection, Followed, Kept, KeptObjects, following, list_all, named
 from rollouts.cli.view.in_place import as_replica_sets, revisions_kind
 from rollouts.cli.view.missing import no_rollout, the_rollout
 from rollouts.cli.view.objects import RolloutObjects, belongs_to, controlled_by, is_run_about, query_of_its_pods
@@ -60,7 +60,7 @@ async def read(session: Session, key: Key) -> RolloutObjects:
     return seen
 
 
-async def changes(followed: Followed, *, at_least_every_s: float) -> AsyncIterator[None]:
+async def changes(followed: KeptObjects[Kept], *, at_least_every_s: float) -> AsyncIterator[None]:
     """Yields at once, then on every change, and when `at_least_every_s` have passed without one."""
     while True:
         followed.changed.clear()

@@ -1,0 +1,101 @@
+"""How two revisions of a Rollout differ: their pod templates, and what their pods read. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+
+import htpy as h
+
+from rollouts.cli.dashboard.pages import DashboardPage, address_of, notice
+from rollouts.cli.view.config import SourceChange
+from rollouts.cli.view.config_lines import change_lines
+from rollouts.cli.view.difference import difference, template_of, title_of
+from rollouts.cli.view.objects import RolloutObjects, number_of, revision_of, roles_of, status_of, view_of
+from rollouts.objects import Manifest
+
+TEMPLATE_MAX_BYTES = 256 * 1024  # of JSON; comparing takes longer than in proportion
+_CLASSES = {"+": "added", "-": "gone", "@": "place"}
+
+
+class _Marks:
+    arrow, more = "→", "…"
+
+
+def diff_page(
+    seen: RolloutObjects, before: Manifest | None, after: Manifest | None, changes: Sequence[SourceChange]
+) -> DashboardPage:
+    """The page.
+
+    Args:
+        before, after: the ReplicaSets of the two revisions; None for one that is not kept.
+        changes: of the ConfigMaps and Secrets that their pods read.
+    """
+    view = view_of(seen)
+    main: list[h.Node] = [
+        h.div(".head")[
+            h.h1[f"Changes of {view.name}"],
+            h.p(".soft")[h.a(href=address_of(view))["Back to the Rollout"], f" · namespace {view.namespace}"],
+        ],
+        _choice(seen, before, after),
+    ]
+    if before is None or after is None:
+        kept = "no other revision is kept" if len(seen.replica_sets) < 2 else "choose two that are kept"
+        main.append(notice("wait", "There is nothing to compare", h.p[f"One of the revisions is not kept: {kept}."]))
+        return DashboardPage(f"Changes of {view.name}", h.fragment[main])
+    words = f"{revision_of(before)} {revision_of(after)}"
+    main += [
+        h.section(".card")[h.h2["Pod template"], _template(before, after)],
+        *(_source(change, before, after) for change in changes),
+        h.p(".soft")["The same in a terminal:"],
+        h.code(".line")[f"kubectl rollouts diff {view.name} {words} -n {view.namespace}"],
+        h.code(".line")[f"kubectl rollouts config diff {view.name} {words} --full -n {view.namespace}"]
+        if changes
+        else None,
+    ]
+    return DashboardPage(f"Changes of {view.name}", h.fragment[main])
+
+
+def _choice(seen: RolloutObjects, before: Manifest | None, after: Manifest | None) -> h.Element:
+    status = status_of(seen.rollout)
+    kept = sorted(seen.replica_sets, key=number_of, reverse=True)
+
+    def select(name: str, label: str, chosen: Manifest | None) -> h.Element:
+        options = []
+        for each in kept:
+            roles = roles_of(revision_of(each), status)
+            text = f"{title_of(each)} ({', '.join(roles)})" if roles else title_of(each)
+            options.append(h.option(value=revision_of(each), selected=each is chosen)[text])
+        return h.label[f"{label} ", h.select(name=name)[options]]
+
+    return h.form(".filters", method="get")[
+        select("from", "from", before), select("to", "to", after), h.button["Compare"]
+    ]
+
+
+def _template(before: Manifest, after: Manifest) -> h.Node:
+    templates = template_of(before), template_of(after)
+    if sum(len(json.dumps(each)) for each in templates) > TEMPLATE_MAX_BYTES:
+        return h.p["They are too long to be compared here; the command below does it."]
+    lines = difference(*templates, ("", ""))[2:]
+    return _lines(lines) if lines else h.p["Both have the same."]
+
+
+def _source(change: SourceChange, before: Manifest, after: Manifest) -> h.Element:
+    if change.before is None:
+        read = f"only in {title_of(after)}"
+    elif change.after is None:
+        read = f"only in {title_of(before)}"
+    else:
+        read = " → ".join(dict.fromkeys((change.before.name, change.after.name)))
+    lines = [line for key in change.keys for line in change_lines(change.kind, key, _Marks(), full=False)]
+    return h.section(".card")[
+        h.h2[f"{change.kind} {change.source}"],
+        h.p(".soft")[read],
+        h.p[change.unknown] if change.unknown else None,
+        _lines(lines) if lines else None,
+    ]
+
+
+def _lines(lines: Iterable[str]) -> h.Element:
+    return h.pre(".diff")[(h.span(class_=_CLASSES.get(line[:1]))[f"{line}\n"] for line in lines)]

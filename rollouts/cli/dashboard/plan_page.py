@@ -1,0 +1,83 @@
+"""What comes next: the steps that are left of an update, or those of the next one, with pods, waits and what is found. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import htpy as h
+
+from rollouts.cli.dashboard.pages import DashboardPage, address_of, notice
+from rollouts.cli.plan.report import Found, PlannedStep, PlanReport
+from rollouts.cli.plan.words import fact_lines, limit_lines, service_texts, together_text, wait_text
+from rollouts.cli.view.tree import RolloutView
+from rollouts.core.advice.findings import Severity
+
+_COLOURS = {Severity.UNSAFE: "bad", Severity.WARNING: "wait", Severity.NOTE: "quiet"}
+
+
+def plan_page(view: RolloutView, report: PlanReport) -> DashboardPage:
+    """The page; what it says was worked out from the cluster as it was when it was loaded."""
+    title = f"The next update of {view.name}" if report.supposed else f"What comes next for {view.name}"
+    if report.supposed:
+        about = "No update is under way: this is what another pod template would go through."
+    else:
+        about = "The rest of the update, if nothing changes and every analysis succeeds."
+    limits = [*limit_lines(report)]
+    main = h.fragment[
+        h.div(".head")[
+            h.h1[title],
+            h.p(".soft")[h.a(href=address_of(view))["Back to the Rollout"], f" · namespace {view.namespace} · {about}"],
+        ],
+        notice("wait", "It does not get to its end by itself", h.p[report.stuck]) if report.stuck else None,
+        h.section("#plan.card")[
+            h.h2["Steps"],
+            _steps(report) if report.steps else h.p["There is nothing to do."],
+            h.p(".more")[f"{together_text(report)}."],
+        ],
+        h.section("#limits.card")[h.h2["Limits"], h.ul(".plain")[(h.li[line] for line in limits)]] if limits else None,
+        (_finding(found) for found in report.findings),
+        h.section("#facts.card")[
+            h.h2["What it depends on"],
+            h.dl(".facts")[((h.dt[label or None], h.dd[text]) for label, text in fact_lines(report))],
+        ],
+    ]
+    return DashboardPage(title, main)
+
+
+def _steps(report: PlanReport) -> h.Element:
+    rows = [dict(_cells(step)) for step in report.steps]
+    columns = [name for name in rows[0] if any(row[name] for row in rows)]
+    return h.table(".stack")[
+        h.thead[h.tr[(h.th(scope="col")[name] for name in columns)]],
+        h.tbody[
+            (
+                h.tr[
+                    (h.td(data_label=name, class_=None if row[name] else "none")[row[name] or None] for name in columns)
+                ]
+                for row in rows
+            )
+        ],
+    ]
+
+
+def _cells(step: PlannedStep) -> Iterator[tuple[str, h.Node]]:
+    share = "" if step.share_percent is None else f"{step.share_percent} %"
+    yield "Step", h.strong[step.what]
+    yield (
+        "Pods",
+        f"{step.pods.new} new, {step.pods.old} old" + (f", {step.pods.others} other" if step.pods.others else ""),
+    )
+    yield "Share", share
+    yield "Services", [h.div[text] for text in service_texts(step)]
+    yield "Waits for", [h.div[wait_text(wait)] for wait in step.waits]
+
+
+def _finding(found: Found) -> h.Element:
+    finding = found.finding
+    return notice(
+        _COLOURS[finding.severity],
+        f"{finding.severity.value.capitalize()}: {found.about}",
+        h.p[f"{finding.what}."],
+        h.p[f"Fix: {finding.fix}."],
+        h.p(".soft")[h.code[finding.path]],
+    )

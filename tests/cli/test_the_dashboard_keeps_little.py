@@ -1,0 +1,79 @@
+"""Promise: the list of thousands of Rollouts fits into little memory, and what nobody looks at is forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import tracemalloc
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import TypeVar
+
+import pytest
+
+from rollouts.cli.dashboard import hub as hubs
+from rollouts.cli.dashboard.hub import Hub
+from rollouts.cli.dashboard.list_page import listed
+from rollouts.cli.view.follow import KeptObjects
+from rollouts.objects import ROLLOUT, Key, Manifest
+from tests.cli.dashboards import session_of
+from tests.cli.runs import Served, install, rollout
+
+T = TypeVar("T")
+ROLLOUTS, PAGE = 200, 50
+FIELDS = {"f:spec": {f"f:{name}": {} for name in ("replicas", "selector", "strategy", "template", "minReadySeconds")}}
+
+
+async def pages() -> AsyncIterator[tuple[Sequence[Manifest], str]]:
+    """Rollouts of some 4 KB of JSON each, as a list brings them."""
+    for first in range(0, ROLLOUTS, PAGE):
+        made = []
+        for index in range(first, first + PAGE):
+            fields = [{"manager": name, "fieldsV1": FIELDS} for name in ("helm", "rollouts", "kubectl")]
+            metadata = {"name": f"cart-{index}", "namespace": "default", "uid": f"u{index}", "managedFields": fields}
+            one = {**rollout(phase="Paused"), "metadata": metadata}
+            env = [{"name": f"KEY_{each}", "value": f"value-{each}"} for each in range(30)]
+            one["spec"]["template"]["spec"]["containers"][0]["env"] = env
+            made.append(json.loads(json.dumps(one)))
+        yield made, "9"
+
+
+async def taken_bytes(keep: Callable[[Manifest], T]) -> float:
+    """The memory that the list takes for each Rollout."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        kept = KeptObjects(keep)
+        await kept.replace(ROLLOUT, pages())
+        gc.collect()
+        assert len(kept.all(ROLLOUT)) == ROLLOUTS
+        return tracemalloc.get_traced_memory()[0] / ROLLOUTS
+    finally:
+        tracemalloc.stop()
+
+
+async def test_a_row_takes_a_fraction_of_its_rollout() -> None:
+    """The page has 100 rows of what may be thousands; images and messages of all are searched."""
+    whole, row = await taken_bytes(lambda thing: thing), await taken_bytes(listed)
+
+    assert row < whole / 5, (whole, row)
+    assert row < 4_000
+
+
+async def test_a_page_that_is_over_is_forgotten(there: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its objects would stay for as long as the dashboard runs."""
+    monkeypatch.setattr(hubs, "IDLE_S", 0.0)
+    await install(there)
+    hub = Hub(session_of(there), None)
+    key = Key("default", "cart")
+    async with hub.looking(key) as feed:
+        assert (await feed.objects()).all(ROLLOUT)
+    ended = asyncio.create_task(feed.until_stopped())
+    async with asyncio.timeout(5):
+        await ended
+        while any(isinstance(each, hubs.Feed) and each is feed for each in hub._ended):  # noqa: ASYNC110
+            await asyncio.sleep(0)
+    async with hub.looking(key) as again:
+        assert again is not feed
+        assert (await again.objects()).all(ROLLOUT)
+    await hub.close()

@@ -55,9 +55,7 @@ async def test_any_two_kept_revisions_can_be_compared(there: Served) -> None:
     async with dashboard(there) as visitor:
         for query in ("?from=oldrev&to=third", "?from=1&to=3", "?from=stable&to=%233"):
             page = (await visitor.get(DIFF + query)).body
-            assert {"-  - image: cart:2\n", "+  - image: cart:9\n"} <= {*lines(page)} or (
-                "-- image: cart:2\n" in lines(page) or "-  image: cart:2\n" in lines(page)
-            ), (query, lines(page))
+            assert {"-  - image: cart:2\n", "+  - image: cart:9\n"} <= {*lines(page)}, query
             assert '<option value="oldrev" selected>#1 oldrev (stable)</option>' in page
             assert '<option value="third" selected>#3 third</option>' in page
         back = (await visitor.get(f"{DIFF}?from=third&to=third")).body

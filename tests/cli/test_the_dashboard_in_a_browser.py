@@ -99,7 +99,16 @@ async def test_everybody_can_read_it_and_no_text_of_others_runs(there: Served) -
         page = await opened(context, url, wrong)
         page.on("dialog", lambda dialog: wrong.append(f"a script ran: {dialog.message}"))
         origin = page.url.rstrip("/")
-        for path in ("/", "/r/default/cart", "/r/default/cart/abort", "/r/default/cart/resume", "/r/default/none"):
+        below = "/r/default/cart"
+        for path in (
+            "/",
+            below,
+            f"{below}/abort",
+            f"{below}/resume",
+            f"{below}/diff",
+            f"{below}/plan",
+            "/r/default/none",
+        ):
             await page.goto(origin + path)
             for width in WIDTHS:
                 await page.set_viewport_size({"width": width, "height": 900})

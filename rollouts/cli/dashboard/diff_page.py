@@ -69,7 +69,7 @@ def _choice(seen: RolloutObjects, before: Manifest | None, after: Manifest | Non
         return h.label[f"{label} ", h.select(name=name)[options]]
 
     return h.form(".filters", method="get")[
-        select("from", "from", before), select("to", "to", after), h.button["Compare"]
+        select("from", "From", before), select("to", "to", after), h.button["Compare"]
     ]
 
 
@@ -83,11 +83,11 @@ def _template(before: Manifest, after: Manifest) -> h.Node:
 
 def _source(change: SourceChange, before: Manifest, after: Manifest) -> h.Element:
     if change.before is None:
-        read = f"only in {title_of(after)}"
+        read = f"Only in {title_of(after)}"
     elif change.after is None:
-        read = f"only in {title_of(before)}"
+        read = f"Only in {title_of(before)}"
     else:
-        read = " → ".join(dict.fromkeys((change.before.name, change.after.name)))
+        read = f"Pods read {' → '.join(dict.fromkeys((change.before.name, change.after.name)))}"
     lines = [line for key in change.keys for line in change_lines(change.kind, key, _Marks(), full=False)]
     return h.section(".card")[
         h.h2[f"{change.kind} {change.source}"],

@@ -35,7 +35,9 @@ def plan_page(view: RolloutView, report: PlanReport) -> DashboardPage:
             h.p(".more")[f"{together_text(report)}."],
         ],
         h.section("#limits.card")[h.h2["Limits"], h.ul(".plain")[(h.li[line] for line in limits)]] if limits else None,
-        (_finding(found) for found in report.findings),
+        h.section("#findings.card")[h.h2["What was found"], h.ul(".plain")[map(_finding, report.findings)]]
+        if report.findings
+        else None,
         h.section("#facts.card")[
             h.h2["What it depends on"],
             h.dl(".facts")[((h.dt[label or None], h.dd[text]) for label, text in fact_lines(report))],
@@ -74,10 +76,12 @@ def _cells(step: PlannedStep) -> Iterator[tuple[str, h.Node]]:
 
 def _finding(found: Found) -> h.Element:
     finding = found.finding
-    return notice(
-        _COLOURS[finding.severity],
-        f"{finding.severity.value.capitalize()}: {found.about}",
-        h.p[f"{finding.what}."],
-        h.p[f"Fix: {finding.fix}."],
-        h.p(".soft")[h.code[finding.path]],
-    )
+    return h.li[
+        h.div(".title")[
+            h.span(class_=f"phase {_COLOURS[finding.severity]}")[finding.severity.value],
+            h.strong[found.about],
+            h.code(".soft")[finding.path],
+        ],
+        h.p[f"{finding.what[:1].upper()}{finding.what[1:]}."],
+        h.p(".soft")[f"Fix: {finding.fix}."],
+    ]

@@ -15,7 +15,7 @@ from tests.cli.runs import Served, install
 from tests.cli.test_the_dashboard_shows_and_acts import PAUSED, PROMOTE, annotations_of
 
 REVIEWS = "selfsubjectaccessreviews"
-LACKED = "You may not patch rollouts in namespace default: ask for the ClusterRole `edit`, which the chart extends to Rollouts."
+LACKED = "You may not patch rollouts in namespace default: ask for the ClusterRole <code>edit</code>, which the chart extends"
 LINK = f'href="{PROMOTE}"'
 LOCKED = '<button type="button" disabled>Promote</button>'
 

@@ -121,7 +121,7 @@ def message(
 ) -> DashboardPage:
     """A page that says one thing."""
     return DashboardPage(
-        title, h.div(".ask")[notice(colour, title, h.p[text], heading=h.h1), h.p[h.a(href=back)[back_text]]]
+        title, h.div(".ask")[notice(colour, title, h.p[with_code(text)], heading=h.h1), h.p[h.a(href=back)[back_text]]]
     )
 
 
@@ -133,6 +133,12 @@ def notice(colour: str, title: str, *more: h.Node, heading: h.Element = h.h2) ->
 def cell(label: str, content: h.Node) -> h.Element:
     """One cell of a table that a narrow screen shows as a list; what is empty is left out there."""
     return h.td(data_label=label, class_=None if content else "none")[content or None]
+
+
+def with_code(text: str) -> list[h.Node]:
+    """A sentence of the command line, with what stands between backticks as code."""
+    parts = text.split("`")
+    return [h.code[part] if index % 2 else part for index, part in enumerate(parts)] if len(parts) % 2 else [text]
 
 
 def facts_line(parts: Iterable[str]) -> str:

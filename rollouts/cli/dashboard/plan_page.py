@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import htpy as h
 
-from rollouts.cli.dashboard.pages import DashboardPage, address_of, notice
+from rollouts.cli.dashboard.pages import DashboardPage, address_of, notice, with_code
 from rollouts.cli.plan.report import Found, PlannedStep, PlanReport
 from rollouts.cli.plan.words import fact_lines, limit_lines, service_texts, together_text, wait_text
 from rollouts.cli.view.tree import RolloutView
@@ -82,6 +82,6 @@ def _finding(found: Found) -> h.Element:
             h.strong[found.about],
             h.code(".soft")[finding.path],
         ],
-        h.p[f"{finding.what[:1].upper()}{finding.what[1:]}."],
-        h.p(".soft")[f"Fix: {finding.fix}."],
+        h.p[with_code(f"{finding.what[:1].upper()}{finding.what[1:]}.")],
+        h.p(".soft")[with_code(f"Fix: {finding.fix}.")],
     ]

@@ -21,7 +21,7 @@ from tests.cli.runs import Served, install, rollout
 
 T = TypeVar("T")
 ROLLOUTS, PAGE = 200, 50
-FIELDS = {"f:spec": {f"f:{name}": {} for name in ("replicas", "selector", "strategy", "template", "minReadySeconds")}}
+FIELDS: Manifest = {"f:spec": {f"f:{name}": {} for name in ("replicas", "selector", "strategy", "template", "minReadySeconds")}}
 
 
 async def pages() -> AsyncIterator[tuple[Sequence[Manifest], str]]:

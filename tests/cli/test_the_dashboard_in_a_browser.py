@@ -112,6 +112,7 @@ async def test_everybody_can_read_it_and_no_text_of_others_runs(there: Served) -
             await page.goto(origin + path)
             for width in WIDTHS:
                 await page.set_viewport_size({"width": width, "height": 900})
+                assert await page.locator(".chart:visible").count() == (path == below), (path, width)
                 for scheme in ("light", "dark"):
                     await page.emulate_media(color_scheme=scheme)
                     found = await Axe().run(page)

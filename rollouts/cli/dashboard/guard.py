@@ -52,7 +52,6 @@ class AccessGuard:
         """Makes the secrets anew. `address` is the IP address that the server listens on."""
         host = f"[{address}]" if ipaddress.ip_address(address).version == 6 else address
         self.origin = f"http://{host}:{port}"
-        self.form_field = secrets.token_urlsafe(_KEY_BYTES)
         self._hosts = {f"{host}:{port}", f"localhost:{port}"}
         # Browsers send the cookies of one port to all ports of a host.
         self._cookie_name = f"rollouts-dashboard-{port}"

@@ -1,0 +1,252 @@
+"""The pages of one person: what they see is read, and what they confirm is written, with their own rights."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import re
+import secrets
+from collections import deque
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from http import HTTPStatus
+
+import htpy as h
+from aiohttp import web
+from msgspec.structs import replace
+
+from rollouts.cli.dashboard import acts
+from rollouts.cli.dashboard.answers import page_answer, refusal_answer
+from rollouts.cli.dashboard.diff_page import diff_page
+from rollouts.cli.dashboard.guard import RefusedRequest, same
+from rollouts.cli.dashboard.hub import STREAMS_MAX, Feed, Hub
+from rollouts.cli.dashboard.list_page import Listed, ListQuery, list_page
+from rollouts.cli.dashboard.pages import DashboardPage, fragment, message, notice, when
+from rollouts.cli.dashboard.rights import ON_LOAD_S, WHILE_OPEN_S, KnownRights
+from rollouts.cli.dashboard.rollout_page import ask_page, rollout_page
+from rollouts.cli.terminal.errors import error_text, may_not_text
+from rollouts.cli.view.config import uses_of
+from rollouts.cli.view.config_reading import source_changes
+from rollouts.cli.view.difference import CURRENT, PREVIOUS, revision_named
+from rollouts.cli.view.follow import Kept
+from rollouts.cli.view.giving import unanswered
+from rollouts.cli.view.objects import view_of
+from rollouts.cli.view.reading import look, seen_in
+from rollouts.cli.view.verb_plans import CommandWrite
+from rollouts.errors import RolloutsError, SpecInvalid
+from rollouts.objects import ROLLOUT, Key, Manifest
+
+REDRAWN_EVERY_S = 5.0  # ages and countdowns
+AT_MOST_EVERY_S = 0.2  # a page is drawn so often, however often its objects change
+_TOLD_KEPT = 32
+_WORD_MAX = 200  # characters of a search
+_SECRET_BYTES = 32
+_NAME = re.compile(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?")
+
+
+class PersonPages:
+    """Answers the requests of one person."""
+
+    def __init__(self, hub: Hub) -> None:
+        self.form_field = secrets.token_urlsafe(_SECRET_BYTES)
+        self._hub = hub
+        self._rights = KnownRights(hub.session)
+        self._told: deque[tuple[str, Key, str, str]] = deque(maxlen=_TOLD_KEPT)
+
+    async def list(self, request: web.Request) -> web.StreamResponse:
+        """The list, as its address filters it."""
+        async with self._hub.looking_at_list() as feed:
+            return page_answer(await self._list_now(feed, request))
+
+    async def list_stream(self, request: web.Request) -> web.StreamResponse:
+        """Its live updates."""
+        return await self._stream(request, self._hub.looking_at_list(), lambda feed: self._list_now(feed, request))
+
+    async def one(self, request: web.Request) -> web.StreamResponse:
+        """One Rollout."""
+        key = _key(request)
+        async with self._hub.looking(key) as feed:
+            told = self._told_about(key, request.query.get("told", ""))
+            return page_answer(await self._one_now(feed, key, told, newer_than_s=ON_LOAD_S))
+
+    async def one_stream(self, request: web.Request) -> web.StreamResponse:
+        """Its live updates."""
+        key = _key(request)
+        told = self._told_about(key, request.query.get("told", ""))
+        return await self._stream(
+            request, self._hub.looking(key), lambda feed: self._one_now(feed, key, told, newer_than_s=WHILE_OPEN_S)
+        )
+
+    async def diff(self, request: web.Request) -> web.StreamResponse:
+        """How two of its revisions differ."""
+        key = _key(request)
+        session = self._hub.session_in(key.namespace)
+        seen = await look(session, key.name)
+        words = (request.query.get("from") or PREVIOUS, request.query.get("to") or CURRENT)
+        before, after = (revision_named(seen, word[:_WORD_MAX]) for word in words)
+        changes = []
+        if before is not None and after is not None:
+            changes = [each async for each in source_changes(session, uses_of(before), uses_of(after))]
+        return page_answer(diff_page(seen, before, after, changes))
+
+    async def plan(self, request: web.Request) -> web.StreamResponse:
+        """What comes next for it."""
+        from rollouts.cli.dashboard.plan_page import plan_page  # noqa: PLC0415 - the controller's policy is for it only
+        from rollouts.cli.plan.command import plan_of_live  # noqa: PLC0415
+
+        key = _key(request)
+        session = self._hub.session_in(key.namespace)
+        seen = await look(session, key.name)
+        try:
+            report = await plan_of_live(session, seen.rollout)
+        except SpecInvalid as invalid:
+            said = message("Its spec cannot be carried out", f"{invalid}.", back=f"/r/{key.namespace}/{key.name}")
+            return page_answer(said, HTTPStatus.CONFLICT)
+        return page_answer(plan_page(view_of(seen), report))
+
+    async def ask(self, request: web.Request) -> web.StreamResponse:
+        """What a command would do."""
+        key, word = _key(request), _act_in(request)
+        asked, seen = await acts.ask(
+            self._hub.session_in(key.namespace), key.name, word, _to(request.query.get("to", ""))
+        )
+        missing = await self._missing(key, newer_than_s=ON_LOAD_S)
+        form_field = self.form_field
+        return page_answer(ask_page(asked, view_of(seen), form_field=form_field, changed=False, missing=missing))
+
+    async def act(self, request: web.Request) -> web.StreamResponse:
+        """Gives a command that was confirmed, or asks again."""
+        key, word, form = _key(request), _act_in(request), await request.post()
+        fields = {name: str(form.get(name, "")) for name in ("form", "version", "mark", "to")}
+        if not same(fields["form"], self.form_field):
+            return refusal_answer(
+                RefusedRequest(HTTPStatus.FORBIDDEN, "this form is not from this run of `rollouts dashboard`")
+            )
+        session = self._hub.session_in(key.namespace)
+        asked, seen = await acts.ask(session, key.name, word, _to(fields["to"]))
+        if not isinstance(asked.planned, CommandWrite) or not same(fields["mark"], asked.mark):
+            return page_answer(ask_page(asked, view_of(seen), form_field=self.form_field, changed=True))
+        metadata = {**seen.rollout["metadata"], "resourceVersion": fields["version"]}
+        shown = replace(seen, rollout={**seen.rollout, "metadata": metadata})
+        answer = await acts.carry_out(session, key.name, asked.plan, asked.planned, shown)
+        label = f"{asked.act.label}: "
+        if answer is None:
+            colour, said = "wait", unanswered(key.name)
+        elif answer:
+            colour, said = "bad", f"the controller refused the command: {answer}"
+        else:
+            colour, said = "good", f"the controller has recorded the command; it {asked.planned.words}"
+        mark = secrets.token_urlsafe(8)
+        self._told.append((mark, key, colour, label + said))
+        raise web.HTTPSeeOther(f"/r/{key.namespace}/{key.name}?told={mark}")
+
+    async def _list_now(self, feed: Feed[Listed], request: web.Request) -> DashboardPage:
+        rows = (await feed.objects()).all(ROLLOUT)
+        page = request.query.get("page", "1")
+        query = ListQuery(
+            q=request.query.get("q", "")[:_WORD_MAX],
+            ns=request.query.get("ns", "")[:_WORD_MAX],
+            only=request.query.get("only", "") if request.query.get("only") in ("needs", "bad", "moving") else "",
+            page=int(page) if page.isascii() and page.isdigit() and 0 < len(page) < 6 and int(page) else 1,
+        )
+        now_s = self._hub.session.clock.now_s()
+        return list_page(rows, query, now_s=now_s, lost=self._lost(now_s), scope=self._hub.namespace or "")
+
+    async def _one_now(self, feed: Feed[Manifest], key: Key, told: h.Node, *, newer_than_s: float) -> DashboardPage:
+        seen = seen_in(await feed.objects(), key)
+        if seen is None:
+            return message(
+                f"{key.name} was deleted", f"There is no Rollout {key.name} in namespace {key.namespace} any more."
+            )
+        missing = await self._missing(key, newer_than_s=newer_than_s)
+        now_s = self._hub.session.clock.now_s()
+        return rollout_page(seen, now_s=now_s, lost=self._lost(now_s), told=told, missing=missing)
+
+    async def _missing(self, key: Key, *, newer_than_s: float) -> str:
+        """Why nobody can give commands with these rights; "" where they can, or where that is not known."""
+        lacking = await self._rights.lacking(key.namespace, newer_than_s=newer_than_s)
+        return may_not_text(lacking.verb, lacking.resource, lacking.namespace) if lacking is not None else ""
+
+    def _told_about(self, key: Key, mark: str) -> h.Node:
+        found = next((each for each in self._told if each[:2] == (mark, key)), None)
+        return notice(found[2], found[3]) if found is not None else None
+
+    def _lost(self, now_s: float) -> h.Node:
+        since_s = self._hub.reached.lost_since_s
+        if since_s is None:
+            return None
+        text = h.p["What is shown may be old. It has not answered since ", when(since_s, now_s), "."]
+        return notice("bad", "The API server cannot be reached", text)
+
+    async def _stream(
+        self,
+        request: web.Request,
+        looking: AbstractAsyncContextManager[Feed[Kept]],
+        draw: Callable[[Feed[Kept]], Awaitable[DashboardPage]],
+    ) -> web.StreamResponse:
+        """Sends the page whenever it has changed, until the browser or the server goes."""
+        answer = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await answer.prepare(request)
+        if self._hub.streams >= STREAMS_MAX:
+            await _send(answer, "full", f"no live updates: {STREAMS_MAX} pages are open, which is the most")
+            return answer
+        self._hub.streams += 1
+        try:
+            async with looking as feed:
+                await self._send_pages(request, answer, feed, draw)
+        except ConnectionError:
+            pass  # the browser has gone
+        finally:
+            self._hub.streams -= 1
+        return answer
+
+    async def _send_pages(
+        self,
+        request: web.Request,
+        answer: web.StreamResponse,
+        feed: Feed[Kept],
+        draw: Callable[[Feed[Kept]], Awaitable[DashboardPage]],
+    ) -> None:
+        sent = ""
+        while not self._hub.closing and request.transport is not None and not request.transport.is_closing():
+            changed = feed.changed
+            try:
+                page = await draw(feed)
+            except RolloutsError as error:
+                page = message("The API server did not give it", error_text(error))
+            html = fragment(page)
+            if html != sent:
+                sent = html
+                await _send(answer, "page", {"title": page.title, "html": html})
+            else:
+                await answer.write(b": still here\n\n")  # finds out whether the browser has gone
+            if feed.error is not None:
+                return
+            await asyncio.sleep(AT_MOST_EVERY_S)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(REDRAWN_EVERY_S):
+                    await changed.wait()
+
+
+async def _send(answer: web.StreamResponse, event: str, data: object) -> None:
+    await answer.write(f"event: {event}\ndata: {json.dumps(data)}\n\n".encode())
+
+
+def _key(request: web.Request) -> Key:
+    """The Rollout that the address names. Raises: web.HTTPNotFound, for what no object can be called."""
+    key = Key(request.match_info["namespace"], request.match_info["name"])
+    if not _NAME.fullmatch(key.namespace) or not _NAME.fullmatch(key.name):
+        raise web.HTTPNotFound
+    return key
+
+
+def _act_in(request: web.Request) -> str:
+    word = request.match_info["act"]
+    if word not in acts.ACTS:
+        raise web.HTTPNotFound
+    return word
+
+
+def _to(text: str) -> str:
+    return text if _NAME.fullmatch(text) else ""

@@ -21,7 +21,7 @@ from rollouts.cli.dashboard.charts import (
 from rollouts.cli.view.objects import RolloutObjects
 from rollouts.cli.view.runs import MeasurementLine, MetricLine
 from rollouts.cli.view.thresholds import Threshold
-from rollouts.cli.view.weights import WeightMark, weights_of
+from rollouts.cli.view.weights import MARKS_MAX, WeightMark, weights_of
 from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.objects import Manifest
 
@@ -94,8 +94,8 @@ def test_measurements_without_a_number_are_on_the_lower_edge() -> None:
 
 @pytest.mark.parametrize(
     "numbers",
-    [(), (None,), (1e308, -1e308)],
-    ids=["nothing", "no number", "too far apart"],
+    [(), (None,), (1e308, -1e308), (1e-322, 5e-324)],
+    ids=["nothing", "no number", "too far apart", "too near"],
 )
 def test_what_cannot_be_drawn_is_not_drawn(numbers: tuple[float | None, ...]) -> None:
     """The table has it."""
@@ -172,6 +172,26 @@ def test_the_shares_of_the_latest_update_are_those_of_its_events() -> None:
 
     assert [mark.percent for mark in marks] == [0.0, 12.5, 100.0]
     assert [marks[-1].at_s - mark.at_s for mark in marks] == [70.0, 50.0, 0.0]
+
+
+def test_whatever_number_of_events_somebody_makes_the_page_stays_small() -> None:
+    """A right to create Events is no right to make pages of others heavy."""
+    events = tuple(event(index, str(index % 2)) for index in range(1, 3_001))
+    rollout: Manifest = {"metadata": {"name": "cart"}, "status": {"currentRevision": "newrev"}}
+    marks = weights_of(RolloutObjects(rollout=rollout, events=events))
+
+    assert len(marks) == MARKS_MAX
+    assert marks[-1].percent == 1.0
+
+
+def test_measurements_out_of_order_stay_inside() -> None:
+    """Anybody may have edited a status."""
+    line = metric(1.0, 2.0, 3.0)
+    mixed = MetricLine(name="m", measurements=(line.measurements[1], line.measurements[2], line.measurements[0]))
+    chart = value_chart(mixed, now_s=NOW_S, width=WIDE)
+
+    assert chart is not None
+    assert all(LEFT <= point.x <= WIDE - RIGHT for point in chart.points)
 
 
 def test_a_drawing_has_its_marks_and_says_what_they_are() -> None:

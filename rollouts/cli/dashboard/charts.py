@@ -23,6 +23,7 @@ _INTERVALS = 3
 _NICE = (1.0, 2.0, 5.0, 10.0)
 _ROOM = 0.1  # of the numbers' span, above and below
 _LONG = 1e6
+_SPAN_MIN = 1e-300  # of what is smaller a third may be nothing
 
 
 class ChartLabel(Struct, frozen=True):
@@ -103,7 +104,8 @@ def value_chart(metric: MetricLine, *, now_s: float, width: float) -> Chart | No
     if bounds is None:
         return None
     height = _Scale(*bounds, VALUES_HEIGHT - BOTTOM, TOP)
-    times = _Scale(metric.measurements[0].at_s, metric.measurements[-1].at_s, LEFT + LETTER, width - RIGHT - LETTER)
+    began_s = [each.at_s for each in metric.measurements]
+    times = _Scale(min(began_s), max(began_s), LEFT + LETTER, width - RIGHT - LETTER)
 
     def point(each: MeasurementLine, y: float) -> ChartPoint:
         what = [each.rounded or "not measured", each.phase, f"{short(now_s - each.at_s)} ago"]
@@ -160,7 +162,7 @@ def _bounds(numbers: Sequence[float]) -> tuple[float, float] | None:
     least, most = min(numbers), max(numbers)
     room = (most - least) * _ROOM or abs(most) * _ROOM or 1.0
     low, high = least - room if least < 0 else max(0.0, least - room), most + room
-    return (low, high) if math.isfinite(high - low) and high > low else None
+    return (low, high) if _SPAN_MIN < high - low < math.inf else None
 
 
 def _limit(threshold: Threshold, height: _Scale) -> Limit:

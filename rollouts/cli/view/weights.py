@@ -15,6 +15,8 @@ from rollouts.manifests.event import WEIGHT
 from rollouts.manifests.ownership import REVISION
 from rollouts.objects import Manifest, mapping
 
+MARKS_MAX = 100  # whoever may create Events of a namespace may create any number
+
 
 class WeightMark(Struct, frozen=True):
     """From when on the canary was to have that share, in percent."""
@@ -24,7 +26,10 @@ class WeightMark(Struct, frozen=True):
 
 
 def weights_of(seen: RolloutObjects) -> tuple[WeightMark, ...]:
-    """The changes of the wanted share in the latest update, the oldest first; none without weights, or without Events."""
+    """The changes of the wanted share in the latest update, the oldest first; none without weights, or without Events.
+
+    Of more than 100 the latest.
+    """
     status = status_of(seen.rollout)
     found = sorted(
         (
@@ -38,7 +43,7 @@ def weights_of(seen: RolloutObjects) -> tuple[WeightMark, ...]:
     for mark in found:
         if not marks or marks[-1].percent != mark.percent:
             marks.append(mark)
-    return tuple(marks)
+    return tuple(marks[-MARKS_MAX:])
 
 
 def _percent_in(event: Manifest, revision: str) -> float | None:

@@ -206,11 +206,11 @@ def _past(view: RolloutView, row: HistoryRow, now_s: float, *, may_act: bool) ->
         "Images": [h.code[image] for image in row.images],
         "Changed": row.config,
         "Commands": row.commands,
-        "Compare": h.a(href=f"{address_of(view, 'diff')}?from={row.revision}")["with the current one"]
+        "This revision": [
+            h.div[h.a(href=f"{address_of(view, 'diff')}?from={row.revision}")["Compare with the current one"]],
+            h.div[h.a(href=f"{address_of(view, 'undo')}?to={row.revision}")["Roll back to this"]] if may_act else None,
+        ]
         if row.rollback
-        else None,
-        "Way back": h.a(href=f"{address_of(view, 'undo')}?to={row.revision}")["Roll back to this"]
-        if row.rollback and may_act
         else None,
     }
 

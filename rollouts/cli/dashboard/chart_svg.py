@@ -1,6 +1,6 @@
 """Draws charts: SVG with attributes alone, because the policy of the pages allows no inline style. Pure.
 
-Each is there twice, and the style sheet shows the one that fits the screen.
+Each is there twice, and the style sheet shows the one that fits the screen. What gave no value is a triangle on the lower edge.
 """
 
 from __future__ import annotations
@@ -47,12 +47,18 @@ def _drawn(name: str, chart: Chart) -> h.Element:
         (level("grid", label.at) for label in chart.y_labels),
         (beside(None, label.at, label.text) for label in chart.y_labels),
         level("edge", floor),
-        _area(chart) if not chart.points else None,
+        h.polygon(".area", points=_corners(((LEFT, floor), *chart.line, (right, floor)))) if not chart.points else None,
         h.polyline(class_="trace" if chart.points else "steps-line", points=_corners(chart.line)),
         h.circle(".live-now", cx=end, cy=_text(chart.now), r="5")[h.title["live now"]]
         if chart.now is not None
         else None,
-        (_absent(each) for each in chart.absent),
+        (
+            h.polygon(
+                ".is-absent",
+                points=_corners(((each.x - _SIZE, each.y), (each.x, each.y - 2 * _SIZE), (each.x + _SIZE, each.y))),
+            )[h.title[each.text]]
+            for each in chart.absent
+        ),
         (_point(each) for each in chart.points),
         (
             h.text(x=_text(label.at), y=_text(chart.height - _TEXT_DROP), text_anchor=_anchor(label.at, chart))[
@@ -61,17 +67,6 @@ def _drawn(name: str, chart: Chart) -> h.Element:
             for label in chart.x_labels
         ),
     ]
-
-
-def _area(chart: Chart) -> h.Element:
-    (first, _), (last, _) = chart.line[0], chart.line[-1]
-    return h.polygon(".area", points=_corners(((first, chart.floor), *chart.line, (last, chart.floor))))
-
-
-def _absent(point: ChartPoint) -> h.Element:
-    """A triangle on the lower edge."""
-    ends = ((point.x - _SIZE, point.y), (point.x, point.y - 2 * _SIZE), (point.x + _SIZE, point.y))
-    return h.polygon(".is-absent", points=_corners(ends))[h.title[point.text]]
 
 
 def _point(point: ChartPoint) -> h.Element:

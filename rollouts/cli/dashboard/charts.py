@@ -9,7 +9,6 @@ from msgspec import Struct
 
 from rollouts.cli.view.durations import short
 from rollouts.cli.view.runs import MeasurementLine, MetricLine
-from rollouts.cli.view.thresholds import Threshold
 from rollouts.cli.view.weights import WeightMark
 from rollouts.core.model.analysis import AnalysisPhase
 
@@ -100,7 +99,7 @@ def value_chart(metric: MetricLine, *, now_s: float, width: float) -> Chart | No
     known = [each for each in metric.measurements if each.number is not None]
     known = [each for each in known if each.called == known[0].called]
     numbers = [each.number for each in known if each.number is not None]
-    bounds = _bounds([*numbers, *(each.value for each in metric.thresholds)]) if numbers else None
+    bounds = _bounds(numbers, [each.value for each in metric.thresholds])
     if bounds is None:
         return None
     height = _Scale(*bounds, VALUES_HEIGHT - BOTTOM, TOP)
@@ -113,14 +112,18 @@ def value_chart(metric: MetricLine, *, now_s: float, width: float) -> Chart | No
 
     points = tuple(point(each, height.at(number)) for each, number in zip(known, numbers, strict=True))
     absent = [each for each in metric.measurements if each.number is None]
-    limits = tuple(_limit(each, height) for each in sorted(metric.thresholds, key=lambda each: not each.undecided))
+    limits = []
+    for each in sorted(metric.thresholds, key=lambda each: not each.undecided):
+        line = height.at(each.value)
+        top, bottom = (height.end, line) if each.above else (line, height.begin)
+        limits.append(Limit(line, f"{each.value:.6g}", top, round(bottom - top, 1), each.undecided))
     return Chart(
         width=width,
         height=VALUES_HEIGHT,
         points=points,
         absent=tuple(point(each, VALUES_HEIGHT - BOTTOM) for each in absent),
         line=tuple((each.x, each.y) for each in points),
-        limits=limits,
+        limits=tuple(limits),
         y_labels=_heights(height, [each.at for each in limits]),
         x_labels=_moments(times, now_s),
         summary=_summary(metric, numbers, len(absent)),
@@ -157,18 +160,14 @@ def weight_chart(
     )
 
 
-def _bounds(numbers: Sequence[float]) -> tuple[float, float] | None:
-    """The least and the greatest that are shown, with room; not below 0 where no number is. None beyond what can be drawn."""
-    least, most = min(numbers), max(numbers)
+def _bounds(numbers: Sequence[float], limits: Sequence[float]) -> tuple[float, float] | None:
+    """The least and the greatest that are shown, with room; not below 0 where none is. None for what cannot be drawn."""
+    if not numbers:
+        return None
+    least, most = min(*numbers, *limits, math.inf), max(*numbers, *limits, -math.inf)
     room = (most - least) * _ROOM or abs(most) * _ROOM or 1.0
     low, high = least - room if least < 0 else max(0.0, least - room), most + room
     return (low, high) if _SPAN_MIN < high - low < math.inf else None
-
-
-def _limit(threshold: Threshold, height: _Scale) -> Limit:
-    line = height.at(threshold.value)
-    top, bottom = (height.end, line) if threshold.above else (line, height.begin)
-    return Limit(line, f"{threshold.value:.6g}", top, round(bottom - top, 1), threshold.undecided)
 
 
 def _heights(height: _Scale, taken: Sequence[float]) -> tuple[ChartLabel, ...]:

@@ -43,9 +43,15 @@ def diff_page(
         kept = "no other revision is kept" if len(seen.replica_sets) < 2 else "choose two that are kept"
         main.append(notice("wait", "There is nothing to compare", h.p[f"One of the revisions is not kept: {kept}."]))
         return DashboardPage(f"Changes of {view.name}", h.fragment[main])
+    templates = template_of(before), template_of(after)
+    if sum(len(json.dumps(each)) for each in templates) > TEMPLATE_MAX_BYTES:
+        template: h.Node = h.p["They are too long to be compared here; the command below does it."]
+    else:
+        lines = difference(*templates, ("", ""))[2:]
+        template = _lines(lines) if lines else h.p["Both have the same."]
     words = f"{revision_of(before)} {revision_of(after)}"
     main += [
-        h.section(".card")[h.h2["Pod template"], _template(before, after)],
+        h.section(".card")[h.h2["Pod template"], template],
         *(_source(change, before, after) for change in changes),
         h.p(".soft")["The same in a terminal:"],
         h.code(".line")[f"kubectl rollouts diff {view.name} {words} -n {view.namespace}"],
@@ -71,14 +77,6 @@ def _choice(seen: RolloutObjects, before: Manifest | None, after: Manifest | Non
     return h.form(".filters", method="get")[
         select("from", "From", before), select("to", "to", after), h.button["Compare"]
     ]
-
-
-def _template(before: Manifest, after: Manifest) -> h.Node:
-    templates = template_of(before), template_of(after)
-    if sum(len(json.dumps(each)) for each in templates) > TEMPLATE_MAX_BYTES:
-        return h.p["They are too long to be compared here; the command below does it."]
-    lines = difference(*templates, ("", ""))[2:]
-    return _lines(lines) if lines else h.p["Both have the same."]
 
 
 def _source(change: SourceChange, before: Manifest, after: Manifest) -> h.Element:

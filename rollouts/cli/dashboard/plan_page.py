@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import htpy as h
 
 from rollouts.cli.dashboard.pages import DashboardPage, address_of, notice, with_code
-from rollouts.cli.plan.report import Found, PlannedStep, PlanReport
+from rollouts.cli.plan.report import Found, PlanReport
 from rollouts.cli.plan.words import fact_lines, limit_lines, service_texts, together_text, wait_text
 from rollouts.cli.view.tree import RolloutView
 from rollouts.core.advice.findings import Severity
@@ -47,7 +45,17 @@ def plan_page(view: RolloutView, report: PlanReport) -> DashboardPage:
 
 
 def _steps(report: PlanReport) -> h.Element:
-    rows = [dict(_cells(step)) for step in report.steps]
+    rows: list[dict[str, h.Node]] = [
+        {
+            "Step": h.strong[step.what],
+            "Pods": f"{step.pods.new} new, {step.pods.old} old"
+            + (f", {step.pods.others} other" if step.pods.others else ""),
+            "Share": "" if step.share_percent is None else f"{step.share_percent} %",
+            "Services": [h.div[text] for text in service_texts(step)],
+            "Waits for": [h.div[wait_text(wait)] for wait in step.waits],
+        }
+        for step in report.steps
+    ]
     columns = [name for name in rows[0] if any(row[name] for row in rows)]
     return h.table(".stack")[
         h.thead[h.tr[(h.th(scope="col")[name] for name in columns)]],
@@ -60,18 +68,6 @@ def _steps(report: PlanReport) -> h.Element:
             )
         ],
     ]
-
-
-def _cells(step: PlannedStep) -> Iterator[tuple[str, h.Node]]:
-    share = "" if step.share_percent is None else f"{step.share_percent} %"
-    yield "Step", h.strong[step.what]
-    yield (
-        "Pods",
-        f"{step.pods.new} new, {step.pods.old} old" + (f", {step.pods.others} other" if step.pods.others else ""),
-    )
-    yield "Share", share
-    yield "Services", [h.div[text] for text in service_texts(step)]
-    yield "Waits for", [h.div[wait_text(wait)] for wait in step.waits]
 
 
 def _finding(found: Found) -> h.Element:

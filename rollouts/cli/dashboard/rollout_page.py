@@ -136,13 +136,16 @@ def _state(view: RolloutView, acts: Sequence[str], now_s: float, missing: str) -
         lines += [h.code(".line")[f"kubectl rollouts {way.command}"] for way in wait.ways]
     else:
         title = waits_for(view, now_s=now_s) or "Nothing is under way"
-    if not acts:
-        return notice(colour, title, *lines)
+    return notice(colour, title, *lines, _buttons(view, acts, asked_for, missing) if acts else None)
+
+
+def _buttons(view: RolloutView, acts: Sequence[str], asked_for: Sequence[str], missing: str) -> h.Node:
+    """Links to the pages of acts; locked buttons, if something is missing for all of them."""
     if missing:
-        buttons = [h.button(type="button", disabled=True)[ACTS[word].label] for word in acts]
-        return notice(colour, title, *lines, h.div(".acts")[buttons], _locked(missing))
+        locked = [h.button(type="button", disabled=True)[ACTS[word].label] for word in acts]
+        return h.fragment[h.div(".acts")[locked], _locked(missing)]
     links = [
         h.a(class_=ACTS[word].style(asked_for=word in asked_for), href=address_of(view, word))[ACTS[word].label]
         for word in acts
     ]
-    return notice(colour, title, *lines, h.div(".acts")[links])
+    return h.div(".acts")[links]

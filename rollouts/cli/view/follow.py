@@ -134,7 +134,7 @@ async def following(session: Session, *collections: Collection) -> AsyncIterator
 
     Raises: at the start what `Client` raises; in the block the first error of a watch that cannot go on.
     """
-    async with following_as(session, collections, keep=_whole) as followed:
+    async with following_as(session, collections, keep=lambda thing: thing) as followed:
         yield followed
 
 
@@ -228,10 +228,6 @@ async def _watch(session: Session, followed: KeptObjects[Kept], collection: Coll
     finally:
         await stream.aclose()
     return version
-
-
-def _whole(thing: Manifest) -> Manifest:
-    return thing
 
 
 def _key(thing: Manifest) -> tuple[str, str]:

@@ -74,15 +74,20 @@ def _bad(node: Node, *, wanted: bool, name: str, elements: tuple[str, ...]) -> I
                     return
             for part in parts:
                 yield from _bad(part, wanted=wanted, name=name, elements=elements)
-        case Binary(sign, left, right) if sign in _MIRRORED:
-            number, other = _literal(right), left
-            if number is None:
-                sign, number, other = _MIRRORED[sign], _literal(left), right
-            if number is not None and _is_the_number(other, name, elements):
-                bad = _OPPOSITE[sign] if wanted else sign
-                yield Threshold(number, above=bad[0] == ">", included=bad[-1] == "=")
+        case Binary():
+            yield from _of_comparison(node, wanted=wanted, name=name, elements=elements)
         case _:
             return
+
+
+def _of_comparison(node: Binary, *, wanted: bool, name: str, elements: tuple[str, ...]) -> Iterator[Threshold]:
+    """The threshold of `result < 5` or `5 > result`."""
+    sign, number, other = node.sign, _literal(node.right), node.left
+    if number is None:
+        sign, number, other = _MIRRORED.get(sign, ""), _literal(node.left), node.right
+    if number is not None and sign in _OPPOSITE and _is_the_number(other, name, elements):
+        bad = _OPPOSITE[sign] if wanted else sign
+        yield Threshold(number, above=bad[0] == ">", included=bad[-1] == "=")
 
 
 def _says_nothing(node: Node, *, sign: str) -> bool:

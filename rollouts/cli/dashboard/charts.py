@@ -96,9 +96,7 @@ class _Scale(Struct, frozen=True):
 
 def value_chart(metric: MetricLine, *, now_s: float, width: float) -> Chart | None:
     """A metric's measurements against its conditions; None where none gave a number that can be drawn."""
-    known = [each for each in metric.measurements if each.number is not None]
-    known = [each for each in known if each.called == known[0].called]
-    numbers = [each.number for each in known if each.number is not None]
+    numbers = [number for _, number in metric.numbered]
     bounds = _bounds(numbers, [each.value for each in metric.thresholds])
     if bounds is None:
         return None
@@ -110,7 +108,7 @@ def value_chart(metric: MetricLine, *, now_s: float, width: float) -> Chart | No
         what = [each.rounded or "not measured", each.phase, f"{short(now_s - each.at_s)} ago"]
         return ChartPoint(times.at(each.at_s), y, each.phase, ", ".join(what))
 
-    points = tuple(point(each, height.at(number)) for each, number in zip(known, numbers, strict=True))
+    points = tuple(point(each, height.at(number)) for each, number in metric.numbered)
     absent = [each for each in metric.measurements if each.number is None]
     limits = []
     for each in sorted(metric.thresholds, key=lambda each: not each.undecided):

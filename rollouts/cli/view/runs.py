@@ -89,6 +89,12 @@ class MetricLine(Struct, frozen=True, kw_only=True):
         """What the last measurement gave, rounded; "" for nothing."""
         return self.measurements[-1].rounded if self.measurements else ""
 
+    @property
+    def numbered(self) -> tuple[tuple[MeasurementLine, float], ...]:
+        """The measurements with a number, and that number; where its name changes, those with the first one's name."""
+        found = [(each, each.number) for each in self.measurements if each.number is not None]
+        return tuple((each, number) for each, number in found if each.called == found[0][0].called)
+
 
 class RunLine(Struct, frozen=True, kw_only=True):
     """One AnalysisRun.

@@ -122,6 +122,11 @@ class Hub:
         self._feeds: dict[Key | None, Feed[Any]] = {}
         self._ended: set[Feed[Any]] = set()
 
+    @property
+    def kept(self) -> int:
+        """How many feeds it has, with those whose watches are ending."""
+        return len(self._feeds) + len(self._ended)
+
     def session_in(self, namespace: str) -> Session:
         """The session in a namespace."""
         return replace(self.session, namespace=namespace)

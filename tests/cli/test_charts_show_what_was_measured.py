@@ -174,6 +174,16 @@ def test_the_shares_of_the_latest_update_are_those_of_its_events() -> None:
     assert [marks[-1].at_s - mark.at_s for mark in marks] == [70.0, 50.0, 0.0]
 
 
+def test_an_event_that_was_lost_is_made_up_for_by_the_status() -> None:
+    """Events are sent with best effort; what the status has of the present step is known all the same."""
+    status = {"currentRevision": "newrev", "weight": 50, "stepStartedAt": "2026-11-21T09:59:50Z"}
+    rollout: Manifest = {"metadata": {"name": "cart"}, "status": status}
+    marks = weights_of(RolloutObjects(rollout=rollout, events=(event(60, "0"), event(30, "25"))))
+
+    assert [mark.percent for mark in marks] == [0.0, 25.0, 50.0]
+    assert marks[2].at_s - marks[1].at_s == 20.0
+
+
 def test_whatever_number_of_events_somebody_makes_the_page_stays_small() -> None:
     """A right to create Events is no right to make pages of others heavy."""
     events = tuple(event(index, str(index % 2)) for index in range(1, 3_001))

@@ -8,9 +8,7 @@ import pytest
 
 from rollouts.cli.demo.manifests import SECOND, with_image
 from rollouts.cli.view.objects import status_of
-from rollouts.cli.view.reading import read
 from rollouts.cli.view.weights import weights_of
-from rollouts.objects import Key
 from tests.build import canary
 from tests.cli.shop import PATIENCE_S, shop
 
@@ -31,7 +29,12 @@ async def test_a_share_over_time_is_read_from_the_events_of_the_controller(
         )
         await there.run("promote", "cart")
         await there.reaches("Healthy")
-        seen = await read(there.stage.session, Key(there.namespace, "cart"))
+        seen = await there.stage.until(
+            "cart",
+            lambda seen: [mark.percent for mark in weights_of(seen)][-1:] == [100.0],
+            deadline_s=PATIENCE_S,
+            what="the Event of the promotion",
+        )
         shares = [mark.percent for mark in weights_of(seen)]
 
     assert shares[-3:] == [50.0, 75.0, 100.0]

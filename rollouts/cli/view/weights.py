@@ -43,6 +43,15 @@ def weights_of(seen: RolloutObjects) -> tuple[WeightMark, ...]:
     for mark in found:
         if not marks or marks[-1].percent != mark.percent:
             marks.append(mark)
+    wanted, begun_s = status.weight_percent, status.step_started_at_s
+    if (
+        marks
+        and wanted is not None
+        and begun_s is not None
+        and begun_s > marks[-1].at_s
+        and marks[-1].percent != wanted
+    ):
+        marks.append(WeightMark(begun_s, float(wanted)))  # the Event of it is late, or was lost
     return tuple(marks[-MARKS_MAX:])
 
 

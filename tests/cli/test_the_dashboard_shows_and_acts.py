@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from rollouts.api.times import format_time
 from rollouts.cli.view import giving
 from rollouts.cli.view.verb_plans import FIELD_MANAGER
 from rollouts.objects import EVENT, REPLICA_SET, ROLLOUT, Manifest
@@ -161,6 +162,29 @@ async def test_what_changed_after_it_was_shown_is_asked_again(there: Served, mon
 
     assert await annotations_of(there) == {"rollouts.dev/promote": "newrev@1"}
     assert "no controller has recorded the command within 0.05 s" in said
+
+
+async def test_a_restart_is_of_the_pods_that_were_there_when_it_was_asked_for(
+    there: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time on the page is the one that is written, however long somebody looks at it; nonsense restarts nothing."""
+    monkeypatch.setattr(giving, "RECORDED_WITHIN_S", 0.05)
+    await install(there)
+    restart = "/r/default/cart/restart"
+    async with dashboard(there) as visitor:
+        assert f'href="{restart}"' in (await visitor.get("/r/default/cart")).body
+        assert (await visitor.get(f"{restart}?to=yesterday")).status == 200
+        page, form = (await visitor.get(restart)).body, await visitor.form(restart)
+        assert "This replaces the pods of cart that are older than 20" in page
+        assert "kubectl rollouts restart cart -n default" in page
+        another = {**form, "to": str(int(form["to"]) - 60)}
+        assert "has changed since you looked" in (await visitor.post(restart, another)).body
+        assert await annotations_of(there) == {}
+        assert (await visitor.post(restart, form)).status == 303
+
+    written = await annotations_of(there)
+    assert list(written) == ["rollouts.dev/restart"]
+    assert written["rollouts.dev/restart"] == format_time(float(form["to"]))
 
 
 async def test_what_a_person_may_not_do_is_said_in_words(there: Served) -> None:

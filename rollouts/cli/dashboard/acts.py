@@ -19,10 +19,14 @@ from rollouts.cli.view.verb_plans import (
     plan_abort,
     plan_pause,
     plan_promote,
+    plan_restart,
     plan_resume,
     plan_retry,
     plan_rollback,
 )
+from rollouts.objects import whole_number
+
+_TIME_DIGITS = 10
 
 
 class Button(Struct, frozen=True, kw_only=True):
@@ -32,12 +36,14 @@ class Button(Struct, frozen=True, kw_only=True):
         label: of its button.
         command: what follows `kubectl rollouts`, with `{name}` and `{to}`.
         plan: of the revision to go back to, "" for the previous one; other acts do not ask.
+        timed: its plan is given the time of the page instead, in whole seconds, so that the same time is confirmed.
         grave: it takes traffic away, or passes something that was to be judged.
     """
 
     label: str
     command: str
     plan: Callable[[str], PlannedWrite]
+    timed: bool = False
     grave: bool = False
 
     def style(self, *, asked_for: bool) -> str:
@@ -52,6 +58,12 @@ ACTS: Mapping[str, Button] = {
     "resume": Button(label="Resume", command="resume {name}", plan=lambda _: plan_resume),
     "retry": Button(label="Retry", command="retry {name}", plan=lambda _: plan_retry),
     "pause": Button(label="Pause", command="pause {name}", plan=lambda _: plan_pause),
+    "restart": Button(
+        label="Restart pods",
+        command="restart {name}",
+        plan=lambda at: lambda seen: plan_restart(seen, at_s=float(whole_number(at, digits=_TIME_DIGITS) or 0)),
+        timed=True,
+    ),
     "skip-analysis": Button(
         label="Skip analysis",
         command="promote {name} --skip-analysis",
@@ -109,7 +121,7 @@ class Confirmation(Struct, frozen=True, kw_only=True):
 
     def kubectl(self, name: str, namespace: str) -> str:
         """The same as a command line."""
-        to = f" --to-revision {self.to}" if self.to else ""
+        to = f" --to-revision {self.to}" if self.to and not self.act.timed else ""
         return f"kubectl rollouts {self.act.command.format(name=name, to=to)} -n {namespace}"
 
 
@@ -123,6 +135,8 @@ def possible(seen: RolloutObjects) -> Iterator[str]:
 async def ask(session: Session, name: str, word: str, to: str) -> tuple[Confirmation, RolloutObjects]:
     """What the act would do now. Raises: ApiNotFound; what `Client` raises."""
     seen = await look(session, name)
+    if ACTS[word].timed and not to:
+        to = str(int(session.clock.now_s()))
     metadata = seen.rollout["metadata"]
     asked = Confirmation(
         word=word,

@@ -16,7 +16,7 @@ from rollouts.cli.dashboard.hub import Hub
 from rollouts.cli.dashboard.list_page import listed
 from rollouts.cli.view.follow import KeptObjects
 from rollouts.objects import ROLLOUT, Key, Manifest
-from tests.cli.dashboards import PATIENCE_S, session_of
+from tests.cli.dashboards import PATIENCE_S, dashboard, session_of
 from tests.cli.runs import Served, install, rollout
 
 T = TypeVar("T")
@@ -60,6 +60,22 @@ async def test_a_row_takes_a_fraction_of_its_rollout() -> None:
 
     assert row < whole / 5, (whole, row)
     assert row < 4_000
+
+
+async def test_a_row_that_cannot_be_made_ends_in_an_error_and_not_in_a_page_that_never_comes(
+    there: Served, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A mistake of ours in one row is said on the page and in the terminal; the next load tries again."""
+    monkeypatch.setattr(hubs, "listed", lambda rollout: rollout["mistake"])
+    await install(there)
+    async with dashboard(there) as visitor, asyncio.timeout(PATIENCE_S):
+        answer = await visitor.get("/")
+        monkeypatch.undo()
+        again = await visitor.get("/")
+
+    assert (answer.status, again.status) == (500, 200)
+    assert "It is our mistake" in answer.body
+    assert "error: GET /: KeyError('mistake')" in capsys.readouterr().err
 
 
 async def test_a_page_that_is_over_is_forgotten(there: Served, monkeypatch: pytest.MonkeyPatch) -> None:

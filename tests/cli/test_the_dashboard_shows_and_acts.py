@@ -8,13 +8,14 @@ import sys
 
 import pytest
 
+from rollouts.api.status.analysis_run import run_status_to_wire
 from rollouts.api.times import format_time
 from rollouts.cli.view import giving
 from rollouts.cli.view.verb_plans import FIELD_MANAGER
-from rollouts.objects import EVENT, REPLICA_SET, ROLLOUT, Manifest
+from rollouts.objects import ANALYSIS_RUN, EVENT, REPLICA_SET, ROLLOUT, Manifest
 from tests.cli.command_line import CommandLine
 from tests.cli.dashboards import PATIENCE_S, Visitor, dashboard, until_page
-from tests.cli.runs import BAD, Served, install, replica_set, rollout
+from tests.cli.runs import BAD, RUNNING, Served, install, replica_set, rollout
 from tests.cli.runs import run as run_of
 
 WAITS = {"reason": "PromotionNeeded", "message": "step 2: waiting for promotion", "since": "2026-11-21T10:00:00Z"}
@@ -137,6 +138,31 @@ async def test_what_was_confirmed_is_written_and_answered_by_the_controller(ther
     assert "Promote: the controller refused" not in forged
 
 
+async def test_one_run_has_a_page_with_all_that_was_measured(there: Served) -> None:
+    """Live, and linked from its Rollout's page; a run that there is not, or that is about another Rollout, has none."""
+    about_other = {"rollouts.dev/name": "pay"}
+    await install(there, run_of(status=RUNNING), run_of("other", labels=about_other, owned=False))
+    await there.create(REPLICA_SET, replica_set(await there.object(ROLLOUT, "cart")))
+    path = "/r/default/cart/runs/cart-newrev-step-1"
+    async with dashboard(there) as visitor:
+        assert f'href="{path}"' in (await visitor.get("/r/default/cart")).body
+        async with visitor.stream(f"{path}/events") as stream:
+            await until_page(stream, "Running")
+            await there.put_status(ANALYSIS_RUN, "cart-newrev-step-1", run_status_to_wire(BAD))
+            await until_page(stream, "failed (1) &gt; failureLimit (0)")
+        page = await visitor.get(path)
+        for absent in ("other", "none", "UPPER"):
+            assert (await visitor.get(f"/r/default/cart/runs/{absent}")).status == 404, absent
+
+    assert page.status == 200
+    assert "<h1>Analysis of step 2</h1>" in page.body
+    assert "took 1m, " in page.body
+    assert "<h2>success-rate</h2>" in page.body
+    assert page.body.count("<svg") == 2
+    assert '<td data-label="Took">0.50s</td>' in page.body
+    assert "kubectl rollouts analysis get cart-newrev-step-1 -n default" in page.body
+
+
 async def test_what_changed_after_it_was_shown_is_asked_again(there: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """A button promotes the revision that it named, of the same object, or nothing. What only counts is no change."""
     monkeypatch.setattr(giving, "RECORDED_WITHIN_S", 0.05)
@@ -199,7 +225,7 @@ async def test_what_a_person_may_not_do_is_said_in_words(there: Served) -> None:
         missing = await visitor.get("/r/default/card")
 
     assert answer.status == 403
-    assert "The API server did not give it" in answer.body
+    assert "That did not work" in answer.body
     assert await annotations_of(there) == {}
     assert (missing.status, "did you mean cart?" in missing.body) == (404, True)
 

@@ -91,6 +91,7 @@ class Confirmation(Struct, frozen=True, kw_only=True):
     """What a person is asked to confirm.
 
     Args:
+        to: the revision to go back to, or of a timed act the time, in seconds; "" for none.
         version: resourceVersion of the Rollout that the plan was made of.
         planned: what will be written and what it means, or why nothing is.
     """

@@ -1,4 +1,4 @@
-"""Pages and refusals as answers of the server."""
+"""Pages, refusals and errors as answers of the server."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from http import HTTPStatus
 from aiohttp import web
 
 from rollouts.cli.dashboard.guard import RefusedRequest
-from rollouts.cli.dashboard.pages import DashboardPage, document
+from rollouts.cli.dashboard.pages import DashboardPage, document, message, sentence
+from rollouts.cli.terminal.errors import error_text
+from rollouts.errors import RolloutsError
 
 
 def page_answer(page: DashboardPage, status: int = HTTPStatus.OK) -> web.Response:
@@ -18,3 +20,8 @@ def page_answer(page: DashboardPage, status: int = HTTPStatus.OK) -> web.Respons
 def refusal_answer(refusal: RefusedRequest) -> web.Response:
     """One line for whoever sent it."""
     return web.Response(text=f"{refusal.why}\n", status=refusal.status)
+
+
+def error_page(error: RolloutsError) -> DashboardPage:
+    """What went wrong, in the words of the command line."""
+    return message("That did not work", sentence(error_text(error)))

@@ -12,12 +12,11 @@ from importlib import resources
 
 from aiohttp import web
 
-from rollouts.cli.dashboard.answers import page_answer, refusal_answer
+from rollouts.cli.dashboard.answers import error_page, page_answer, refusal_answer
 from rollouts.cli.dashboard.guard import HEADERS, LOGIN, AccessGuard, RefusedRequest
 from rollouts.cli.dashboard.hub import Hub, TooManyLook
 from rollouts.cli.dashboard.pages import message
 from rollouts.cli.dashboard.person import PersonPages
-from rollouts.cli.terminal.errors import error_text
 from rollouts.cli.view.session import Session
 from rollouts.errors import ApiConflict, ApiForbidden, ApiNotFound, RolloutsError, SettingsInvalid
 
@@ -85,6 +84,8 @@ class Dashboard:
                 web.get("/events", self._person.list_stream),
                 web.get(below, self._person.one),
                 web.get(f"{below}/events", self._person.one_stream),
+                web.get(f"{below}/runs/{{run}}", self._person.run),
+                web.get(f"{below}/runs/{{run}}/events", self._person.run_stream),
                 web.get(f"{below}/diff", self._person.diff),
                 web.get(f"{below}/plan", self._person.plan),
                 web.get(f"{below}/{{act}}", self._person.ask),
@@ -108,7 +109,7 @@ class Dashboard:
             return page_answer(message("Too many pages are open", f"{full}."), HTTPStatus.SERVICE_UNAVAILABLE)
         except RolloutsError as error:
             status = _STATUS.get(type(error), HTTPStatus.BAD_GATEWAY)
-            return page_answer(message("The API server did not give it", error_text(error)), status)
+            return page_answer(error_page(error), status)
         except (ConnectionError, asyncio.CancelledError):
             raise
         except Exception as mistake:

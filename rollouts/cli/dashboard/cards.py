@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import htpy as h
 
 from rollouts.cli.dashboard.chart_svg import in_both_widths
-from rollouts.cli.dashboard.charts import value_chart, weight_chart
-from rollouts.cli.dashboard.pages import address_of, cell, facts_line, phase, share_bar, until, when
+from rollouts.cli.dashboard.charts import weight_chart
+from rollouts.cli.dashboard.pages import address_of, more, phase, share_bar, stacked_table, until, when
+from rollouts.cli.dashboard.run_page import run_part
 from rollouts.cli.view.config import use_text
 from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.durations import short
 from rollouts.cli.view.history import HistoryRow
-from rollouts.cli.view.runs import MetricLine, RunLine
-from rollouts.cli.view.tree import PodLine, RevisionLine, RolloutView, WaitLine, scaling_texts
+from rollouts.cli.view.runs import RunLine
+from rollouts.cli.view.tree import PodLine, PodState, RevisionLine, RolloutView, WaitLine, scaling_texts
 from rollouts.cli.view.weights import WeightMark
 from rollouts.cli.view.words import shares, unsaid, verdict_text
 from rollouts.core.model.numbering import revision_title, step_number
 from rollouts.core.model.status import Command
 
 _RUNS_SHOWN = 6
+_PODS_SHOWN = 60  # of one revision
+_POD_SIGNS: Mapping[PodState, tuple[str, str]] = {
+    PodState.READY: ("●", ""),
+    PodState.STARTING: ("…", "wait"),
+    PodState.FAILING: ("✘", "bad"),
+    PodState.TERMINATING: ("⌫", ""),
+}
+"""With their colours."""
 
 
 def traffic(view: RolloutView, marks: Sequence[WeightMark], now_s: float) -> h.Node:
@@ -85,57 +94,15 @@ def steps(view: RolloutView) -> h.Node:
 
 def analyses(view: RolloutView, now_s: float) -> h.Node:
     """Each AnalysisRun with its metrics and their measurements."""
-    runs = [run for revision in view.revisions for run in revision.runs]
+    runs = _runs_of(view)
     unseen = [each for each in view.verdicts if each.run not in {run.name for run in runs}]
     if not runs and not unseen:
         return None
     return h.section("#analyses.card")[
         h.h2["Analyses"],
-        (_run(run, now_s) for run in runs[:_RUNS_SHOWN]),
-        h.p(".soft")[f"and {len(runs) - _RUNS_SHOWN} more"] if len(runs) > _RUNS_SHOWN else None,
+        (run_part(run, address_of(view, "runs", run.name), now_s) for run in runs[:_RUNS_SHOWN]),
+        more(len(runs) - _RUNS_SHOWN, "more analysis run"),
         (h.p(".soft")[verdict_text(each)] for each in unseen),
-    ]
-
-
-def _run(run: RunLine, now_s: float) -> h.Element:
-    state = "ending" if run.ending else "promoted past it" if run.passed or run.unjudged else ""
-    return h.div(".revision", id=f"run/{run.name}")[
-        h.div(".title")[
-            h.h3[run.about.capitalize()],
-            phase(run.phase),
-            h.span(".soft")[facts_line([run.name, state])],
-            h.span(".soft")[when(run.started_at_s, now_s)] if run.started_at_s is not None else None,
-        ],
-        h.p[run.why] if run.why else None,
-        (_metric(metric, run, now_s) for metric in run.metrics),
-    ]
-
-
-def _metric(metric: MetricLine, run: RunLine, now_s: float) -> h.Element:
-    name = f"{metric.name} (measured only)" if metric.dry_run else metric.name
-    rows = [
-        h.tr[
-            h.td[when(each.at_s, now_s)],
-            h.td[phase(each.phase)],
-            h.td(".mono")[each.rounded or "-"],
-            h.td[each.message],
-        ]
-        for each in reversed(metric.measurements)
-    ]
-    return h.div(".metric", id=f"{run.name}/{metric.name}")[
-        h.div(".title")[h.strong[name], h.code[metric.value] if metric.value else None, phase(metric.phase)],
-        h.p(".soft")[facts_line([metric.condition, metric.counts])],
-        h.p[metric.message] if metric.message else None,
-        in_both_widths(lambda width: value_chart(metric, now_s=now_s, width=width)),
-        h.details(id=f"{run.name}/{metric.name}/measurements")[
-            h.summary[count_of(len(rows), "measurement")],
-            h.table[
-                h.thead[h.tr[(h.th(scope="col")[each] for each in ("At", "Verdict", "Value", "Message"))]],
-                h.tbody[rows],
-            ],
-        ]
-        if rows
-        else None,
     ]
 
 
@@ -147,11 +114,9 @@ def revisions(view: RolloutView, now_s: float) -> h.Element:
 
 
 def _revision(revision: RevisionLine, now_s: float) -> h.Element:
-    leaves = ""
-    if revision.leaves_at_s is not None and revision.leaves_at_s > now_s and revision.desired:
-        leaves = f"scales down in {short(revision.leaves_at_s - now_s)}"
-    leaving = sum(pod.deleting for pod in revision.pods)
-    ready = f"{revision.ready} of {revision.desired} ready" + (f", {leaving} leaving" if leaving else "")
+    leaves, unshown = revision.leaving_text(now_s), revision.unshown_text(_PODS_SHOWN)
+    terminating = sum(pod.deleting for pod in revision.pods)
+    ready = f"{revision.ready} of {revision.desired} ready" + (f", {terminating} terminating" if terminating else "")
     return h.div(".revision", id=f"revision/{revision.revision}")[
         h.div(".title")[
             h.h3[revision_title(revision.number, revision.revision)],
@@ -161,40 +126,30 @@ def _revision(revision: RevisionLine, now_s: float) -> h.Element:
         ],
         (h.p[h.code[image]] for image in revision.images),
         (h.p(".soft")[use_text(use, arrow="→")] for use in revision.config),
-        h.ul(".pods", aria_label=f"Pods of {revision.revision}")[(_pod(pod, now_s) for pod in revision.pods)]
+        h.ul(".pods", aria_label=f"Pods of {revision.revision}")[
+            (_pod(pod, now_s) for pod in revision.shown_pods(_PODS_SHOWN))
+        ]
         if revision.pods
         else None,
+        h.p(".soft")[unshown] if unshown else None,
     ]
 
 
 def _pod(pod: PodLine, now_s: float) -> h.Element:
-    sign, word, colour = "…", "starting", "wait"
-    if pod.deleting:
-        sign, word, colour = "⌫", "leaving", ""
-    elif pod.ready:
-        sign, word, colour = "●", "ready", ""
-    elif pod.problem:
-        sign, word, colour = "✘", pod.problem, "bad"
+    sign, colour = _POD_SIGNS[pod.state]
     age = short(now_s - pod.created_at_s)
     return h.li(id=f"pod/{pod.name}", class_=colour or None)[
-        h.span(aria_hidden="true")[f"{sign} "], h.code[pod.name], f" {word}, {age}"
+        h.span(aria_hidden="true")[f"{sign} "], h.code[pod.name], f" {pod.said}, {age}"
     ]
 
 
 def history(view: RolloutView, rows: Iterable[HistoryRow], now_s: float, *, may_act: bool) -> h.Node:
     """How earlier updates ended, and the way back to their revisions; columns that would be empty are left out."""
     ended = [row for row in rows if row.outcome]
-    cells = [_past(view, row, now_s, may_act=may_act) for row in ended]
-    columns = [name for name in (cells[0] if cells else ()) if any(each[name] for each in cells)]
     if not ended:
         return None
-    return h.section("#history.card")[
-        h.h2["History"],
-        h.table(".stack")[
-            h.thead[h.tr[(h.th(scope="col")[name] for name in columns)]],
-            h.tbody[(h.tr[(cell(name, each[name]) for name in columns)] for each in cells)],
-        ],
-    ]
+    cells = [_past(view, row, now_s, may_act=may_act) for row in ended]
+    return h.section("#history.card")[h.h2["History"], stacked_table(cells)]
 
 
 def _past(view: RolloutView, row: HistoryRow, now_s: float, *, may_act: bool) -> dict[str, h.Node]:
@@ -244,8 +199,12 @@ def how_long(wait: WaitLine, now_s: float) -> h.Node:
 
 def unsaid_below(text: str, view: RolloutView) -> str:
     """The text without what the cards of pods and analyses say."""
-    runs = (run for revision in view.revisions for run in revision.runs)
-    return unsaid(text, runs=runs, pods=(pod for revision in view.revisions for pod in revision.pods))
+    pods = (pod for revision in view.revisions for pod in revision.shown_pods(_PODS_SHOWN))
+    return unsaid(text, runs=_runs_of(view)[:_RUNS_SHOWN], pods=pods)
+
+
+def _runs_of(view: RolloutView) -> list[RunLine]:
+    return [run for revision in view.revisions for run in revision.runs]
 
 
 def commands(commands: Iterable[Command], now_s: float) -> h.Node:

@@ -9,31 +9,33 @@ from collections.abc import Callable
 
 import htpy as h
 
-from rollouts.cli.dashboard.charts import LEFT, NARROW, RIGHT, TOP, WIDE, Chart, ChartPoint, Limit
+from rollouts.cli.dashboard.charts import NARROW, RIGHT, TOP, WIDE, Chart, ChartPoint, Limit
 from rollouts.core.model.analysis import AnalysisPhase
 
 _SIZE = 4.5
 _TEXT_DROP = 4.0  # from the middle of a letter to its foot
 
 
-def in_both_widths(chart_of: Callable[[float], Chart | None]) -> h.Node:
+def in_both_widths(chart_of: Callable[[float], Chart | None]) -> h.Fragment | None:
     """The chart for wide screens and for narrow ones; None for nothing to draw. `chart_of` is given its width."""
-    charts = [(name, chart_of(width)) for name, width in (("for-wide", WIDE), ("for-narrow", NARROW))]
-    return [_drawn(name, chart) for name, chart in charts if chart is not None] or None
+    wide, narrow = chart_of(WIDE), chart_of(NARROW)
+    if wide is None or narrow is None:
+        return None
+    return h.fragment[_drawn("for-wide", wide), _drawn("for-narrow", narrow)]
 
 
 def _drawn(name: str, chart: Chart) -> h.Element:
-    left, right, floor = _text(LEFT), chart.width - RIGHT, chart.floor
+    left, right, floor = _text(chart.left), chart.width - RIGHT, chart.floor
     end = _text(right)
 
     def level(class_: str, y: float) -> h.Element:
         return h.line(class_=class_, x1=left, x2=end, y1=_text(y), y2=_text(y))
 
     def beside(class_: str | None, y: float, text: str) -> h.Element:
-        return h.text(class_=class_, x=_text(LEFT - 6), y=_text(y + _TEXT_DROP), text_anchor="end")[text]
+        return h.text(class_=class_, x=_text(chart.left - 6), y=_text(y + _TEXT_DROP), text_anchor="end")[text]
 
     def limit(each: Limit) -> h.Node:
-        class_, width = "undecided" if each.undecided else "decided", _text(right - LEFT)
+        class_, width = "undecided" if each.undecided else "decided", _text(right - chart.left)
         return h.g(class_=class_)[
             h.rect(x=left, y=_text(each.top), width=width, height=_text(each.height)),
             level("limit", each.at),
@@ -47,7 +49,9 @@ def _drawn(name: str, chart: Chart) -> h.Element:
         (level("grid", label.at) for label in chart.y_labels),
         (beside(None, label.at, label.text) for label in chart.y_labels),
         level("edge", floor),
-        h.polygon(".area", points=_corners(((LEFT, floor), *chart.line, (right, floor)))) if not chart.points else None,
+        h.polygon(".area", points=_corners(((chart.left, floor), *chart.line, (right, floor))))
+        if not chart.points
+        else None,
         h.polyline(class_="trace" if chart.points else "steps-line", points=_corners(chart.line)),
         h.circle(".live-now", cx=end, cy=_text(chart.now), r="5")[h.title["live now"]]
         if chart.now is not None
@@ -89,7 +93,7 @@ def _point(point: ChartPoint) -> h.Element:
 
 def _anchor(x: float, chart: Chart) -> str:
     """Labels at an end stay inside."""
-    if x < LEFT + TOP + TOP:
+    if x < chart.left + TOP + TOP:
         return "start"
     return "end" if x > chart.width - RIGHT - TOP - TOP else "middle"
 

@@ -18,6 +18,8 @@ WIDE, NARROW = 640.0, 320.0
 VALUES_HEIGHT, WEIGHTS_HEIGHT = 124.0, 150.0
 LEFT, RIGHT, TOP, BOTTOM = 48.0, 10.0, 8.0, 20.0
 LETTER = 12.0  # of a label, and the least distance of two
+DIGIT = 7.4  # width of the widest digit of the fonts in the style sheet
+BESIDE = 6.0  # between a label and the marks
 _INTERVALS = 3
 _NICE = (1.0, 2.0, 5.0, 10.0)
 _ROOM = 0.1  # of the numbers' span, above and below
@@ -60,11 +62,13 @@ class Chart(Struct, frozen=True, kw_only=True):
         line: corners of the line through the points, or along the steps.
         limits: where numbers are bad; those that decide come last, to be drawn over the others.
         summary: what it shows, for those who do not see it.
+        left: where the part with the marks begins; labels have all that is left of it.
         now: height of what is live at its right end; None for a chart without that.
     """
 
     width: float
     height: float
+    left: float = LEFT
     points: tuple[ChartPoint, ...] = ()
     absent: tuple[ChartPoint, ...] = ()
     line: tuple[tuple[float, float], ...] = ()
@@ -101,8 +105,16 @@ def value_chart(metric: MetricLine, *, now_s: float, width: float) -> Chart | No
     if bounds is None:
         return None
     height = _Scale(*bounds, VALUES_HEIGHT - BOTTOM, TOP)
+    limits = []
+    for each in sorted(metric.thresholds, key=lambda each: not each.undecided):
+        line = height.at(each.value)
+        top, bottom = (height.end, line) if each.above else (line, height.begin)
+        limits.append(Limit(line, f"{each.value:.6g}", top, round(bottom - top, 1), each.undecided))
+    labels = _heights(height, [each.at for each in limits])
+    texts = [*(each.text for each in limits), *(each.text for each in labels)]
+    left = max(LEFT, BESIDE + DIGIT * max(map(len, texts), default=0))
     began_s = [each.at_s for each in metric.measurements]
-    times = _Scale(min(began_s), max(began_s), LEFT + LETTER, width - RIGHT - LETTER)
+    times = _Scale(min(began_s), max(began_s), left + LETTER, width - RIGHT - LETTER)
 
     def point(each: MeasurementLine, y: float) -> ChartPoint:
         what = [each.rounded or "not measured", each.phase, f"{short(now_s - each.at_s)} ago"]
@@ -110,19 +122,15 @@ def value_chart(metric: MetricLine, *, now_s: float, width: float) -> Chart | No
 
     points = tuple(point(each, height.at(number)) for each, number in metric.numbered)
     absent = [each for each in metric.measurements if each.number is None]
-    limits = []
-    for each in sorted(metric.thresholds, key=lambda each: not each.undecided):
-        line = height.at(each.value)
-        top, bottom = (height.end, line) if each.above else (line, height.begin)
-        limits.append(Limit(line, f"{each.value:.6g}", top, round(bottom - top, 1), each.undecided))
     return Chart(
         width=width,
         height=VALUES_HEIGHT,
+        left=left,
         points=points,
         absent=tuple(point(each, VALUES_HEIGHT - BOTTOM) for each in absent),
         line=tuple((each.x, each.y) for each in points),
         limits=tuple(limits),
-        y_labels=_heights(height, [each.at for each in limits]),
+        y_labels=labels,
         x_labels=_moments(times, now_s),
         summary=_summary(metric, numbers, len(absent)),
     )

@@ -9,7 +9,7 @@ import htpy as h
 
 from rollouts.cli.dashboard.pages import DashboardPage, address_of, notice
 from rollouts.cli.view.config import SourceChange
-from rollouts.cli.view.config_lines import change_lines
+from rollouts.cli.view.config_lines import change_lines, change_title
 from rollouts.cli.view.difference import difference, template_of, title_of
 from rollouts.cli.view.objects import RolloutObjects, number_of, revision_of, roles_of, status_of, view_of
 from rollouts.objects import Manifest
@@ -40,12 +40,15 @@ def diff_page(
         _choice(seen, before, after),
     ]
     if before is None or after is None:
-        kept = "no other revision is kept" if len(seen.replica_sets) < 2 else "choose two that are kept"
-        main.append(notice("wait", "There is nothing to compare", h.p[f"One of the revisions is not kept: {kept}."]))
+        if len(seen.replica_sets) > 1:
+            why = "One of these two revisions is not kept any more. Choose another one."
+        else:
+            why = "No earlier revision is kept."
+        main.append(notice("wait", "There is nothing to compare", h.p[why]))
         return DashboardPage(f"Changes of {view.name}", h.fragment[main])
     templates = template_of(before), template_of(after)
     if sum(len(json.dumps(each)) for each in templates) > TEMPLATE_MAX_BYTES:
-        template: h.Node = h.p["They are too long to be compared here; the command below does it."]
+        template: h.Node = h.p["They are too long to be compared here. The command below compares them."]
     else:
         lines = difference(*templates, ("", ""))[2:]
         template = _lines(lines) if lines else h.p["Both have the same."]
@@ -80,16 +83,9 @@ def _choice(seen: RolloutObjects, before: Manifest | None, after: Manifest | Non
 
 
 def _source(change: SourceChange, before: Manifest, after: Manifest) -> h.Element:
-    if change.before is None:
-        read = f"Only in {title_of(after)}"
-    elif change.after is None:
-        read = f"Only in {title_of(before)}"
-    else:
-        read = f"Pods read {' → '.join(dict.fromkeys((change.before.name, change.after.name)))}"
     lines = [line for key in change.keys for line in change_lines(change.kind, key, _Marks(), full=False)]
     return h.section(".card")[
-        h.h2[f"{change.kind} {change.source}"],
-        h.p(".soft")[read],
+        h.h2[change_title(change, title_of(before), title_of(after), _Marks())],
         h.p[change.unknown] if change.unknown else None,
         _lines(lines) if lines else None,
     ]

@@ -71,12 +71,12 @@ class Feed(Generic[Kept]):
         self.viewers = 0
         self.used_at_s = asyncio.get_running_loop().time()
         self.changed = asyncio.Event()
-        self.error: RolloutsError | None = None
+        self.error: Exception | None = None
         self._followed: KeptObjects[Kept] | None = None
         self._task = asyncio.create_task(self._run(follow))
 
     async def objects(self) -> KeptObjects[Kept]:
-        """What is followed, once it has been listed. Raises: what `following` raised, also later."""
+        """What is followed, once it has been listed. Raises: what ended it, also later."""
         while self._followed is None and self.error is None:
             await self.changed.wait()
         if self.error is not None or self._followed is None:
@@ -105,7 +105,7 @@ class Feed(Generic[Kept]):
                 self._followed = followed
                 async for _ in changes(followed, at_least_every_s=_HOUR_S):
                     self.tell()
-        except RolloutsError as error:
+        except Exception as error:  # also a mistake of ours: whoever waits for the objects would wait for ever
             self.error = error
             self.tell()
 

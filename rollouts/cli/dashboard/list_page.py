@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from urllib.parse import urlencode
 
 import htpy as h
@@ -15,11 +15,28 @@ from rollouts.cli.view.objects import RolloutObjects, images_of, view_of
 from rollouts.cli.view.tree import RolloutView, percent_text
 from rollouts.cli.view.words import Standing, standing_of, waits_briefly
 from rollouts.core.model.numbering import step_number
-from rollouts.objects import Manifest
+from rollouts.objects import Manifest, whole_number
 
 PAGE_SIZE = 100
-_CHIPS = (("", "All"), ("needs", "Need a person"), ("bad", "Went wrong"), ("moving", "Under way"))
+WORD_MAX = 200  # characters of a word in an address
+_PAGE_DIGITS = 5
 _ORDER = [*Standing]
+
+
+class ListFilter(Struct, frozen=True):
+    """A part of the list: its label, and what is in it."""
+
+    label: str
+    standings: frozenset[Standing]
+
+
+FILTERS: Mapping[str, ListFilter] = {
+    "": ListFilter("All", frozenset(Standing)),
+    "needs": ListFilter("Need a person", frozenset({Standing.BAD, Standing.PERSON})),
+    "bad": ListFilter("Went wrong", frozenset({Standing.BAD})),
+    "moving": ListFilter("Under way", frozenset({Standing.PERSON, Standing.MOVING})),
+}
+"""By their words in the address."""
 
 
 class Listed(Struct, frozen=True):
@@ -36,12 +53,23 @@ class Listed(Struct, frozen=True):
 
 
 class ListQuery(Struct, frozen=True):
-    """What the address asks for; anything that it cannot be read as is left out."""
+    """What the address asks for. `only` is one of FILTERS."""
 
     q: str = ""
     ns: str = ""
     only: str = ""
     page: int = 1
+
+    @classmethod
+    def read(cls, fields: Mapping[str, str]) -> ListQuery:
+        """What the fields of an address ask for; what cannot be read is left out."""
+        only = fields.get("only", "")
+        return cls(
+            q=fields.get("q", "")[:WORD_MAX],
+            ns=fields.get("ns", "")[:WORD_MAX],
+            only=only if only in FILTERS else "",
+            page=whole_number(fields.get("page", ""), digits=_PAGE_DIGITS) or 1,
+        )
 
     def address(self, **changed: str | int) -> str:
         """The address of another view of the list."""
@@ -51,7 +79,7 @@ class ListQuery(Struct, frozen=True):
 
 
 def listed(rollout: Manifest) -> Listed:
-    """One row's values: a twentieth of what the whole object takes."""
+    """One row's values: a tenth of what the whole object takes."""
     view = view_of(RolloutObjects(rollout=rollout))
     return Listed(view, images_of(rollout), standing_of(view))
 
@@ -66,9 +94,9 @@ def list_page(rows: Iterable[Listed], query: ListQuery, *, now_s: float, lost: h
     everything = [*rows]
     words = query.q.lower().split()
     found = [row for row in everything if (not query.ns or row.view.namespace == query.ns) and row.found_by(words)]
-    counts = {name: sum(_is_in(row, name) for row in found) for name, _ in _CHIPS}
+    counts = {name: sum(row.standing in each.standings for row in found) for name, each in FILTERS.items()}
     shown = sorted(
-        (row for row in found if _is_in(row, query.only)),
+        (row for row in found if row.standing in FILTERS[query.only].standings),
         key=lambda row: (_ORDER.index(row.standing), row.view.namespace, row.view.name),
     )
     pages = max(1, -(-len(shown) // PAGE_SIZE))
@@ -88,18 +116,6 @@ def list_page(rows: Iterable[Listed], query: ListQuery, *, now_s: float, lost: h
         _paging(query, number, pages) if pages > 1 else None,
     ]
     return DashboardPage(title, main, "/events")
-
-
-def _is_in(row: Listed, only: str) -> bool:
-    match only:
-        case "needs":
-            return row.standing in (Standing.BAD, Standing.PERSON)
-        case "bad":
-            return row.standing is Standing.BAD
-        case "moving":
-            return row.standing in (Standing.PERSON, Standing.MOVING)
-        case _:
-            return True
 
 
 def _filters(query: ListQuery, namespaces: Sequence[str], counts: dict[str, int]) -> h.Element:
@@ -126,10 +142,10 @@ def _filters(query: ListQuery, namespaces: Sequence[str], counts: dict[str, int]
             (
                 h.li[
                     h.a(href=query.address(only=name), aria_current="true" if query.only == name else None)[
-                        f"{label} {counts[name]}"
+                        f"{each.label} {counts[name]}"
                     ]
                 ]
-                for name, label in _CHIPS
+                for name, each in FILTERS.items()
             )
         ],
     ]

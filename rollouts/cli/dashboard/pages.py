@@ -7,13 +7,14 @@ how others are shown.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from urllib.parse import quote
 
 import htpy as h
 from msgspec import Struct
 
 from rollouts.api.times import format_time
+from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.durations import short
 from rollouts.cli.view.tree import RolloutView
 from rollouts.core.model.steps import WeightPercent
@@ -139,6 +140,25 @@ def with_code(text: str) -> list[h.Node]:
     """A sentence of the command line, with what stands between backticks as code."""
     parts = text.split("`")
     return [h.code[part] if index % 2 else part for index, part in enumerate(parts)] if len(parts) % 2 else [text]
+
+
+def sentence(text: str) -> str:
+    """What the command line says after `error: `, as a sentence."""
+    return f"{text[:1].upper()}{text[1:]}" + ("" if text.endswith((".", "?", "!")) else ".")
+
+
+def stacked_table(rows: Sequence[Mapping[str, h.Node]]) -> h.Element:
+    """A table of at least one row, whose cells stand below each other on narrow screens; without columns that would be empty."""
+    columns = [name for name in rows[0] if any(row[name] for row in rows)]
+    return h.table(".stack")[
+        h.thead[h.tr[(h.th(scope="col")[name] for name in columns)]],
+        h.tbody[(h.tr[(cell(name, row[name]) for name in columns)] for row in rows)],
+    ]
+
+
+def more(count: int, noun: str) -> h.Node:
+    """How many there are that are not shown."""
+    return h.p(".soft")[f"and {count_of(count, noun)}"] if count > 0 else None
 
 
 def facts_line(parts: Iterable[str]) -> str:

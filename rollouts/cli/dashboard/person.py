@@ -17,21 +17,22 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from rollouts.cli.dashboard import acts
-from rollouts.cli.dashboard.answers import page_answer, refusal_answer
+from rollouts.cli.dashboard.answers import error_page, page_answer, refusal_answer
 from rollouts.cli.dashboard.diff_page import diff_page
 from rollouts.cli.dashboard.guard import RefusedRequest, same
 from rollouts.cli.dashboard.hub import STREAMS_MAX, Feed, Hub
-from rollouts.cli.dashboard.list_page import Listed, ListQuery, list_page
+from rollouts.cli.dashboard.list_page import WORD_MAX, Listed, ListQuery, list_page
 from rollouts.cli.dashboard.pages import DashboardPage, fragment, message, notice, when
 from rollouts.cli.dashboard.rights import ON_LOAD_S, WHILE_OPEN_S, KnownRights
 from rollouts.cli.dashboard.rollout_page import ask_page, rollout_page
-from rollouts.cli.terminal.errors import error_text, may_not_text
+from rollouts.cli.dashboard.run_page import run_page
+from rollouts.cli.terminal.errors import may_not_text
 from rollouts.cli.view.config import uses_of
 from rollouts.cli.view.config_reading import source_changes
 from rollouts.cli.view.difference import CURRENT, PREVIOUS, revision_named
 from rollouts.cli.view.follow import Kept
 from rollouts.cli.view.giving import unanswered
-from rollouts.cli.view.objects import view_of
+from rollouts.cli.view.objects import run_named, view_of
 from rollouts.cli.view.reading import look, seen_in
 from rollouts.cli.view.verb_plans import CommandWrite
 from rollouts.errors import RolloutsError, SpecInvalid
@@ -40,7 +41,6 @@ from rollouts.objects import ROLLOUT, Key, Manifest
 REDRAWN_EVERY_S = 5.0  # ages and countdowns
 AT_MOST_EVERY_S = 0.2  # a page is drawn so often, however often its objects change
 _TOLD_KEPT = 32
-_WORD_MAX = 200  # characters of a search
 _SECRET_BYTES = 32
 _NAME = re.compile(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?")
 
@@ -78,13 +78,32 @@ class PersonPages:
             request, self._hub.looking(key), lambda feed: self._one_now(feed, key, told, newer_than_s=WHILE_OPEN_S)
         )
 
+    async def run(self, request: web.Request) -> web.StreamResponse:
+        """One AnalysisRun about it."""
+        key, run = _key(request), _name(request, "run")
+        async with self._hub.looking(key) as feed:
+            page = await self._run_now(feed, key, run)
+            if page is None:
+                raise web.HTTPNotFound
+            return page_answer(page)
+
+    async def run_stream(self, request: web.Request) -> web.StreamResponse:
+        """Its live updates."""
+        key, run = _key(request), _name(request, "run")
+
+        async def now(feed: Feed[Manifest]) -> DashboardPage:
+            deleted = message(f"{run} was deleted", f"There is no AnalysisRun {run} about {key.name} any more.")
+            return await self._run_now(feed, key, run) or deleted
+
+        return await self._stream(request, self._hub.looking(key), now)
+
     async def diff(self, request: web.Request) -> web.StreamResponse:
         """How two of its revisions differ."""
         key = _key(request)
         session = self._hub.session_in(key.namespace)
         seen = await look(session, key.name)
         words = (request.query.get("from") or PREVIOUS, request.query.get("to") or CURRENT)
-        before, after = (revision_named(seen, word[:_WORD_MAX]) for word in words)
+        before, after = (revision_named(seen, word[:WORD_MAX]) for word in words)
         changes = []
         if before is not None and after is not None:
             changes = [each async for each in source_changes(session, uses_of(before), uses_of(after))]
@@ -143,13 +162,7 @@ class PersonPages:
 
     async def _list_now(self, feed: Feed[Listed], request: web.Request) -> DashboardPage:
         rows = (await feed.objects()).all(ROLLOUT)
-        page = request.query.get("page", "1")
-        query = ListQuery(
-            q=request.query.get("q", "")[:_WORD_MAX],
-            ns=request.query.get("ns", "")[:_WORD_MAX],
-            only=request.query.get("only", "") if request.query.get("only") in ("needs", "bad", "moving") else "",
-            page=int(page) if page.isascii() and page.isdigit() and 0 < len(page) < 6 and int(page) else 1,
-        )
+        query = ListQuery.read(request.query)
         now_s = self._hub.session.clock.now_s()
         return list_page(rows, query, now_s=now_s, lost=self._lost(now_s), scope=self._hub.namespace or "")
 
@@ -162,6 +175,12 @@ class PersonPages:
         missing = await self._missing(key, newer_than_s=newer_than_s)
         now_s = self._hub.session.clock.now_s()
         return rollout_page(seen, now_s=now_s, lost=self._lost(now_s), told=told, missing=missing)
+
+    async def _run_now(self, feed: Feed[Manifest], key: Key, name: str) -> DashboardPage | None:
+        seen = seen_in(await feed.objects(), key)
+        run = run_named(name, seen) if seen is not None else None
+        now_s = self._hub.session.clock.now_s()
+        return run_page(run, key, now_s=now_s, lost=self._lost(now_s)) if run is not None else None
 
     async def _missing(self, key: Key, *, newer_than_s: float) -> str:
         """Why nobody can give commands with these rights; "" where they can, or where that is not known."""
@@ -214,7 +233,7 @@ class PersonPages:
             try:
                 page = await draw(feed)
             except RolloutsError as error:
-                page = message("The API server did not give it", error_text(error))
+                page = error_page(error)
             html = fragment(page)
             if html != sent:
                 sent = html
@@ -235,10 +254,14 @@ async def _send(answer: web.StreamResponse, event: str, data: object) -> None:
 
 def _key(request: web.Request) -> Key:
     """The Rollout that the address names. Raises: web.HTTPNotFound, for what no object can be called."""
-    key = Key(request.match_info["namespace"], request.match_info["name"])
-    if not _NAME.fullmatch(key.namespace) or not _NAME.fullmatch(key.name):
+    return Key(_name(request, "namespace"), _name(request, "name"))
+
+
+def _name(request: web.Request, part: str) -> str:
+    name = request.match_info[part]
+    if not _NAME.fullmatch(name):
         raise web.HTTPNotFound
-    return key
+    return name
 
 
 def _act_in(request: web.Request) -> str:

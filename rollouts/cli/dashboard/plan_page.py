@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import htpy as h
 
-from rollouts.cli.dashboard.pages import DashboardPage, address_of, notice, with_code
+from rollouts.cli.dashboard.pages import DashboardPage, address_of, sentence, stacked_table, with_code
 from rollouts.cli.plan.report import Found, PlanReport
-from rollouts.cli.plan.words import fact_lines, limit_lines, service_texts, together_text, wait_text
+from rollouts.cli.plan.words import (
+    fact_lines,
+    finding_texts,
+    limit_lines,
+    safety_text,
+    service_texts,
+    together_text,
+    wait_text,
+)
 from rollouts.cli.view.tree import RolloutView
 from rollouts.core.advice.findings import Severity
 
@@ -26,19 +34,19 @@ def plan_page(view: RolloutView, report: PlanReport) -> DashboardPage:
             h.h1[title],
             h.p(".soft")[h.a(href=address_of(view))["Back to the Rollout"], f" · namespace {view.namespace} · {about}"],
         ],
-        notice("wait", "It does not get to its end by itself", h.p[report.stuck]) if report.stuck else None,
+        h.section("#findings.card")[
+            h.h2[safety_text(report).capitalize()],
+            h.ul(".plain")[map(_finding, report.findings)] if report.findings else None,
+        ],
         h.section("#plan.card")[
             h.h2["Steps"],
             _steps(report) if report.steps else h.p["There is nothing to do."],
-            h.p(".more")[f"{together_text(report)}."],
+            h.p(".more")[sentence(together_text(report))],
         ],
         h.section("#limits.card")[h.h2["Limits"], h.ul(".plain")[(h.li[line] for line in limits)]] if limits else None,
-        h.section("#findings.card")[h.h2["What was found"], h.ul(".plain")[map(_finding, report.findings)]]
-        if report.findings
-        else None,
         h.section("#facts.card")[
             h.h2["What it depends on"],
-            h.dl(".facts")[((h.dt[label or None], h.dd[text]) for label, text in fact_lines(report))],
+            h.dl(".facts")[((h.dt[label or None], h.dd[text]) for label, text in fact_lines(report, of_file=False))],
         ],
     ]
     return DashboardPage(title, main)
@@ -56,28 +64,18 @@ def _steps(report: PlanReport) -> h.Element:
         }
         for step in report.steps
     ]
-    columns = [name for name in rows[0] if any(row[name] for row in rows)]
-    return h.table(".stack")[
-        h.thead[h.tr[(h.th(scope="col")[name] for name in columns)]],
-        h.tbody[
-            (
-                h.tr[
-                    (h.td(data_label=name, class_=None if row[name] else "none")[row[name] or None] for name in columns)
-                ]
-                for row in rows
-            )
-        ],
-    ]
+    return stacked_table(rows)
 
 
 def _finding(found: Found) -> h.Element:
     finding = found.finding
+    what, fix = finding_texts(finding)
     return h.li[
         h.div(".title")[
             h.span(class_=f"phase {_COLOURS[finding.severity]}")[finding.severity.value],
             h.strong[found.about],
             h.code(".soft")[finding.path],
         ],
-        h.p[with_code(f"{finding.what[:1].upper()}{finding.what[1:]}.")],
-        h.p(".soft")[with_code(f"Fix: {finding.fix}.")],
+        h.p[with_code(sentence(what))],
+        h.p(".soft")[with_code(fix)],
     ]

@@ -48,6 +48,7 @@ class KnownRights:
                 known = _Answer(now_s, await self._is_denied(right, before=known is not None and known.denied))
                 if len(self._answers) >= _KEPT_MAX:
                     self._answers.clear()
+                    self._turns.clear()
                 self._answers[right] = known
         return right if known.denied else None
 

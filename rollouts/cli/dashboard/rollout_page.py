@@ -8,7 +8,7 @@ import htpy as h
 
 from rollouts.cli.dashboard import cards
 from rollouts.cli.dashboard.acts import ACTS, Confirmation, possible
-from rollouts.cli.dashboard.pages import DashboardPage, address_of, facts_line, notice, phase, with_code
+from rollouts.cli.dashboard.pages import DashboardPage, address_of, facts_line, notice, phase, sentence, with_code
 from rollouts.cli.view.history import history_rows
 from rollouts.cli.view.objects import RolloutObjects, status_of, view_of
 from rollouts.cli.view.tree import RolloutView
@@ -119,7 +119,7 @@ def ask_page(
 
 
 def _locked(missing: str) -> h.Node:
-    return h.p(".locked")[with_code(f"{missing[:1].upper()}{missing[1:]}.")] if missing else None
+    return h.p(".locked")[with_code(sentence(missing))] if missing else None
 
 
 def _state(view: RolloutView, acts: Sequence[str], now_s: float, missing: str) -> h.Element:

@@ -14,7 +14,16 @@ from rich.text import Text
 
 from rollouts.cli.plan.impact import ConfigImpact
 from rollouts.cli.plan.report import PlanReport
-from rollouts.cli.plan.words import fact_lines, impact_lines, limit_lines, service_texts, together_text, wait_text
+from rollouts.cli.plan.words import (
+    fact_lines,
+    finding_texts,
+    impact_lines,
+    limit_lines,
+    safety_text,
+    service_texts,
+    together_text,
+    wait_text,
+)
 from rollouts.cli.terminal.listing import Column, Listing
 from rollouts.cli.terminal.text import plain
 from rollouts.cli.view.counts import count_of
@@ -54,13 +63,9 @@ def draw_plan(report: PlanReport, *, wide: bool, lines: bool) -> RenderableType:
         severity = (finding.severity.value, _STYLES[finding.severity])
         parts += [
             Padding(Text.assemble(severity, f"  {plain(found.about)}  {plain(finding.path)}"), (1, 0, 0, 2)),
-            Padding(Text(plain(f"{finding.what}.")), (0, 0, 0, 4)),
-            Padding(Text(plain(f"Fix: {finding.fix}.")), (0, 0, 0, 4)),
+            *(Padding(Text(plain(text)), (0, 0, 0, 4)) for text in finding_texts(finding)),
         ]
-    if unsafe := sum(found.finding.severity is Severity.UNSAFE for found in report.findings):
-        verdict = Text(count_of(unsafe, "unsafe finding"), "bold red")
-    else:
-        verdict = Text("nothing unsafe was found", "green")
+    verdict = Text(safety_text(report), "bold red" if report.unsafe else "green")
     return Group(*parts, Padding(verdict, (1, 0, 0, 2)))
 
 

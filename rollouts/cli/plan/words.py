@@ -11,6 +11,7 @@ from rollouts.cli.plan.limits import Excess, excess_text, with_and
 from rollouts.cli.plan.report import PlannedStep, PlannedWait, PlanReport
 from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.durations import short
+from rollouts.core.advice.findings import Finding, Severity
 from rollouts.core.forecast import StageKind
 from rollouts.core.model.reasons import Reason
 
@@ -18,8 +19,12 @@ _DRAIN = frozenset({Reason.DRAINING, Reason.DRAIN_TIMED_OUT})
 KEYS_SHOWN = 5
 
 
-def fact_lines(report: PlanReport) -> Iterator[tuple[str, str]]:
-    """What the steps depend on, each with its label; "" for the label of the line before."""
+def fact_lines(report: PlanReport, *, of_file: bool = True) -> Iterator[tuple[str, str]]:
+    """What the steps depend on, each with its label; "" for the label of the line before.
+
+    Args:
+        of_file: the plan is of a Rollout in a file, and not of the one in the cluster.
+    """
     if report.in_place:
         yield "In place", f"{report.in_place} keeps its pods, and its own controller replaces them in these steps"
     if not report.exists:
@@ -29,7 +34,7 @@ def fact_lines(report: PlanReport) -> Iterator[tuple[str, str]]:
         yield "Revision", f"{report.revision}, not rolled out: {holds}"
     elif report.revision == report.current:
         stable = "stable" if report.current == report.stable else f"being rolled out; {report.stable} is stable"
-        yield "Revision", f"{report.revision}, {stable}: the file does not change the pods"
+        yield "Revision", f"{report.revision}, {stable}{': the file does not change the pods' if of_file else ''}"
     else:
         yield "Revision", f"{report.revision}, new; {report.stable or 'no revision'} is stable"
     if report.supposed:
@@ -115,6 +120,17 @@ def limit_lines(report: PlanReport) -> Iterator[str]:
         yield excess_text(with_and(names), excess, several=len(outgrowing) > 1)
     yield from report.limits.refusals
     yield from report.limits.notes
+
+
+def finding_texts(finding: Finding) -> tuple[str, str]:
+    """What it is, and what repairs it."""
+    return f"{finding.what}.", f"Fix: {finding.fix}."
+
+
+def safety_text(report: PlanReport) -> str:
+    """How many findings are unsafe."""
+    unsafe = sum(found.finding.severity is Severity.UNSAFE for found in report.findings)
+    return count_of(unsafe, "unsafe finding") if unsafe else "nothing unsafe was found"
 
 
 def _seconds(seconds: float) -> str:

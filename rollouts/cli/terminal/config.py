@@ -12,7 +12,7 @@ from rich.text import Text
 from rollouts.cli.terminal.listing import Column, Listing
 from rollouts.cli.terminal.text import TerminalMarks, plain
 from rollouts.cli.view.config import KeyValue, SourceChange
-from rollouts.cli.view.config_lines import change_lines
+from rollouts.cli.view.config_lines import change_lines, change_title
 from rollouts.core.model.config import ConfigKind, ConfigUse
 from rollouts.core.model.numbering import revision_title
 
@@ -87,14 +87,9 @@ def draw_changes(
 ) -> RenderableType:
     """The difference of two revisions, in full or with long values cut."""
     parts: list[RenderableType] = [Text(plain(f"{before.title} {marks.arrow} {after.title}"), "bold")]
+    names = (revision_title(before.number, before.revision), revision_title(after.number, after.revision))
     for change in changes:
-        if change.before is None:
-            pods_read = f"only in {revision_title(after.number, after.revision)}"
-        elif change.after is None:
-            pods_read = f"only in {revision_title(before.number, before.revision)}"
-        else:
-            pods_read = f" {marks.arrow} ".join(dict.fromkeys((change.before.name, change.after.name)))
-        parts += [Text(""), Text(plain(f"{change.kind} {change.source}: {pods_read}"), "bold")]
+        parts += [Text(""), Text(plain(change_title(change, *names, marks)), "bold")]
         if change.unknown:
             parts.append(Text(plain(f"  {change.unknown}"), "yellow"))
         lines = (line for key in change.keys for line in change_lines(change.kind, key, marks, full=full))

@@ -46,19 +46,9 @@ def run_head(run: RunLine, *, now_s: float, marks: TerminalMarks) -> Text:
     """One line: what it is about, its phase, and for how long."""
     style = PHASE_STYLE[run.phase]
     text = Text.assemble((f"{_mark(run.phase, marks)} ", style), plain(run.about), (f"  {run.phase}", style))
-    if run.ending:
-        text.append("  ending", "yellow")
-    if run.passed:
-        text.append("  promoted past it", "yellow")
-    if run.unjudged:
-        text.append("  passed without a verdict", "yellow")
-    if run.started_at_s is None:
-        lasts = "never began" if run.phase.over else f"for {short(now_s - run.created_at_s)}"
-    elif run.completed_at_s is None:
-        lasts = f"for {short(now_s - run.started_at_s)}"
-    else:
-        lasts = f"took {short(run.completed_at_s - run.started_at_s)}, {short(now_s - run.completed_at_s)} ago"
-    text.append(f"  {lasts}  {plain(run.name)}".rstrip(), "dim")
+    for remark in run.remarks:
+        text.append(f"  {remark}", "yellow")
+    text.append(f"  {run.lasts(now_s)}  {plain(run.name)}".rstrip(), "dim")
     return text
 
 
@@ -126,7 +116,9 @@ def draw_run(run: RunLine, *, now_s: float, ascii_only: bool = False) -> Rendera
                 Text(plain(text) or "-") for text in (metric.value, metric.condition, metric.counts, metric.message)
             )
             trend = sparkline(metric.measurements, marks=marks)
-            table.add_row(Text(_name(metric)), _verdict(metric.phase, marks), value, condition, counts, trend, why)
+            table.add_row(
+                Text(plain(metric.title)), _verdict(metric.phase, marks), value, condition, counts, trend, why
+            )
         parts.append(Padding(table, (0, 0, 0, 2)))
     for metric in run.metrics:
         if metric.measurements:
@@ -167,7 +159,7 @@ def _table(*headers: str) -> Table:
 def _metric(metric: MetricLine, *, marks: TerminalMarks) -> Text:
     style = "dim" if metric.dry_run else PHASE_STYLE[metric.phase]
     value = f"  {plain(metric.value) or 'not measured yet'}"
-    text = Text.assemble((f"{_mark(metric.phase, marks)} ", style), _name(metric), (value, style))
+    text = Text.assemble((f"{_mark(metric.phase, marks)} ", style), plain(metric.title), (value, style))
     if metric.condition:
         text.append(f"  {plain(metric.condition)}", "dim")
     if trend := sparkline(metric.measurements, marks=marks):
@@ -177,10 +169,6 @@ def _metric(metric: MetricLine, *, marks: TerminalMarks) -> Text:
     if metric.message and metric.phase is not AnalysisPhase.SUCCESSFUL:
         text.append(f"  {plain(metric.message)}", style)
     return text
-
-
-def _name(metric: MetricLine) -> str:
-    return f"{plain(metric.name)} (dry run)" if metric.dry_run else plain(metric.name)
 
 
 def _verdict(phase: AnalysisPhase, marks: TerminalMarks) -> Text:

@@ -23,6 +23,7 @@ from rollouts.cli.view.durations import short
 from rollouts.cli.view.runs import run_text
 from rollouts.cli.view.tree import (
     PodLine,
+    PodState,
     RevisionLine,
     RolloutView,
     WayOut,
@@ -177,13 +178,12 @@ def _revisions(view: RolloutView, *, now_s: float, marks: TerminalMarks) -> Rend
         branch = tree.add(Parts(_revision(revision, view.scaling, now_s=now_s, marks=marks)))
         add_runs(branch, revision.runs, now_s=now_s, marks=marks)
         told: set[str] = set()
-        for pod in _shown(revision.pods):
+        for pod in revision.shown_pods(PODS_SHOWN):
             problem = pod.problem.partition(": ")[0] if pod.problem in told else pod.problem
             told.add(pod.problem)
             branch.add(Parts(_pod(replace(pod, problem=problem), now_s=now_s, marks=marks)))
-        # Where none is shown, all are well, and how many there are stands above.
-        if revision.pods and (hidden := max(0, len(revision.pods) - PODS_SHOWN) + revision.hidden):
-            branch.add(Text(f"{marks.more} and {count_of(hidden, 'more pod')}", "dim"))
+        if unshown := revision.unshown_text(PODS_SHOWN):
+            branch.add(Text(f"{marks.more} {unshown}", "dim"))
         for use in revision.config[:CONFIG_SHOWN]:
             branch.add(Text(plain(use_text(use, arrow=marks.arrow)), "dim"))
         if (hidden := len(revision.config) - CONFIG_SHOWN) > 0:
@@ -205,35 +205,29 @@ def _revision(revision: RevisionLine, scaling: AutoscalingRecord | None, *, now_
                 style = "" if use.utilization_percent is not None else "yellow"
                 text.append(f"  {plain(container_use_text(scaling, use, now_s=now_s))}", style)
     text.append(f"  {plain(', '.join(revision.images))}".rstrip(), "dim")
-    if revision.leaves_at_s is not None and revision.leaves_at_s >= now_s + 1 and revision.desired:
-        text.append(f"  {marks.dot} scales down in {short(revision.leaves_at_s - now_s)}", "dim")
+    if leaving := revision.leaving_text(now_s):
+        text.append(f"  {marks.dot} {leaving}", "dim")
     return text
-
-
-def _shown(pods: tuple[PodLine, ...]) -> Iterable[PodLine]:
-    """All pods, or as many as are shown of one revision: first those that are not well."""
-    if len(pods) <= PODS_SHOWN:
-        return pods
-    return sorted(pods, key=lambda pod: (pod.well, pod.name))[:PODS_SHOWN]
 
 
 def _pod(pod: PodLine, *, now_s: float, marks: TerminalMarks) -> Text:
     age = short(now_s - pod.created_at_s)
-    if pod.deleting:
-        mark, word, style = marks.ending, "Terminating", "dim"
-    elif pod.ready:
-        mark, word, style = marks.done, "Ready", "green"
-    elif pod.problem:
-        mark, word, style = marks.bad, pod.problem, "red"
-    else:
-        mark, word, style = marks.starting, "Starting", "yellow"
-    return Text.assemble((f"{mark} ", style), plain(pod.name), (f"  {plain(word)}", style), (f"  {age}", "dim"))
+    match pod.state:
+        case PodState.TERMINATING:
+            mark, style = marks.ending, "dim"
+        case PodState.READY:
+            mark, style = marks.done, "green"
+        case PodState.FAILING:
+            mark, style = marks.bad, "red"
+        case PodState.STARTING:
+            mark, style = marks.starting, "yellow"
+    return Text.assemble((f"{mark} ", style), plain(pod.name), (f"  {plain(pod.said)}", style), (f"  {age}", "dim"))
 
 
 def _unsaid(text: str, view: RolloutView, *, above: Iterable[str] = ()) -> str:
     """The text without what the lines of pods and of AnalysisRuns say; "" for one that stands above already."""
     runs = (run for revision in view.revisions for run in revision.runs[:RUNS_SHOWN])
-    pods = (pod for revision in view.revisions for pod in _shown(revision.pods))
+    pods = (pod for revision in view.revisions for pod in revision.shown_pods(PODS_SHOWN))
     text = unsaid(text, runs=runs, pods=pods)
     return "" if any(text in each for each in above) else text
 

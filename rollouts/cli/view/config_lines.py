@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from rollouts.cli.view.config import KeyChange, KeyValue, size_text
+from rollouts.cli.view.config import KeyChange, KeyValue, SourceChange, size_text
 from rollouts.cli.view.counts import count_of
 from rollouts.core.model.config import ConfigKind
 
@@ -23,6 +23,21 @@ class LineMarks(Protocol):
     def arrow(self) -> str: ...
     @property
     def more(self) -> str: ...
+
+
+def change_title(change: SourceChange, before: str, after: str, marks: LineMarks) -> str:
+    """The source, and what the pods of each revision read of it: `ConfigMap app: app-1 → app-2`, `Secret db: only in #4 …`.
+
+    Args:
+        before, after: what the revisions are called.
+    """
+    if change.before is None:
+        read = f"only in {after}"
+    elif change.after is None:
+        read = f"only in {before}"
+    else:
+        read = f" {marks.arrow} ".join(dict.fromkeys((change.before.name, change.after.name)))
+    return f"{change.kind} {change.source}: {read}"
 
 
 def change_lines(kind: ConfigKind, change: KeyChange, marks: LineMarks, *, full: bool) -> Iterator[str]:

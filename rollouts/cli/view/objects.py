@@ -18,7 +18,7 @@ from rollouts.api.times import time_or_0
 from rollouts.cli.view.config import uses_of
 from rollouts.cli.view.durations import short
 from rollouts.cli.view.in_place import in_place
-from rollouts.cli.view.runs import run_line
+from rollouts.cli.view.runs import RunLine, run_line
 from rollouts.cli.view.tree import (
     ConditionLine,
     EventLine,
@@ -117,6 +117,13 @@ def view_of(seen: RolloutObjects) -> RolloutView:
         verdicts=tuple(analysis for analysis in status.analyses if analysis.settled),
         scaling=status.autoscaling,
     )
+
+
+def run_named(name: str, seen: RolloutObjects) -> RunLine | None:
+    """The AnalysisRun of that name about the Rollout; None for none."""
+    records = {record.run: record for record in status_of(seen.rollout).analyses}
+    found = next((run for run in seen.runs if run["metadata"]["name"] == name), None)
+    return None if found is None else run_line(found, records.get(name))
 
 
 def wait_line(wait: WaitingFor, status: RolloutStatus, *, namespace: str, name: str) -> WaitLine:

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from rollouts.api.status.analysis_run import read_run_status
 from rollouts.api.times import time_or_0
 from rollouts.cli.view.counts import count_of
+from rollouts.cli.view.durations import short
 from rollouts.cli.view.thresholds import Threshold, thresholds_of
 from rollouts.core.analysis.measurement import Measurement, MetricResult
 from rollouts.core.analysis.run import assessed
@@ -85,6 +86,11 @@ class MetricLine(Struct, frozen=True, kw_only=True):
     thresholds: tuple[Threshold, ...] = ()
 
     @property
+    def title(self) -> str:
+        """Its name, and whether it only measures."""
+        return f"{self.name} (dry run)" if self.dry_run else self.name
+
+    @property
     def value(self) -> str:
         """What the last measurement gave, rounded; "" for nothing."""
         return self.measurements[-1].rounded if self.measurements else ""
@@ -130,6 +136,24 @@ class RunLine(Struct, frozen=True, kw_only=True):
     def failing(self) -> bool:
         """Whether it holds the update or has ended it: its verdict is no success, and nobody promoted the revision past it."""
         return self.decides and self.phase.bad and not self.passed
+
+    def lasts(self, now_s: float) -> str:
+        """How long it has taken: `for 3m`, `took 2m, 5m ago`."""
+        if self.started_at_s is None:
+            return "never began" if self.phase.over else f"for {short(now_s - self.created_at_s)}"
+        if self.completed_at_s is None:
+            return f"for {short(now_s - self.started_at_s)}"
+        return f"took {short(self.completed_at_s - self.started_at_s)}, {short(now_s - self.completed_at_s)} ago"
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What is to be said beside its phase."""
+        remarks = (
+            (self.ending, "ending"),
+            (self.passed, "promoted past it"),
+            (self.unjudged, "passed without a verdict"),
+        )
+        return tuple(remark for is_so, remark in remarks if is_so)
 
     @property
     def why(self) -> str:

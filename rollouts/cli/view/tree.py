@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from enum import StrEnum
+
 from msgspec import Struct
 
 from rollouts.cli.view.counts import count_of
@@ -11,6 +14,15 @@ from rollouts.core.model.analysis import AnalysisRecord
 from rollouts.core.model.autoscaling import AutoscalingRecord, UseRecord
 from rollouts.core.model.config import ConfigUse
 from rollouts.core.model.steps import WeightPercent
+
+
+class PodState(StrEnum):
+    """What is said of a pod; of one that fails its problem is said instead."""
+
+    READY = "Ready"
+    STARTING = "Starting"
+    FAILING = "Failing"
+    TERMINATING = "Terminating"
 
 
 class PodLine(Struct, frozen=True, kw_only=True):
@@ -26,6 +38,20 @@ class PodLine(Struct, frozen=True, kw_only=True):
     def well(self) -> bool:
         """Whether there is nothing to say of it: it is ready, has no problem and stays."""
         return self.ready and not self.problem and not self.deleting
+
+    @property
+    def state(self) -> PodState:
+        """What is most important about it."""
+        if self.deleting:
+            return PodState.TERMINATING
+        if self.ready:
+            return PodState.READY
+        return PodState.FAILING if self.problem else PodState.STARTING
+
+    @property
+    def said(self) -> str:
+        """Its state in words."""
+        return self.problem if self.state is PodState.FAILING else self.state
 
 
 class RevisionLine(Struct, frozen=True, kw_only=True):
@@ -50,6 +76,22 @@ class RevisionLine(Struct, frozen=True, kw_only=True):
     runs: tuple[RunLine, ...] = ()
     config: tuple[ConfigUse, ...] = ()
     hidden: int = 0
+
+    def leaving_text(self, now_s: float) -> str:
+        """When it is scaled down: `scales down in 30s`; "" when that is not planned, or over."""
+        if self.leaves_at_s is None or self.leaves_at_s < now_s + 1 or not self.desired:
+            return ""
+        return f"scales down in {short(self.leaves_at_s - now_s)}"
+
+    def shown_pods(self, most: int) -> Sequence[PodLine]:
+        """All pods, or as many as `most`: first those that are not well."""
+        return self.pods if len(self.pods) <= most else sorted(self.pods, key=lambda pod: (pod.well, pod.name))[:most]
+
+    def unshown_text(self, most: int) -> str:
+        """How many pods are not among `shown_pods`: `and 3 more pods`; "" for none."""
+        # Where none is shown, all are well, and how many there are stands above.
+        hidden = max(0, len(self.pods) - most) + self.hidden if self.pods else 0
+        return f"and {count_of(hidden, 'more pod')}" if hidden else ""
 
 
 class WayOut(Struct, frozen=True):

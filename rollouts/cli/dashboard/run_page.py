@@ -72,6 +72,7 @@ def run_page(run: RunLine, rollout: Key, *, now_s: float, lost: h.Node) -> Dashb
             for metric in run.metrics[: _OF_ONE_RUN.metrics]
         ),
         more(len(run.metrics) - _OF_ONE_RUN.metrics, "more metric"),
+        h.p(".soft")["The same in a terminal:"],
         h.code(".line")[f"kubectl rollouts analysis get {run.name} -n {run.namespace}"],
     ]
     return DashboardPage(f"{run.phase}: {title} of {rollout.name}", main, f"{back}/runs/{run.name}/events")

@@ -292,7 +292,7 @@ def _cluster_findings(seen: Snapshot, rehearsal: Rehearsal) -> Iterator[Finding]
         what = (
             f"the proxy mode of the nodes is unknown, so the waits are those of the slowest mode: {seen.proxy.known_by}"
         )
-        fix = "set the mode for the controller (--proxy-mode; in the chart: proxyMode) and for this command (--proxy-mode)"
+        fix = "set the mode for the controller (--proxy-mode; in the chart: proxyMode) and for `rollouts plan` (--proxy-mode)"
         yield Finding(Rule.PROXY_MODE_UNKNOWN, Severity.WARNING, "spec.drain", what, fix)
     if seen.rollout.spec.drain.mode is not DrainMode.OFF:
         yield from proxy_findings(seen.proxy)

@@ -217,10 +217,11 @@ async def test_long_values_are_cut_where_they_differ(there: Served) -> None:
 
 async def test_a_file_of_many_lines_is_told_by_its_first_difference(there: Served) -> None:
     """The time that a comparison of lines takes grows with their square, and nobody reads a hundred thousand of them."""
-    old, new = (config_map("app", {"f": "\n".join([*["0"] * 9_000, end, *["1"] * 3_000])}) for end in ("a", "b\nc"))
+    many = [[*["0"] * 9_000, *(f"{letter}{index}" for index in range(15_000))] for letter in "ab"]
+    old, new = (config_map("app", {"f": "\n".join(each)}) for each in many)
 
     shown = await difference(there, (old,), (new,))
-    assert "12001 → 12002 lines; the first difference is in line 9001" in shown
+    assert "24000 → 24000 lines; the first difference is in line 9001" in shown
 
 
 @pytest.mark.parametrize(

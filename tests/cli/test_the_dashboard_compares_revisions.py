@@ -6,6 +6,7 @@ import html
 import re
 
 from rollouts.cli.dashboard import diff_page
+from rollouts.cli.view.difference import comparison_steps
 from rollouts.objects import REPLICA_SET, ROLLOUT, SECRET
 from tests.cli.configured import config_map, install, noted, secret
 from tests.cli.dashboards import dashboard
@@ -15,6 +16,7 @@ from tests.cli.test_the_dashboard_is_for_one_person import HOSTILE
 DIFF = "/r/default/cart/diff"
 OLD = config_map("app", {"LEVEL": "info", "TEXT": "one\n<b>two</b>\n"})
 NEW = config_map("app", {"LEVEL": "debug", "TEXT": "one\n<i>three</i>\n"})
+REPEATED, MIXED = ([str(index * factor % 150) for index in range(15_000)] for factor in (1, 7))
 SECRETS = secret("db", {"password": "hunter2"}), secret("db", {"password": "hunter3"})
 
 
@@ -102,3 +104,28 @@ async def test_templates_of_any_length_do_not_stop_the_others(there: Served) -> 
         page = (await visitor.get(f"{DIFF}?from=1&to=3")).body
     assert "too long to be compared here" in page
     assert "kubectl rollouts diff cart oldrev third -n default" in page
+
+
+def test_the_bound_of_a_comparison_is_one_of_its_time() -> None:
+    """Many equal lines take difflib minutes; one change in a long text, and texts without a common line, take it little."""
+    unique = [f"line {index}" for index in range(5_000)]
+    changed = [*unique[:4_000], "another", *unique[4_001:]]
+
+    assert comparison_steps(unique, unique) == 0
+    assert comparison_steps(unique, changed) == 0
+    assert comparison_steps(["a"] * 2_000, ["b"] * 2_000) <= diff_page.STEPS_MAX
+    assert comparison_steps(REPEATED, MIXED) > 1_000 * diff_page.STEPS_MAX
+
+
+async def test_texts_that_take_minutes_to_compare_are_told_by_their_first_difference(there: Served) -> None:
+    """Whoever may write a ConfigMap could stop the dashboard for everybody by it; the page comes, with what is quick."""
+    slow = [
+        config_map("app", {"TEXT": "\n".join(each), "LEVEL": word})
+        for each, word in ((REPEATED, "info"), (MIXED, "debug"))
+    ]
+    await install(there, (slow[0],), (slow[1],))
+    async with dashboard(there) as visitor:
+        page = lines((await visitor.get(DIFF)).body)
+
+    assert "  15000 → 15000 lines; the first difference is in line 2\n" in page
+    assert "+LEVEL: debug\n" in page

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import htpy as h
 
-from rollouts.cli.dashboard.pages import DashboardPage, address_of, notice
+from rollouts.cli.dashboard.pages import DashboardPage, address_of, more, notice
 from rollouts.cli.view.config import SourceChange
-from rollouts.cli.view.config_lines import change_lines, change_title
-from rollouts.cli.view.difference import difference, template_of, title_of
+from rollouts.cli.view.config_lines import change_lines, change_steps, change_title
+from rollouts.cli.view.difference import comparison_steps, difference, template_of, title_of, yaml_lines
 from rollouts.cli.view.objects import RolloutObjects, number_of, revision_of, roles_of, status_of, view_of
 from rollouts.objects import Manifest
 
-TEMPLATE_MAX_BYTES = 256 * 1024  # of JSON; comparing takes longer than in proportion
+TEMPLATE_MAX_BYTES = 256 * 1024  # of JSON: a second as YAML
+STEPS_MAX = 4_000_000  # a second
+LINES_SHOWN = 2_000  # of the template, or of one ConfigMap
 _CLASSES = {"+": "added", "-": "gone", "@": "place"}
 
 
@@ -47,15 +49,20 @@ def diff_page(
         main.append(notice("wait", "There is nothing to compare", h.p[why]))
         return DashboardPage(f"Changes of {view.name}", h.fragment[main])
     templates = template_of(before), template_of(after)
-    if sum(len(json.dumps(each)) for each in templates) > TEMPLATE_MAX_BYTES:
+    is_long = sum(len(json.dumps(each)) for each in templates) > TEMPLATE_MAX_BYTES
+    if is_long or comparison_steps(*map(yaml_lines, templates)) > STEPS_MAX:
         template: h.Node = h.p["They are too long to be compared here. The command below compares them."]
     else:
         lines = difference(*templates, ("", ""))[2:]
         template = _lines(lines) if lines else h.p["Both have the same."]
+    sources, left = [], STEPS_MAX
+    for change in changes:
+        sources.append(_source(change, before, after, steps_max=left))
+        left -= sum(map(change_steps, change.keys))
     words = f"{revision_of(before)} {revision_of(after)}"
     main += [
         h.section(".card")[h.h2["Pod template"], template],
-        *(_source(change, before, after) for change in changes),
+        sources,
         h.p(".soft")["The same in a terminal:"],
         h.code(".line")[f"kubectl rollouts diff {view.name} {words} -n {view.namespace}"],
         h.code(".line")[f"kubectl rollouts config diff {view.name} {words} --full -n {view.namespace}"]
@@ -82,8 +89,11 @@ def _choice(seen: RolloutObjects, before: Manifest | None, after: Manifest | Non
     ]
 
 
-def _source(change: SourceChange, before: Manifest, after: Manifest) -> h.Element:
-    lines = [line for key in change.keys for line in change_lines(change.kind, key, _Marks(), full=False)]
+def _source(change: SourceChange, before: Manifest, after: Manifest, *, steps_max: int) -> h.Element:
+    lines: list[str] = []
+    for key in change.keys:
+        lines += change_lines(change.kind, key, _Marks(), full=False, steps_max=steps_max)
+        steps_max -= change_steps(key)
     return h.section(".card")[
         h.h2[change_title(change, title_of(before), title_of(after), _Marks())],
         h.p[change.unknown] if change.unknown else None,
@@ -91,5 +101,6 @@ def _source(change: SourceChange, before: Manifest, after: Manifest) -> h.Elemen
     ]
 
 
-def _lines(lines: Iterable[str]) -> h.Element:
-    return h.pre(".diff")[(h.span(class_=_CLASSES.get(line[:1]))[f"{line}\n"] for line in lines)]
+def _lines(lines: Sequence[str]) -> h.Node:
+    shown = (h.span(class_=_CLASSES.get(line[:1]))[f"{line}\n"] for line in lines[:LINES_SHOWN])
+    return [h.pre(".diff")[shown], more(len(lines) - LINES_SHOWN, "more line")]

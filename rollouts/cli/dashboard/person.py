@@ -107,7 +107,8 @@ class PersonPages:
         changes = []
         if before is not None and after is not None:
             changes = [each async for each in source_changes(session, uses_of(before), uses_of(after))]
-        return page_answer(diff_page(seen, before, after, changes))
+        # In a thread: a second of comparing is a second in which nobody else is answered.
+        return page_answer(await asyncio.to_thread(diff_page, seen, before, after, changes))
 
     async def plan(self, request: web.Request) -> web.StreamResponse:
         """What comes next for it."""

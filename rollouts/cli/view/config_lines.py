@@ -8,10 +8,11 @@ from typing import Protocol
 
 from rollouts.cli.view.config import KeyChange, KeyValue, SourceChange, size_text
 from rollouts.cli.view.counts import count_of
+from rollouts.cli.view.difference import comparison_steps
 from rollouts.core.model.config import ConfigKind
 
 LINES_SHOWN = 60  # of the difference of one key: a screen
-LINES_COMPARED = 10_000  # a second for the slowest; the time grows with the square
+STEPS_MAX = 100_000_000  # of a comparison of 10,000 lines that differ
 TEXT_SHOWN = 160  # characters of one line
 _BEFORE_IT = 40  # characters shown before the first that differs
 
@@ -40,11 +41,20 @@ def change_title(change: SourceChange, before: str, after: str, marks: LineMarks
     return f"{change.kind} {change.source}: {read}"
 
 
-def change_lines(kind: ConfigKind, change: KeyChange, marks: LineMarks, *, full: bool) -> Iterator[str]:
+def change_steps(change: KeyChange) -> int:
+    """The steps that `change_lines` needs to compare texts of several lines."""
+    texts = [value.text.splitlines() for value in (change.before, change.after) if value is not None and value.text]
+    return comparison_steps(*texts) if len(texts) == 2 else 0
+
+
+def change_lines(
+    kind: ConfigKind, change: KeyChange, marks: LineMarks, *, full: bool, steps_max: int = STEPS_MAX
+) -> Iterator[str]:
     """How one key differs, as lines that begin with `+`, `-`, `@` or a space; of a Secret no value.
 
     Args:
         full: long values are not cut.
+        steps_max: of texts that need more (`change_steps`) only the first line that differs is told.
     """
     old, new, key = change.before, change.after, change.key
     if old is None or new is None:
@@ -56,19 +66,20 @@ def change_lines(kind: ConfigKind, change: KeyChange, marks: LineMarks, *, full:
         yield f"  {key}: binary, {size_text(old.size_bytes)} {marks.arrow} {size_text(new.size_bytes)}"
     elif "\n" in old.text or "\n" in new.text:
         yield f"  {key}:"
-        yield from _cut(_line_difference(old.text, new.text, marks), marks, full=full)
+        if change_steps(change) > steps_max:
+            before, after = old.text.splitlines(), new.text.splitlines()
+            first = _first_difference(before, after) + 1
+            yield f"  {len(before)} {marks.arrow} {len(after)} lines; the first difference is in line {first}"
+        else:
+            yield from _cut(_line_difference(old.text, new.text), marks, full=full)
     else:
         start = 0 if full else _first_difference(old.text, new.text)
         yield f"-{key}: {_window(old.text, start, marks, full=full)}"
         yield f"+{key}: {_window(new.text, start, marks, full=full)}"
 
 
-def _line_difference(old: str, new: str, marks: LineMarks) -> list[str]:
-    before, after = old.splitlines(), new.splitlines()
-    if max(len(before), len(after)) > LINES_COMPARED:
-        first = _first_difference(before, after) + 1
-        return [f"  {len(before)} {marks.arrow} {len(after)} lines; the first difference is in line {first}"]
-    diff = list(difflib.unified_diff(before, after, lineterm="", n=2))[2:]
+def _line_difference(old: str, new: str) -> list[str]:
+    diff = list(difflib.unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=2))[2:]
     ends = old.endswith("\n"), new.endswith("\n")
     if ends[0] != ends[1]:
         diff.append(f"{'-' if ends[0] else '+'}(a newline at the end)")

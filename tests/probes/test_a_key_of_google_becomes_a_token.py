@@ -172,7 +172,7 @@ async def test_the_token_server_of_a_template_makes_nobody_else_wait(google: Goo
         ({"type": "external_account"}, "another type"),
         ({"client_email": ""}, "without client_email"),
         ({"token_uri": "http://169.254.169.254/token"}, "metadata service"),
-        ({"token_uri": "file:///etc/passwd"}, "the URL must be https://"),
+        ({"token_uri": "file:///etc/passwd"}, "the URL of its token: the URL must be https://"),
         ({"private_key": "MIIEvQ"}, "not PEM"),
         ({"private_key": "-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----\n"}, "cannot be used"),
         ({"project_id": "x" * 20_000}, "has more than 16384 characters"),

@@ -45,10 +45,9 @@ def prerequisites(ctx: PassContext) -> Contribution | None:
         return Contribution(wait=Wait(refused.reason, refused.message), wake_at_s=refused.at_s + refused.again_s)
     status, new, stable = ctx.status, ctx.new, ctx.stable
     revision = status.current_revision
-    if stable is None or ctx.aborted:
-        return None
-    if revision == status.stable_revision or status.gate_passed or ctx.promoted_full or ctx.rolled_back:
-        return None  # it has its steps skipped, or is a way back
+    way_back = revision == status.stable_revision or ctx.rolled_back
+    if stable is None or ctx.aborted or way_back or status.gate_passed or ctx.promoted_full:
+        return None  # or it has its steps skipped
     if not has_no_pods_yet(ctx.seen, status, revision):
         return None
     # A revision that was stable before has its ReplicaSet kept, which may be older than the stable one.

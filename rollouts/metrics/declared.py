@@ -12,6 +12,7 @@ from rollouts.core.analysis.metric_server import (
     InFile,
     MetricServer,
     OAuth2Place,
+    ServiceAccountPlace,
     SignaturePlace,
 )
 from rollouts.core.analysis.recipe import AnswerPlan, ResultKind
@@ -19,6 +20,7 @@ from rollouts.core.analysis.recipes import RECIPES
 from rollouts.core.analysis.source import DEFAULT_ENDPOINT
 from rollouts.errors import ExpressionInvalid, SpecProblem
 from rollouts.metrics.addresses import ADMINISTRATORS, url_problem
+from rollouts.metrics.google_key import SCOPES, key_file
 from rollouts.metrics.member_paths import member_path
 from rollouts.metrics.requests import (
     Basic,
@@ -26,6 +28,7 @@ from rollouts.metrics.requests import (
     ClientCredentials,
     MetricCredentials,
     MetricEndpoint,
+    ServiceAccount,
     Signature,
     header_problem,
     leads_up,
@@ -75,7 +78,7 @@ def header_problems(server: MetricServer) -> Iterator[SpecProblem]:
         if header and (problem := header_problem(((header, known),))):
             yield SpecProblem(path, problem.partition(": ")[2])
         if header.lower() == "authorization" and server.identity is not None:
-            yield SpecProblem(path, "Authorization is what basic, bearer or oauth2 says; give one of them")
+            yield SpecProblem(path, "Authorization is what basic, bearer, google or oauth2 says; give one of them")
 
 
 def recipe_problems(server: MetricServer) -> Iterator[SpecProblem]:
@@ -125,10 +128,13 @@ def kind_problems(server: MetricServer) -> Iterator[SpecProblem]:
         )
 
 
-def credential_problem(text: str) -> str:
-    """Why a text that was read is no credential, without a part of it; "" for nothing."""
+def credential_problem(text: str, place: CredentialPlace, server: MetricServer) -> str:
+    """Why a text that was read there is no credential of the server, without a part of it; "" for nothing."""
     if not text:
         return "is empty"
+    if isinstance(server.identity, ServiceAccountPlace) and place == server.identity.key:
+        key = key_file(Secret(text))
+        return key if isinstance(key, str) else ""
     if len(text) > CREDENTIAL_MAX_CHARACTERS:
         return f"has more than {CREDENTIAL_MAX_CHARACTERS} characters"
     if not text.isascii() or not text.isprintable():
@@ -156,6 +162,8 @@ def endpoint_of_server(
             credentials = Bearer(values[token], scheme)
         case OAuth2Place(token_url=token_url, client_id=client_id, client_secret=secret, scopes=scopes):
             credentials = ClientCredentials(token_url, client_id, values[secret], scopes, declared=True)
+        case ServiceAccountPlace(key=place, scopes=scopes):
+            credentials = ServiceAccount(values[place], scopes or SCOPES)
         case SignaturePlace(region=region, service=service, access_key=access_key, secret_key=secret_key):
             service = service or (RECIPES[server.kind].service if server.kind else "") or PROMETHEUS_OF_AWS
             secret_of_key = None if secret_key is None else values[secret_key]

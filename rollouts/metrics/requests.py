@@ -61,6 +61,17 @@ class ClientCredentials(Struct, frozen=True):
     declared: bool = False
 
 
+class ServiceAccount(Struct, frozen=True):
+    """A token of Google is asked for first. Source: RFC 7523.
+
+    Args:
+        key: the JSON of the key file.
+    """
+
+    key: Secret
+    scopes: tuple[str, ...]
+
+
 class Signature(Struct, frozen=True):
     """Each request is signed, as AWS wants it (Signature Version 4).
 
@@ -75,7 +86,7 @@ class Signature(Struct, frozen=True):
     secret_key: Secret | None = None
 
 
-MetricCredentials: TypeAlias = Basic | Bearer | ClientCredentials | Signature
+MetricCredentials: TypeAlias = Basic | Bearer | ClientCredentials | ServiceAccount | Signature
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

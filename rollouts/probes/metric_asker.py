@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import re
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
+from functools import partial
 from pathlib import Path
 from typing import assert_never
-from urllib.parse import quote, urlencode
 
 import httpx
-import msgspec
 import structlog
-from msgspec import Struct
 
 from rollouts.core.model.frozen import replace
 from rollouts.errors import Unanswered
@@ -31,6 +28,7 @@ from rollouts.metrics.requests import (
     MetricAnswer,
     MetricEndpoint,
     NoAnswer,
+    ServiceAccount,
     Signature,
     is_below,
     origin_of,
@@ -48,18 +46,14 @@ from rollouts.probes.exchange import (
     trust,
 )
 from rollouts.probes.sigv4 import Signer
+from rollouts.probes.tokens import Tokens, TokenSource, TokenThrottled, basic
 from rollouts.secret import Secret
 
 ADDRESSES_TRIED = 3  # of one name, when nobody listens
 NAMES_SHARE = 0.8
 """Of the time, for the name: a name server that is silent must not look like a server that is."""
 
-TOKENS_KEPT = 256
 TRANSPORTS_KEPT = 64  # one for each way to check certificates; files of authorities are renewed
-TOKEN_MAX_CHARACTERS = 8_192
-TOKEN_SPARE_S = 30.0  # a token is not used in the last seconds of its life
-TOKEN_LIFE_S = 300.0
-"""Of a token that does not tell its own. Source: RFC 6749, section 5.1: `expires_in` is only recommended."""
 
 RETRY_AFTER_MAX_S = 3_600.0
 """What is asked for beyond is no more believed than that."""
@@ -90,7 +84,7 @@ class MetricAsker:
         self._resolve = resolve
         self._transports: dict[_Tls, httpx.AsyncHTTPTransport] = {}
         self._signer = Signer()
-        self._tokens: dict[ClientCredentials, _Token] = {}
+        self._tokens = Tokens(clock)
 
     async def ask(self, request: HttpRequest, endpoint: MetricEndpoint, *, deadline_s: float) -> MetricAnswer:
         """Sends the request, with the endpoint's credentials.
@@ -107,6 +101,10 @@ class MetricAsker:
         try:
             async with asyncio.timeout(limit_s):
                 return await self._answer(request, endpoint, limit_s)
+        except TokenThrottled as exc:
+            log.info("metric_token_throttled", endpoint=endpoint.display_name, status=exc.received.status)
+            wait_s = _retry_after_s(exc.received.headers, now_s=self._clock.now_s())
+            return HttpAnswer(status=429, body=b"", retry_after_s=wait_s)
         except TimeoutError:
             return NoAnswer(f"{endpoint.display_name}: no answer within {limit_s:g} s")
         except Unanswered as exc:
@@ -139,8 +137,8 @@ class MetricAsker:
             server_name=endpoint.server_name,
         )
         received = await self._send(outgoing, endpoint, limit_s, declared=endpoint.declared)
-        if received.status == 401 and isinstance(endpoint.credentials, ClientCredentials):
-            self._tokens.pop(endpoint.credentials, None)
+        if received.status == 401 and isinstance(endpoint.credentials, ClientCredentials | ServiceAccount):
+            self._tokens.refused(endpoint.credentials)
         content_type = received.headers.get("content-type", "")
         wait_s = _retry_after_s(received.headers, now_s=self._clock.now_s())
         throttled = signature is not None and received.status == 400 and b"Throttl" in received.body[:_AWS_ERROR_BYTES]
@@ -148,52 +146,21 @@ class MetricAsker:
         return HttpAnswer(status=status, body=received.body, content_type=content_type, retry_after_s=wait_s)
 
     async def _authorization(
-        self, credentials: Basic | Bearer | ClientCredentials, endpoint: MetricEndpoint, limit_s: float
+        self, credentials: Basic | Bearer | TokenSource, endpoint: MetricEndpoint, limit_s: float
     ) -> Secret:
         match credentials:
             case Basic(user, password):
-                return _basic(user, password)
+                return basic(user, password)
             case Bearer(token, scheme):
                 return Secret(f"{scheme} {token.reveal()}")
-            case ClientCredentials():
-                token = await self._token(credentials, endpoint, limit_s)
+            case ClientCredentials() | ServiceAccount():
+                # Who may write an administrator's Secret has named the URL in its key.
+                declared = credentials.declared if isinstance(credentials, ClientCredentials) else endpoint.declared
+                send = partial(self._send, endpoint=endpoint, limit_s=limit_s, declared=declared)
+                token = await self._tokens.token_of(credentials, send)
                 return Secret(f"Bearer {token.reveal()}")
             case _:
                 assert_never(credentials)
-
-    async def _token(self, credentials: ClientCredentials, endpoint: MetricEndpoint, limit_s: float) -> Secret:
-        """One that lives; asked for with the client's secret where there is none. Source: RFC 6749, sections 2.3.1 and 4.4."""
-        kept = self._tokens.get(credentials)
-        if kept is not None and self._clock.monotonic_s() < kept.until_s:
-            return kept.text
-        form = {"grant_type": "client_credentials"}
-        if credentials.scopes:
-            form["scope"] = " ".join(credentials.scopes)
-        secret = _basic(
-            quote(credentials.client_id, safe=""), Secret(quote(credentials.client_secret.reveal(), safe=""))
-        )
-        kind = ("Content-Type", "application/x-www-form-urlencoded")
-        outgoing = Outgoing(
-            url=credentials.token_url,
-            method="POST",
-            headers=(("Authorization", secret.reveal()), kind),
-            body=urlencode(form).encode(),
-        )
-        asked_s = self._clock.monotonic_s()
-        try:
-            received = await self._send(outgoing, endpoint, limit_s, declared=credentials.declared)
-        except NotPermitted as exc:
-            raise Unanswered(f"the URL of its token: {exc}") from exc
-        who = origin_of(credentials.token_url)
-        if received.status != 200:
-            raise Unanswered(f"{who}: gives no token ({received.status})")
-        token = _token_in(received.body, asked_s)
-        if token is None:
-            raise Unanswered(f"{who}: its answer has no bearer token")
-        if len(self._tokens) >= TOKENS_KEPT:
-            self._tokens.pop(next(iter(self._tokens)))
-        self._tokens[credentials] = token
-        return token.text
 
     async def _send(self, outgoing: Outgoing, endpoint: MetricEndpoint, limit_s: float, *, declared: bool) -> Received:
         """Sends a request of the endpoint, or for its token.
@@ -268,32 +235,6 @@ class _Tls:
     authorities: str = field(default="", repr=False)
 
 
-class _Token(Struct, frozen=True):
-    """A bearer token, and until when it may be used, by the monotonic clock."""
-
-    text: Secret
-    until_s: float
-
-
-class _TokenAnswer(msgspec.Struct):
-    access_token: str
-    token_type: str = "bearer"  # noqa: S105 - a type's name
-    expires_in: float | str | None = None
-
-
-def _token_in(body: bytes, asked_s: float) -> _Token | None:
-    try:
-        answer = msgspec.json.decode(body, type=_TokenAnswer)
-        life_s = TOKEN_LIFE_S if answer.expires_in is None else float(answer.expires_in)
-    except (msgspec.DecodeError, RecursionError, ValueError):
-        return None
-    text = answer.access_token
-    fit = text.isascii() and text.isprintable() and " " not in text and 0 < len(text) <= TOKEN_MAX_CHARACTERS
-    if not fit or answer.token_type.lower() != "bearer":
-        return None
-    return _Token(Secret(text), asked_s + max(0.0, min(life_s, 86_400.0) - TOKEN_SPARE_S))
-
-
 def _retry_after_s(headers: Mapping[str, str], *, now_s: float) -> float | None:
     """Seconds or a date. Sources: RFC 9110, section 10.2.3; Datadog's `X-RateLimit-Reset` has seconds, too."""
     text = (headers.get("retry-after") or headers.get("x-ratelimit-reset") or "").strip()
@@ -303,7 +244,3 @@ def _retry_after_s(headers: Mapping[str, str], *, now_s: float) -> float | None:
         return min(max(0.0, parsedate_to_datetime(text).timestamp() - now_s), RETRY_AFTER_MAX_S)
     except (ValueError, OverflowError):
         return None
-
-
-def _basic(user: str, password: Secret) -> Secret:
-    return Secret(f"Basic {base64.b64encode(f'{user}:{password.reveal()}'.encode()).decode()}")

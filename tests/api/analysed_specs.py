@@ -35,7 +35,7 @@ ANALYSED_BAD: tuple[Bad, ...] = (
     Bad("something else on failure", step(analysis={**ANALYSIS, "onFailure": "rollback"}),
         f"{_STEPS}[0].analysis.onFailure", "'abort', 'hold' or 'stepBack'"),
     late("a step back of a blue-green update", blue_green(postPromotionAnalysis={**ANALYSIS, "onFailure": "stepBack"}),
-        f"{_BLUE_GREEN}.postPromotionAnalysis.onFailure", "needs weights"),
+        f"{_BLUE_GREEN}.postPromotionAnalysis.onFailure", "needs a weight"),
     late("a step back of a gate before the update", canary(beforeUpdate={**ANALYSIS, "onFailure": "stepBack"}),
         f"{_CANARY}.beforeUpdate.onFailure", "needs a weight"),
     late("a gate without templates", blue_green(beforeUpdate={"deadlineSeconds": 60}),

@@ -182,6 +182,11 @@ _OF_SERVERS = tuple(
         ("a filter and a query", "cloudMonitoring", {"filter": "a", "query": "b"}, ".filter", "both given"),
         ("index left out", "elasticsearch", {"aggregations": {}}, ".index", "is required"),
         ("index that is an API", "elasticsearch", {"index": "_all", "aggregations": {}}, ".index", "the name of an index"),
+        ("an aggregation that pages", "elasticsearch", {"index": "a", "aggregations": {"a": {"composite": {"sources": []}}}},
+            ".aggregations.a", "use terms, with a size"),
+        ("one that pages within another", "elasticsearch",
+            {"index": "a", "aggregations": {"a": {"filter": {}, "aggs": {"composite": {"composite": {}}}}}},
+            ".aggregations.a.aggs.composite", "use terms, with a size"),
         ("aggregations left out", "elasticsearch", {"index": "a"}, ".aggregations", "is required"),
         ("address of Graphite without a scheme", "graphite", {"query": "target=a", "address": "a"}, ".address", "http"),
     )

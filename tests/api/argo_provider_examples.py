@@ -123,7 +123,7 @@ PROVIDERS: tuple[Example, ...] = (
     ),
     *(
         of_template(f"analysis/{name.lower()}.md: {condition}", other(name, condition, **settings), OTHERS,
-            refused={f"spec.metrics[0].provider.{name}": "not supported"})
+            refused={f"spec.metrics[0].provider.{name}": "is not supported: compare canary and stable"})
         for name, condition, settings in (
             ("kayenta", "", {**_KAYENTA, "interval": "3600", "count": 3, "thresholds": {"pass": 90, "marginal": 75}}),
         )

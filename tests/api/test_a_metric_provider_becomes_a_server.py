@@ -8,7 +8,15 @@ import pytest
 
 from rollouts.api.problems import Problems
 from rollouts.api.spec.metric_provider import read_metric_provider
-from rollouts.core.analysis.metric_server import BasicPlace, BearerPlace, InFile, InSecret, MetricServer, OAuth2Place
+from rollouts.core.analysis.metric_server import (
+    BasicPlace,
+    BearerPlace,
+    InFile,
+    InSecret,
+    MetricServer,
+    OAuth2Place,
+    ServiceAccountPlace,
+)
 
 KEY = {"secretKeyRef": {"name": "prom", "key": "token"}}
 SECRET = InSecret("prom", "token")
@@ -30,6 +38,9 @@ def read(spec: Any) -> tuple[MetricServer, list[str]]:
         ({"oauth2": {"tokenUrl": "https://l", "clientId": "i", "clientSecret": KEY, "scopes": ["a", "b"]}},
             MetricServer(url=URL, identity=OAuth2Place(
                 token_url="https://l", client_id="i", client_secret=SECRET, scopes=("a", "b")))),
+        ({"google": {"key": KEY}}, MetricServer(url=URL, identity=ServiceAccountPlace(key=SECRET))),
+        ({"google": {"key": KEY, "scopes": ["a"]}},
+            MetricServer(url=URL, identity=ServiceAccountPlace(key=SECRET, scopes=("a",)))),
         ({"headers": [{"name": "A", "value": "b"}, {"name": "C", "valueFrom": KEY}]},
             MetricServer(url=URL, headers=(("A", "b"), ("C", SECRET)))),
         ({"tls": {"caFile": "/a/ca", "serverName": "prom"}},
@@ -77,6 +88,7 @@ def test_all_that_is_read_before_it_is_asked_is_named_once() -> None:
         ({"url": URL, "bearer": {"secretKeyRef": {"name": "a"}}}, ["spec.bearer.secretKeyRef.key"]),
         ({"url": URL, "bearer": {"secretKeyRef": {"name": "A", "key": "a"}}}, ["spec.bearer.secretKeyRef.name"]),
         ({"url": URL, "bearer": KEY, "basic": {"username": "a", "password": KEY}}, ["spec"]),
+        ({"url": URL, "google": {}}, ["spec.google.key"]),
         ({"url": URL, "oauth2": {}}, [f"spec.oauth2.{each}" for each in ("tokenUrl", "clientId", "clientSecret")]),
         ({"url": URL, "headers": [{}]}, ["spec.headers[0].name", "spec.headers[0]"]),
         ({"url": URL, "headers": [{"name": "a", "value": "b", "valueFrom": KEY}]}, ["spec.headers[0]"]),

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Any, assert_never
 
 from rollouts.core.model import in_place_intents as in_place
-from rollouts.core.model.analysis import RunSeen
 from rollouts.core.model.config import ConfigKind, CopyLook, CopySeen
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
@@ -59,6 +58,7 @@ from rollouts.core.model.traffic import ALL_TO_STABLE, LiveSeen, RouteName, Rout
 from rollouts.core.model.workload import HoldSeen, ScaledDown
 from tests.core.config_worlds import copy_read
 from tests.core.deployments import made_inside
+from tests.core.measured_runs import runs_written
 from tests.core.model import World, annotated, deleted, moved, route, with_load_read, wrote
 from tests.core.refusal import RefusedError
 from tests.core.sources import Configs, asked, noted
@@ -97,7 +97,8 @@ def applied(there: World, intent: Intent) -> World:
         case SetTraffic() | MakeRoute() | ReleaseRoute():
             return _without_route_answer(_with_route(there, intent), intent.route)
         case CreateAnalysisRun() | TerminateAnalysisRun() | DeleteAnalysisRun():
-            return _with_runs(there, intent)
+            runs = runs_written(there.runs, intent, version=there.version + 1, now_s=there.now_s)
+            return replace(wrote(there, type(intent).__name__), runs=runs)
         case CreateConfigCopy() | DeleteConfigCopy() | AdoptConfigCopy() | ReleaseConfigCopy():
             return _with_copies(there, intent)
         case AskConfig() | AskSecretCopy():
@@ -178,44 +179,6 @@ def _with_configuration_read(there: World, intent: AskConfig | AskSecretCopy) ->
         case AskSecretCopy(name):
             found = any(name == copy for _, copy in there.configs.secret_copies)
             return replace(there.configs, copy_looks={**there.configs.copy_looks, name: CopyLook(there.now_s, found)})
-
-
-def _with_runs(there: World, intent: CreateAnalysisRun | TerminateAnalysisRun | DeleteAnalysisRun) -> World:
-    """A run is made once; a run that is gone, or has changed since, is neither ended nor deleted."""
-    if not isinstance(intent, CreateAnalysisRun):
-        found = next((each for each in there.runs if each.uid == intent.uid), None)
-        if found is None:
-            raise RefusedError(f"no AnalysisRun {intent.name}")
-        if isinstance(intent, DeleteAnalysisRun) and found.resource_version != intent.resource_version:
-            raise RefusedError(f"AnalysisRun {intent.name} has changed")
-    there = wrote(there, type(intent).__name__)
-    version = str(there.version)
-    match intent:
-        case CreateAnalysisRun(name=name):
-            if any(each.name == name for each in there.runs):  # as good as the one that was to be made
-                return there
-            made = RunSeen(
-                name=name,
-                uid=f"uid-{version}",
-                resource_version=version,
-                gate=intent.gate,
-                revision=intent.revision,
-                created_at_s=there.now_s,
-                spec_hash=intent.draft.spec_hash,
-            )
-            return replace(there, runs=(*there.runs, made))
-        case TerminateAnalysisRun(uid=uid):
-            runs = [
-                _told_to_end(each, version) if each.uid == uid and not each.terminate else each for each in there.runs
-            ]
-            return replace(there, runs=tuple(runs))
-        case DeleteAnalysisRun(uid=uid):
-            return replace(there, runs=tuple([each for each in there.runs if each.uid != uid]))
-
-
-def _told_to_end(run: RunSeen, version: str) -> RunSeen:
-    """`spec.terminate` is a part of the spec, so its generation grows."""
-    return replace(run, terminate=True, generation=run.generation + 1, resource_version=version)
 
 
 def _with_copies(

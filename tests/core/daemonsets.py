@@ -14,15 +14,27 @@ from msgspec import Struct
 
 from rollouts.core.context.waits import earliest
 from rollouts.core.decide import decide
+from rollouts.core.model.analysis import AnalysisKind, AnalysisPhase, RunDraft, RunSeen
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.in_place_intents import DeletePod, RevertTemplate, StepDaemonSet
-from rollouts.core.model.intents import Ask, AskChosenNodes, AskHold, Decision, Intent, RemoveAnnotation
+from rollouts.core.model.intents import (
+    Ask,
+    AskChosenNodes,
+    AskHold,
+    CreateAnalysisRun,
+    Decision,
+    DeleteAnalysisRun,
+    Intent,
+    RemoveAnnotation,
+    TerminateAnalysisRun,
+)
 from rollouts.core.model.nodes import ChosenNodes, DaemonSetSeen, HeldNodes, NodeRevision, NodeUpdate
-from rollouts.core.model.rollout import Canary, Rollout
+from rollouts.core.model.rollout import Canary, Rollout, analyses
 from rollouts.core.model.snapshot import Pod, PodsSeen, Snapshot
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.workload import HoldSeen, WorkloadSeen
 from rollouts.core.model.workload_ref import Hold, NamedWorkload, OnAbort, WorkloadKind, WorkloadMode
+from tests.core import measured_runs
 from tests.core.model import T0, spec
 from tests.core.refusal import RefusedError
 from tests.invariants.every import broken_by
@@ -42,6 +54,8 @@ class Nodes(Struct, frozen=True, kw_only=True):
         policy: a policy turns the type to OnDelete in the write of a new template, and keeps what it has stopped.
         hold_known: whether the controller knows that.
         deleted: pods that a pass of ours has deleted.
+        runs: AnalysisRuns of its Rollout.
+        unmeasured: nobody measures for them; otherwise they succeed by themselves.
         writes: calls of ours that wrote, by name.
     """
 
@@ -66,6 +80,8 @@ class Nodes(Struct, frozen=True, kw_only=True):
     policy: bool = True
     hold_known: bool = True
     deleted: tuple[str, ...] = ()
+    runs: tuple[RunSeen, ...] = ()
+    unmeasured: bool = False
     writes: tuple[str, ...] = ()
 
 
@@ -141,6 +157,7 @@ def snapshot(there: Nodes) -> Snapshot:
         strays=() if there.listed == there.template else None,
     )
     revision = there.template if workload.strays == () else ""
+    draft = RunDraft(b"{}", latest=revision, stable=there.status.stable_revision)
     joined = replace(there.rollout.spec, revision=revision, template_hash=revision)
     return Snapshot(
         now_s=there.now_s,
@@ -148,6 +165,8 @@ def snapshot(there: Nodes) -> Snapshot:
         status=there.status,
         workload=workload,
         pods=PodsSeen(there.now_s, there.pods) if daemon_set.needs_pods else None,
+        runs=there.runs,
+        drafts=dict.fromkeys(analyses(there.rollout.spec.strategy), draft),
     )
 
 
@@ -176,6 +195,7 @@ def reconciled(there: Nodes, *, seen: Snapshot | None = None, writes: int | None
     broken = broken_by(view, decision)
     assert broken == [], (broken, view, decision)
     calls = [*decision.intents]
+    assert not (_is_closed(there) and any(isinstance(each, DeletePod) for each in calls)), "before its gate"
     for call in calls[:writes]:
         try:
             there = applied(there, call)
@@ -183,6 +203,20 @@ def reconciled(there: Nodes, *, seen: Snapshot | None = None, writes: int | None
             return there
     whole = writes is None or writes > len(calls)
     return _with_status(there, decision, view) if whole else there
+
+
+def _is_closed(there: Nodes) -> bool:
+    """Whether the update on record stands before a gate that nothing and nobody has opened."""
+    status = there.status
+    waits = (
+        status.abort is None and status.step_index == 0 and status.stable_revision not in ("", status.current_revision)
+    )
+    opened = [
+        each
+        for each in status.analyses
+        if each.gate.kind is AnalysisKind.BEFORE_UPDATE and (each.phase is AnalysisPhase.SUCCESSFUL or each.passed)
+    ]
+    return there.rollout.spec.strategy.before_update is not None and waits and not opened
 
 
 def _with_status(there: Nodes, decision: Decision, view: Snapshot) -> Nodes:
@@ -219,6 +253,11 @@ def applied(there: Nodes, intent: Intent) -> Nodes:
             return replace(there, deleted=(*there.deleted, found.node))
         case RemoveAnnotation(verb=verb):
             return annotated(_written(there, "RemoveAnnotation"), verb, None)
+        case CreateAnalysisRun() | TerminateAnalysisRun() | DeleteAnalysisRun():
+            there = _written(there, type(intent).__name__)
+            return replace(
+                there, runs=measured_runs.runs_written(there.runs, intent, version=there.version, now_s=there.now_s)
+            )
         case AskChosenNodes():
             return replace(there, nodes_listed=True)
         case AskHold():
@@ -278,8 +317,16 @@ def ready(there: Nodes, limit: int = 1000) -> Nodes:
     return _changed(there, set(found[:limit]), ready=True, ready_since_s=there.now_s)
 
 
+def measured(there: Nodes, phase: AnalysisPhase) -> Nodes:
+    """The runs that are under way end so."""
+    return replace(there, runs=measured_runs.measured(there.runs, phase, version=there.version + 1, now_s=there.now_s))
+
+
 def quiet(there: Nodes) -> Nodes:
     """One round of everything that happens by itself."""
+    told = measured_runs.ended(there.runs, version=there.version + 1, now_s=there.now_s)
+    there = replace(there, runs=told)
+    there = there if there.unmeasured else measured(there, AnalysisPhase.SUCCESSFUL)
     return synced(ready(synced(ended(there))))
 
 

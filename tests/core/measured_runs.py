@@ -6,8 +6,10 @@ from collections.abc import Callable
 
 from rollouts.core.model.analysis import AnalysisKind, AnalysisPhase, RunSeen
 from rollouts.core.model.frozen import replace
+from rollouts.core.model.intents import CreateAnalysisRun, DeleteAnalysisRun, TerminateAnalysisRun
 from rollouts.core.model.rollout import analyses
 from tests.core.model import World
+from tests.core.refusal import RefusedError
 from tests.invariants.analyses import FORGED
 
 UNJUDGED = (
@@ -17,30 +19,76 @@ UNJUDGED = (
 """Promotions past an analysis that measures, without a verdict."""
 
 
+def runs_written(
+    there: tuple[RunSeen, ...],
+    intent: CreateAnalysisRun | TerminateAnalysisRun | DeleteAnalysisRun,
+    *,
+    version: int,
+    now_s: float,
+) -> tuple[RunSeen, ...]:
+    """The runs after a call of ours: one is made once; one that is gone, or has changed since, is neither ended nor deleted."""
+    if isinstance(intent, CreateAnalysisRun):
+        if any(each.name == intent.name for each in there):  # as good as the one that was to be made
+            return there
+        made = RunSeen(
+            name=intent.name,
+            uid=f"uid-{version}",
+            resource_version=str(version),
+            gate=intent.gate,
+            revision=intent.revision,
+            created_at_s=now_s,
+            spec_hash=intent.draft.spec_hash,
+        )
+        return (*there, made)
+    found = next((each for each in there if each.uid == intent.uid), None)
+    if found is None:
+        raise RefusedError(f"no AnalysisRun {intent.name}")
+    if isinstance(intent, DeleteAnalysisRun):
+        if found.resource_version != intent.resource_version:
+            raise RefusedError(f"AnalysisRun {intent.name} has changed")
+        return tuple([each for each in there if each is not found])
+    generation = found.generation + 1  # `spec.terminate` is a part of the spec
+    ending = replace(found, terminate=True, generation=generation, resource_version=str(version))
+    return there if found.terminate else tuple([ending if each is found else each for each in there])
+
+
 def runs_measured(there: World, phase: AnalysisPhase = AnalysisPhase.SUCCESSFUL, *, limit: int = 1000) -> World:
     """The oldest `limit` runs of gates that are under way end with that phase; a background run is only measured."""
+    return replace(there, runs=measured(there.runs, phase, limit=limit, version=there.version + 1, now_s=there.now_s))
+
+
+def measured(
+    there: tuple[RunSeen, ...], phase: AnalysisPhase, *, limit: int = 1000, version: int, now_s: float
+) -> tuple[RunSeen, ...]:
+    """The same of the runs alone, as a write of that version leaves them."""
     runs = []
-    for each in there.runs:
+    for each in there:
         open_still = not each.phase.over and limit > 0
         limit -= open_still
         if open_still and each.gate is not None and each.gate.kind is AnalysisKind.BACKGROUND and not phase.bad:
             runs.append(replace(each, phase=AnalysisPhase.RUNNING, measured=True))
         elif open_still:
-            runs.append(_run_over(there, each, phase))
+            runs.append(_run_over(each, phase, version=version, now_s=now_s))
         else:
             runs.append(each)
-    return replace(there, runs=tuple(runs))
+    return tuple(runs)
 
 
 def runs_ended(there: World) -> World:
     """Runs that were told to end do: with a success only if they have measured one."""
-    ended = (
-        _run_over(there, each, AnalysisPhase.SUCCESSFUL if each.measured else AnalysisPhase.INCONCLUSIVE)
+    return replace(there, runs=ended(there.runs, version=there.version + 1, now_s=there.now_s))
+
+
+def ended(there: tuple[RunSeen, ...], *, version: int, now_s: float) -> tuple[RunSeen, ...]:
+    """The same of the runs alone."""
+    good, none = AnalysisPhase.SUCCESSFUL, AnalysisPhase.INCONCLUSIVE
+    over = (
+        _run_over(each, good if each.measured else none, version=version, now_s=now_s)
         if each.terminate and not each.phase.over
         else each
-        for each in there.runs
+        for each in there
     )
-    return replace(there, runs=tuple(ended))
+    return tuple(over)
 
 
 def with_forged_run(there: World, number: int) -> World:
@@ -49,7 +97,8 @@ def with_forged_run(there: World, number: int) -> World:
         return there
     at, uid = number % len(there.runs), f"{FORGED}-{there.version}-{number}"
     forged = replace(there.runs[at], uid=uid, spec_hash=FORGED, generation=1, terminate=False, completed_at_s=None)
-    return _with_run(there, at, _run_over(there, forged, AnalysisPhase.SUCCESSFUL))
+    over = _run_over(forged, AnalysisPhase.SUCCESSFUL, version=there.version + 1, now_s=there.now_s)
+    return _with_run(there, at, over)
 
 
 def with_edited_run(there: World, number: int) -> World:
@@ -66,10 +115,9 @@ def _with_run(there: World, at: int, run: RunSeen) -> World:
     return replace(there, runs=(*there.runs[:at], run, *there.runs[at + 1 :]))
 
 
-def _run_over(there: World, run: RunSeen, phase: AnalysisPhase) -> RunSeen:
-    version = str(there.version + 1)
+def _run_over(run: RunSeen, phase: AnalysisPhase, *, version: int, now_s: float) -> RunSeen:
     return replace(
-        run, phase=phase, message=f"it is {phase}", completed_at_s=there.now_s, resource_version=f"{version}-{run.name}"
+        run, phase=phase, message=f"it is {phase}", completed_at_s=now_s, resource_version=f"{version}-{run.name}"
     )
 
 

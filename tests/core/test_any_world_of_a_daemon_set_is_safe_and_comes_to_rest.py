@@ -28,6 +28,7 @@ from tests.core.daemonsets import (
     joined,
     later,
     limited,
+    measured,
     ready,
     reconciled,
     runs,
@@ -37,21 +38,26 @@ from tests.core.daemonsets import (
     template_changed,
     typed,
 )
-from tests.core.test_any_world_is_safe_and_comes_to_rest import MORE, STEPS
+from tests.core.measured_runs import PHASES
+from tests.core.test_any_world_is_safe_and_comes_to_rest import GATED, MORE, STEPS
 
 STRATEGIES = (
     Canary(steps=STEPS),
     Canary(steps=(SetWeight(50), PauseUntilPromoted(), SetWeight(20), Pause(5), SetWeight(100), PauseUntilPromoted())),
     Canary(),
+    GATED[0],
 )
 HARMLESS: dict[str, Move] = {
     "the daemon set's controller acts": lambda there, _i, _j: synced(there),
     "deleted pods end": lambda there, _i, _j: ended(there),
     "a pod is ready": lambda there, _i, _j: ready(there, 1),
+    "runs are measured": lambda there, i, _j: measured(there, PHASES[i % 4]),
     "pods are ready": lambda there, _i, _j: ready(there),
     "time passes": lambda there, i, _j: later(there, i),
     "a new template": lambda there, i, _j: template_changed(there, "abcd"[i % 4]),
-    "promote": lambda there, i, _j: annotated(there, "promote", ("true", "b", "b@full", "c@full", None)[i % 5]),
+    "promote": lambda there, i, _j: annotated(
+        there, "promote", ("true", "b@before-update", "b@full", "c@full", "b@skip-before-update", None)[i % 6]
+    ),
     "abort": lambda there, i, _j: annotated(there, "abort", ("true", "b", "c", None)[i % 4]),
     "retry": lambda there, i, _j: annotated(there, "retry", ("true", "b@1", "c@1", "b@2", None)[i % 5]),
     "another controller": lambda there, _i, _j: replace(there, hold_known=False),

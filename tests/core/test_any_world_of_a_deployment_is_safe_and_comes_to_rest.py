@@ -31,7 +31,15 @@ from tests.core.deployments import (
 )
 from tests.core.measured_runs import runs_measured
 from tests.core.model import World, annotated, snapshot
-from tests.core.test_any_world_is_safe_and_comes_to_rest import ENVIRONMENT, GOING_BACK, MORE, REVISIONS, STEPS, Move
+from tests.core.test_any_world_is_safe_and_comes_to_rest import (
+    ENVIRONMENT,
+    GATED,
+    GOING_BACK,
+    MORE,
+    REVISIONS,
+    STEPS,
+    Move,
+)
 from tests.core.updates import with_services
 from tests.core.worlds import edited, reconciled, settled, sizes, steps_of
 
@@ -42,6 +50,7 @@ STRATEGIES = (
     Canary(steps=(SetWeight(50), PauseUntilPromoted(), SetWeight(20), Pause(5), SetWeight(100), PauseUntilPromoted())),
     GOING_BACK[0],
     with_services(*STEPS, max_surge=1, max_unavailable=0),
+    GATED[0],
 )
 ACTS = "the deployment's controller acts"
 HARMLESS: dict[str, Move] = {

@@ -23,13 +23,22 @@ from rollouts.core.model.workload_ref import Hold
 from tests.core.measured_runs import runs_measured
 from tests.core.model import World, annotated, snapshot
 from tests.core.stateful_sets import MOST, USERS, ended, new_template, rescaled, stateful, workload_synced
-from tests.core.test_any_world_is_safe_and_comes_to_rest import ENVIRONMENT, GOING_BACK, MORE, REVISIONS, STEPS, Move
+from tests.core.test_any_world_is_safe_and_comes_to_rest import (
+    ENVIRONMENT,
+    GATED,
+    GOING_BACK,
+    MORE,
+    REVISIONS,
+    STEPS,
+    Move,
+)
 from tests.core.worlds import edited, reconciled, settled, steps_of
 
 STRATEGIES = (
     Canary(steps=STEPS),
     Canary(steps=(SetWeight(50), PauseUntilPromoted(), SetWeight(20), Pause(5), SetWeight(100), PauseUntilPromoted())),
     GOING_BACK[0],
+    GATED[0],
 )
 KINDS = (
     (USERS, Hold.POLICY, True, None),

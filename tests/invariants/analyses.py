@@ -78,7 +78,9 @@ def verdicts_are_what_runs_say(seen: Snapshot, after: RolloutStatus) -> list[Vio
         if each.passed and (before is None or not before.passed):
             found += _passed_by_nobody(after, each)
     if _begins_anew(seen.status, after):
-        kept = [each.run for each in after.analyses if each.run in known]
+        goes_on = seen.status.abort is None and seen.status.current_revision == after.current_revision
+        begun = [each.run for each in after.analyses if goes_on and each.gate.kind is AnalysisKind.BEFORE_UPDATE]
+        kept = [each.run for each in after.analyses if each.run in known and each.run not in begun]
         found += [Violation("S7", f"{run} was measured before this attempt") for run in kept]
     return found
 

@@ -33,9 +33,9 @@ def no_pod_comes_before_its_gate(before: Snapshot, intent: Intent, status: Rollo
     Args:
         status: what the pass records: it names the update that the pod is for.
     """
-    revision, first = _first_pods(before, intent)
+    revision, more = _more_pods(before, intent)
     told, known = before.rollout.spec.strategy.before_update, before.status
-    if told is None or not first or revision != status.current_revision or status.stable_revision in ("", revision):
+    if told is None or not more or revision != status.current_revision or status.stable_revision in ("", revision):
         return []
     if _replica_set(before, status.stable_revision) is None:
         return []  # nothing else can serve
@@ -51,6 +51,14 @@ def no_pod_comes_before_its_gate(before: Snapshot, intent: Intent, status: Rollo
     if same and is_passed(known, AnalysisGate(AnalysisKind.BEFORE_UPDATE)):
         return []
     return [Violation("S7", f"revision {revision} gets pods before its gate has passed: {known.analyses}")]
+
+
+def _more_pods(before: Snapshot, intent: Intent) -> tuple[str, bool]:
+    """The revision to which a write gives pods beside those that it may have of an earlier attempt."""
+    if isinstance(intent, CreateReplicaSet):
+        return intent.revision, intent.replicas > 0
+    replica_set, size = resized(before, intent)
+    return ("", False) if replica_set is None else (replica_set.revision, size > replica_set.spec_replicas)
 
 
 def _first_pods(before: Snapshot, intent: Intent) -> tuple[str, bool]:

@@ -103,7 +103,7 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
         ),
         ("spec.url", "must have no query: each request adds its own"),
         ("spec.headers[1]", "its key is no name of a header"),
-        ("spec.headers[2]", "Authorization is what basic, bearer or oauth2 says; give one of them"),
+        ("spec.headers[2]", "Authorization is what basic, bearer, google or oauth2 says; give one of them"),
         ("spec.settings.a", "is not known; there are none for this type"),
         ("spec.settings.b", "is not known; there are none for this type"),
     ]

@@ -474,4 +474,4 @@ def test_a_template_with_an_identity_of_its_own_uses_it(own: BasicAuth | OAuth2,
 )
 def test_a_text_that_fits_into_no_header_is_no_credential(text: str, problem: str) -> None:
     """And what is said of it repeats no part of it."""
-    assert credential_problem(text) == problem
+    assert credential_problem(text, PLACE, MetricServer(url="https://a", identity=BearerPlace(PLACE))) == problem

@@ -13,6 +13,7 @@ ROOT = Path(__file__).parent.parent.parent
 LOCKS = (
     "requirements.lock",
     "requirements-aws.lock",
+    "requirements-google.lock",
     "requirements-stats.lock",
     "requirements-build.lock",
     "requirements-dev.lock",
@@ -49,9 +50,7 @@ def test_every_requirement_is_one_exact_version_with_hashes_from_no_index(name: 
     assert not re.search(r"://|--index|--extra|--find|file:|^/|@ ", (ROOT / name).read_text(), re.MULTILINE)
 
 
-@pytest.mark.parametrize(
-    "name", ["requirements.lock", "requirements-aws.lock", "requirements-stats.lock", "requirements-build.lock"]
-)
+@pytest.mark.parametrize("name", LOCKS[:5])
 def test_the_smaller_locks_agree_with_the_development_lock(name: str) -> None:
     """What ships is the version that the tests ran with."""
     everything = _locked("requirements-dev.lock")
@@ -68,6 +67,7 @@ def test_the_locks_satisfy_what_the_project_declares() -> None:
     for name, declared in (
         ("requirements.lock", shipped),
         ("requirements-aws.lock", [*shipped, *optional["aws"]]),
+        ("requirements-google.lock", [*shipped, *optional["google"]]),
         ("requirements-stats.lock", [*shipped, *optional["stats"]]),
         ("requirements-dev.lock", [*shipped, *(word for words in optional.values() for word in words)]),
     ):

@@ -7,10 +7,10 @@ import contextlib
 import json
 import shutil
 import ssl
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -30,15 +30,19 @@ class Sent:
     body: bytes
 
 
+Answer: TypeAlias = bytes | Callable[[Sent], bytes] | None
+
+
 @dataclass
 class Server:
     """Answers by path; what it was asked is written down.
 
     Args:
-        answers: by the beginning of the path, with its query: what is sent, byte for byte; None never answers.
+        answers: by the beginning of the path, with its query: what is sent, byte for byte, or what makes it of the request; None
+            never answers.
     """
 
-    answers: Mapping[str, bytes | None]
+    answers: Mapping[str, Answer]
     port: int = 0
     asked: list[str] = field(default_factory=list)
     hosts: list[str] = field(default_factory=list)
@@ -64,7 +68,7 @@ def redirect(to: str) -> bytes:
 
 @contextlib.asynccontextmanager
 async def serving(
-    answers: Mapping[str, bytes | None],
+    answers: Mapping[str, Answer],
     *,
     host: str = "127.0.0.1",
     port: int = 0,
@@ -100,10 +104,11 @@ async def serving(
             path = line.split(" ")[1]
             server.asked.append(path)
             server.hosts += [line.partition(": ")[2] for line in head.splitlines() if line.lower().startswith("host:")]
-            answer = next(
+            found = next(
                 (each for start, each in server.answers.items() if path.startswith(start)),
                 raw(b"", status="404 Not Found"),
             )
+            answer = found(server.sent[-1]) if callable(found) else found
             if answer is None:
                 await reader.read()  # until the client gives up
             else:

@@ -23,13 +23,14 @@ from rollouts.core.analysis.metric_server import (
     InSecret,
     MetricServer,
     OAuth2Place,
+    ServiceAccountPlace,
     SignaturePlace,
 )
 from rollouts.core.analysis.recipe import AnswerPlan, AskTemplate, Exchange, Recipe
 from rollouts.core.analysis.servers.declared import RECIPE as DECLARED
 from rollouts.core.model.frozen import replace
 
-_IDENTITIES = ("basic", "bearer", "oauth2", "sigv4")
+_IDENTITIES = ("basic", "bearer", "google", "oauth2", "sigv4")
 
 
 def read_metric_provider(spec: Mapping[str, Any], problems: Problems) -> MetricServer:
@@ -42,7 +43,7 @@ def read_metric_provider(spec: Mapping[str, Any], problems: Problems) -> MetricS
     check_needed(wire, "spec", problems)
     given = [name for name in _IDENTITIES if getattr(wire, name) is not None]
     if len(given) > 1:
-        problems.add("spec", f"at most one of basic, bearer, oauth2 and sigv4; it has {' and '.join(given)}")
+        problems.add("spec", f"at most one of basic, bearer, google, oauth2 and sigv4; it has {' and '.join(given)}")
     if wire.type is not None and wire.recipe is not None:
         problems.add("spec.recipe", "and type are both given; give one of them")
     tls = wire.tls
@@ -107,6 +108,9 @@ def _identity(wire: MetricProviderSpec, problems: Problems) -> Identity | None:
         return BasicPlace(basic.username or "", _place(basic.password, "spec.basic.password", problems))
     if wire.bearer is not None:
         return BearerPlace(_place(wire.bearer, "spec.bearer", problems))
+    if (google := wire.google) is not None:
+        key = _place(google.key, "spec.google.key", problems)
+        return ServiceAccountPlace(key=key, scopes=tuple(google.scopes or ()))
     if (oauth2 := wire.oauth2) is not None:
         check_needed(oauth2, "spec.oauth2", problems, "tokenUrl", "clientId")
         return OAuth2Place(

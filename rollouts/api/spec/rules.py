@@ -12,8 +12,7 @@ from rollouts.api.problems import Problems, path_of
 from rollouts.api.spec.analysis.in_rollouts import (
     check_analysis,
     check_background,
-    check_before_update,
-    check_blue_green_analysis,
+    check_without_weight,
 )
 from rollouts.api.spec.autoscaling import check_autoscaling
 from rollouts.api.spec.drain import check_drain
@@ -182,9 +181,9 @@ def _check_blue_green(spec: RolloutSpecWire, blue_green: BlueGreenStrategy, prob
     _check_anti_affinity(blue_green.anti_affinity, f"{path}.antiAffinity", problems)
     _check_role_metadata(spec, blue_green.active_metadata, f"{path}.activeMetadata", problems)
     _check_role_metadata(spec, blue_green.preview_metadata, f"{path}.previewMetadata", problems)
-    check_before_update(blue_green.before_update, f"{path}.beforeUpdate", problems)
-    check_blue_green_analysis(blue_green.pre_promotion_analysis, f"{path}.prePromotionAnalysis", problems)
-    check_blue_green_analysis(blue_green.post_promotion_analysis, f"{path}.postPromotionAnalysis", problems)
+    check_without_weight(blue_green.before_update, f"{path}.beforeUpdate", problems)
+    check_without_weight(blue_green.pre_promotion_analysis, f"{path}.prePromotionAnalysis", problems)
+    check_without_weight(blue_green.post_promotion_analysis, f"{path}.postPromotionAnalysis", problems)
 
 
 def _check_canary(spec: RolloutSpecWire, canary: CanaryStrategy, problems: Problems) -> None:
@@ -205,7 +204,7 @@ def _check_canary(spec: RolloutSpecWire, canary: CanaryStrategy, problems: Probl
     _check_threshold(canary.replica_progress_threshold, f"{path}.replicaProgressThreshold", problems)
     for index, step in enumerate(canary.steps or ()):
         _check_step(step, f"{path}.steps[{index}]", problems, with_routing=canary.traffic_routing is not None)
-    check_before_update(canary.before_update, f"{path}.beforeUpdate", problems)
+    check_without_weight(canary.before_update, f"{path}.beforeUpdate", problems)
     check_background(canary.analysis, f"{path}.analysis", problems, steps=len(canary.steps or ()))
     check_routing(canary, problems)
     _check_anti_affinity(canary.anti_affinity, f"{path}.antiAffinity", problems)

@@ -65,6 +65,13 @@ class ProviderOAuth2(Wire):
     scopes: list[Line] | None = optional("Scopes of the token.", max_length=32)
 
 
+class ProviderServiceAccount(Wire):
+    """A key of a service account of Google (RFC 7523)."""
+
+    key: ProviderCredential | None = needed("Where the key file is, the JSON as Google gives it.")
+    scopes: list[Line] | None = optional("Scopes of the token; default the one that reads metrics.", max_length=32)
+
+
 class ProviderSignature(Wire):
     """AWS's signatures (Signature Version 4)."""
 
@@ -140,9 +147,9 @@ class MetricProviderSpec(Wire):
 
     RULES = (
         CelRule(
-            "(has(self.basic) ? 1 : 0) + (has(self.bearer) ? 1 : 0) + (has(self.oauth2) ? 1 : 0)"
-            " + (has(self.sigv4) ? 1 : 0) <= 1",
-            "at most one of basic, bearer, oauth2 and sigv4",
+            "(has(self.basic) ? 1 : 0) + (has(self.bearer) ? 1 : 0) + (has(self.google) ? 1 : 0)"
+            " + (has(self.oauth2) ? 1 : 0) + (has(self.sigv4) ? 1 : 0) <= 1",
+            "at most one of basic, bearer, google, oauth2 and sigv4",
         ),
         CelRule("!has(self.type) || !has(self.recipe)", "type or recipe, not both"),
     )
@@ -159,6 +166,9 @@ class MetricProviderSpec(Wire):
     tls: ProviderTLS | None = optional("How its certificate is checked.")
     basic: ProviderBasic | None = optional("User and password.")
     bearer: ProviderCredential | None = optional("Where the token is.")
+    google: ProviderServiceAccount | None = optional(
+        "A key of a service account of Google; the image must have cryptography."
+    )
     oauth2: ProviderOAuth2 | None = optional("Client credentials.")
     sigv4: ProviderSignature | None = optional("AWS's signatures; the image must have botocore.")
     headers: list[ProviderRequestHeader] | None = optional("Headers of every request.", max_length=32)

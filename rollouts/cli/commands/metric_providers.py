@@ -16,7 +16,7 @@ from msgspec import Struct
 from rich.console import Console
 from rich.table import Table
 
-from rollouts.cli.commands.metric_servers import FileServers, secrets_of, servers_in
+from rollouts.cli.commands.metric_servers import FileServers, declared_in, with_credentials
 from rollouts.cli.exits import Exit
 from rollouts.cli.kubernetes.parts import is_a
 from rollouts.cli.terminal.listing import print_drawn
@@ -25,6 +25,7 @@ from rollouts.cli.terminal.text import plain
 from rollouts.cli.view.follow import Collection, list_all
 from rollouts.cli.view.session import Session
 from rollouts.cluster.decoding import manifest_from
+from rollouts.core.analysis.metric_server import InSecret
 from rollouts.core.analysis.recipes import RECIPES
 from rollouts.core.analysis.source import HttpSource, PrometheusQuery, ServerQuery
 from rollouts.errors import ApiForbidden, ApiNotFound
@@ -149,10 +150,11 @@ async def cluster_providers(session: Session) -> list[Manifest]:
 
 async def with_secrets(session: Session, providers: Iterable[Manifest], *, namespace: str) -> FileServers:
     """Whom to ask, with the Secrets of that namespace that whoever asks may read. Raises: what else `Client` raises."""
-    providers, secrets, refused = list(providers), list[Manifest](), dict[str, str]()
-    for name in secrets_of(providers):
+    servers, secrets, refused = declared_in(providers), list[Manifest](), dict[str, str]()
+    places = {place for server in servers.values() for place in server.credentials}
+    for name in sorted({place.name for place in places if isinstance(place, InSecret)}):
         try:
             secrets.append(manifest_from(await session.client.get(SECRET, namespace, name)))
         except (ApiForbidden, ApiNotFound) as exc:
             refused[name] = str(exc)
-    return servers_in([*providers, *secrets], where=f"in namespace {namespace}", refused=refused)
+    return with_credentials(servers, secrets, where=f"in namespace {namespace}", refused=refused)

@@ -19,7 +19,7 @@ from rollouts.api.v1alpha1.wire import Wire
 from rollouts.cli.kubernetes.parts import is_a
 from rollouts.cli.kubernetes.schema import Problem
 from rollouts.controller.providers.declarations import server_of
-from rollouts.core.analysis.metric_server import CredentialPlace, InSecret
+from rollouts.core.analysis.metric_server import CredentialPlace, InSecret, MetricServer
 from rollouts.core.analysis.recipe import Recipe
 from rollouts.core.analysis.source import ServerQuery
 from rollouts.core.placeholders import named_in
@@ -47,25 +47,40 @@ class FileServers(Struct, frozen=True):
     missing: Mapping[str, str]
 
 
-def servers_in(
-    manifests: Iterable[Manifest], *, where: str = "in the files", refused: Mapping[str, str] = _NOTHING
+def servers_in(manifests: Iterable[Manifest]) -> FileServers:
+    """Those of files that can be read, with the Secrets beside them; what is wrong with the others is for `lint`."""
+    manifests = list(manifests)
+    return with_credentials(declared_in(manifests), manifests, where="in the files")
+
+
+def declared_in(manifests: Iterable[Manifest]) -> Mapping[str, MetricServer]:
+    """What MetricProviders declare, by name; those that cannot be read are left out."""
+    servers: dict[str, MetricServer] = {}
+    for manifest in (each for each in manifests if is_a(each, METRIC_PROVIDER)):
+        name = str(mapping(manifest.get("metadata")).get("name"))
+        with contextlib.suppress(SpecInvalid):
+            servers[name] = server_of(name, dict(mapping(manifest.get("spec"))), folder=_ANY_FOLDER, taken=False)
+    return servers
+
+
+def with_credentials(
+    servers: Mapping[str, MetricServer],
+    manifests: Iterable[Manifest],
+    *,
+    where: str,
+    refused: Mapping[str, str] = _NOTHING,
 ) -> FileServers:
-    """Those that can be read; what is wrong with the others is for `lint`.
+    """Whom to ask with the credentials of these Secrets.
 
     Args:
+        servers: by name.
         where: the Secrets were looked for, for people.
         refused: why Secrets were not read, by name.
     """
-    manifests = list(manifests)
     secrets = {str(mapping(each.get("metadata")).get("name")): _texts(each) for each in manifests if is_a(each, SECRET)}
     endpoints: dict[str, MetricEndpoint] = {}
     missing: dict[str, str] = {}
-    for manifest in (each for each in manifests if is_a(each, METRIC_PROVIDER)):
-        name = str(mapping(manifest.get("metadata")).get("name"))
-        try:
-            server = server_of(name, dict(mapping(manifest.get("spec"))), folder=_ANY_FOLDER, taken=False)
-        except SpecInvalid:
-            continue
+    for name, server in servers.items():
         texts = {place: _text_at(place, secrets) for place in server.credentials}
         endpoints[name] = endpoint_of_server(server, {place: Secret(text) for place, text in texts.items()})
         if absent := [place for place, text in texts.items() if not text]:
@@ -80,16 +95,6 @@ def why_missing(place: CredentialPlace, where: str, refused: Mapping[str, str]) 
             return f"{place} cannot be read: {refused[name]}" if name in refused else f"{place} is not {where}"
         case _:
             return f"{place} is mounted for the controller alone"
-
-
-def secrets_of(providers: Iterable[Manifest]) -> set[str]:
-    """Names of the Secrets with credentials of MetricProviders."""
-    names = set[str]()
-    for manifest in providers:
-        with contextlib.suppress(SpecInvalid):
-            server = server_of("", dict(mapping(manifest.get("spec"))), folder=_ANY_FOLDER, taken=False)
-            names |= {place.name for place in server.credentials if isinstance(place, InSecret)}
-    return names
 
 
 def _text_at(place: CredentialPlace, secrets: Mapping[str, Mapping[str, str]]) -> str:

@@ -54,7 +54,7 @@ class ProviderCredentials:
         try:
             names = dict.fromkeys(place.name for place in server.places if isinstance(place, InSecret))
             secrets = {name: await self._secret(name) for name in names}
-            values = {place: self._value(place, secrets) for place in server.credentials}
+            values = {place: self._value(place, server, secrets) for place in server.credentials}
             authorities = "" if server.ca_file is None else self._text_of(server.ca_file)
         except _Missing as exc:
             return NotRead(str(exc))
@@ -78,7 +78,9 @@ class ProviderCredentials:
                 f"namespace {self.namespace} with resources: [secrets], resourceNames: [{name}], verbs: [get]"
             ) from exc
 
-    def _value(self, place: CredentialPlace, secrets: Mapping[str, Mapping[str, Secret | None]]) -> Secret:
+    def _value(
+        self, place: CredentialPlace, server: MetricServer, secrets: Mapping[str, Mapping[str, Secret | None]]
+    ) -> Secret:
         match place:
             case InSecret(name, key):
                 if key not in secrets[name]:
@@ -86,7 +88,7 @@ class ProviderCredentials:
                 found = secrets[name][key]
             case InFile():
                 found = Secret(self._text_of(place).rstrip("\r\n"))
-        problem = "is no text" if found is None else credential_problem(found.reveal())
+        problem = "is no text" if found is None else credential_problem(found.reveal(), place, server)
         if problem or found is None:
             raise _Missing(f"{place} {problem}")
         return found

@@ -26,7 +26,14 @@ from rollouts.core.analysis.metric_server import MetricServer
 from rollouts.core.analysis.source import DEFAULT_ENDPOINT
 from rollouts.core.model.reasons import Reason
 from rollouts.errors import SpecInvalid
-from rollouts.metrics.requests import ClientCredentials, HttpRequest, MetricAnswer, MetricEndpoint, NoAnswer
+from rollouts.metrics.requests import (
+    ClientCredentials,
+    HttpRequest,
+    MetricAnswer,
+    MetricEndpoint,
+    NoAnswer,
+    ServiceAccount,
+)
 from rollouts.objects import METRIC_PROVIDER, Key
 from rollouts.ports import Clock, MetricEndpoints
 
@@ -190,8 +197,8 @@ class FreshCredentials:
         until_s = self.clock.monotonic_s() + min(deadline_s, request.timeout_s)
         answer = await self.endpoints.ask(request, endpoint, deadline_s=deadline_s)
         if isinstance(answer, NoAnswer):
-            # The server of its tokens may have refused the client's secret.
-            refused = isinstance(endpoint.credentials, ClientCredentials)
+            # The server of its tokens may have refused the client's secret, or the key.
+            refused = isinstance(endpoint.credentials, ClientCredentials | ServiceAccount)
         else:
             refused = answer.status in (401, 403)
         if not refused:

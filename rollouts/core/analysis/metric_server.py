@@ -61,6 +61,18 @@ class OAuth2Place(Struct, frozen=True, kw_only=True):
     scopes: tuple[str, ...] = ()
 
 
+class ServiceAccountPlace(Struct, frozen=True, kw_only=True):
+    """A key of a service account of Google (RFC 7523).
+
+    Args:
+        key: where the key file is, as a whole.
+        scopes: () for that which reads metrics.
+    """
+
+    key: CredentialPlace
+    scopes: tuple[str, ...] = ()
+
+
 class SignaturePlace(Struct, frozen=True, kw_only=True):
     """AWS's signatures (Signature Version 4).
 
@@ -75,7 +87,7 @@ class SignaturePlace(Struct, frozen=True, kw_only=True):
     secret_key: CredentialPlace | None = None
 
 
-Identity: TypeAlias = BasicPlace | BearerPlace | OAuth2Place | SignaturePlace
+Identity: TypeAlias = BasicPlace | BearerPlace | OAuth2Place | ServiceAccountPlace | SignaturePlace
 
 
 class MetricServer(Struct, frozen=True, kw_only=True):
@@ -109,6 +121,8 @@ class MetricServer(Struct, frozen=True, kw_only=True):
         """Where its credentials are."""
         match self.identity:
             case BasicPlace(password=place) | BearerPlace(token=place) | OAuth2Place(client_secret=place):
+                yield place
+            case ServiceAccountPlace(key=place):
                 yield place
             case SignaturePlace(secret_key=secret_key) if secret_key is not None:
                 yield secret_key

@@ -23,15 +23,19 @@ def as_own(seen: Snapshot) -> Snapshot:
             return seen
 
 
-def reachable(ctx: PassContext, sizes: Sizes) -> Sizes:
-    """The nearest sizes that can be held."""
+def reachable(ctx: PassContext, sizes: Sizes, *, held: bool) -> Sizes:
+    """The nearest sizes that can be held.
+
+    Args:
+        held: the update may not begin yet.
+    """
     match _kind(ctx.seen):
         case WorkloadKind.DEPLOYMENT:
             return deployment.reachable(ctx, sizes)
         case WorkloadKind.STATEFUL_SET:
             return statefulset.reachable(ctx, sizes)
         case WorkloadKind.DAEMON_SET:
-            return daemonset.reachable(ctx, sizes)
+            return daemonset.reachable(ctx, sizes, held=held)
         case _:
             return sizes
 

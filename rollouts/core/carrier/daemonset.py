@@ -135,16 +135,16 @@ def _nodes(seen: Snapshot, workload: WorkloadSeen, daemon_set: DaemonSetSeen) ->
     )
 
 
-def reachable(ctx: PassContext, sizes: Sizes) -> Sizes:
+def reachable(ctx: PassContext, sizes: Sizes, *, held: bool) -> Sizes:
     """The nearest sizes that deletions lead to: no old pod comes back, and a node that loses one gets the newest revision.
 
     A node that has joined, or lost its pod, in a step has the newest one already: then that is more than the step asks for. After
-    an abort nothing moves.
+    an abort nothing moves, and nothing before the update may begin: not even the pods of an update that it takes the place of.
     """
     new, stable = ctx.new, ctx.stable
     if new is None:
         return sizes
-    stays = ctx.aborted or ctx.rolled_back
+    stays = held or ctx.aborted or ctx.rolled_back
     older = tuple(
         [
             each.spec_replicas if stays else min(size, each.spec_replicas)

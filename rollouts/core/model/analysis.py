@@ -253,6 +253,11 @@ class AnalysisRecord(Struct, frozen=True, kw_only=True):
         return self.phase.over or self.passed
 
     @property
+    def opens(self) -> bool:
+        """Whether the update may go on: the verdict is a success, or a person went on without one."""
+        return self.phase is AnalysisPhase.SUCCESSFUL or self.passed
+
+    @property
     def held(self) -> bool:
         """Whether its verdict is no success and nobody has promoted the revision past it."""
         return self.phase.bad and not self.passed

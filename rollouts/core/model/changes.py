@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
-from rollouts.core.model.analysis import AnalysisRecord
+from rollouts.core.model.analysis import AnalysisKind, AnalysisRecord
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.pod_exit import Injection
 from rollouts.core.model.rollout import RolloutSpec
@@ -89,7 +89,9 @@ def begin_update(
 
 def restart_steps(strategy_hash: str, at_s: float) -> StatusChange:
     """Starts the update again at the first step of a changed list of steps."""
-    return lambda status: replace(_at_first_step(status, at_s=at_s), strategy_hash=strategy_hash)
+    return lambda status: replace(
+        _at_first_step(status, at_s=at_s), strategy_hash=strategy_hash, analyses=_of_its_beginning(status)
+    )
 
 
 def keep_steps_done(strategy_hash: str, step_count: int) -> StatusChange:
@@ -166,7 +168,9 @@ def begin_step(step_index: int, at_s: float) -> StatusChange:
 
 def go_forward(attempt: int, at_s: float) -> StatusChange:
     """Tries the step again to which a verdict has gone back: in a new attempt, so all evidence is measured again."""
-    return lambda status: replace(status, attempt=attempt, step_started_at_s=at_s, progressed_at_s=at_s, analyses=())
+    return lambda status: replace(
+        status, attempt=attempt, step_started_at_s=at_s, progressed_at_s=at_s, analyses=_of_its_beginning(status)
+    )
 
 
 def record_analysis(record: AnalysisRecord) -> StatusChange:
@@ -256,6 +260,12 @@ def _at_first_step(status: RolloutStatus, *, at_s: float) -> RolloutStatus:
         gate_passed=False,
         analyses=(),
     )
+
+
+def _of_its_beginning(status: RolloutStatus) -> tuple[AnalysisRecord, ...]:
+    """The verdict that has let the update begin: other steps, and going forward again, do not begin it once more."""
+    before = [each for each in status.analyses if each.gate.kind is AnalysisKind.BEFORE_UPDATE]
+    return tuple([each for each in before if each.opens])
 
 
 def _with_authors(status: RolloutStatus, commands: tuple[Command, ...]) -> tuple[Given, ...]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait
 from rollouts.core.lifecycle.analyses import Guard, guarded
@@ -21,7 +22,7 @@ from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen, analyses
 from rollouts.core.model.service_ref import ServiceRef, SubsetName
 from rollouts.core.model.snapshot import Snapshot
-from rollouts.core.model.status import WAS_STABLE, RolloutStatus, analysis_of
+from rollouts.core.model.status import WAS_STABLE, RolloutStatus
 from rollouts.core.routing.routes import ROUTES_NEED_A_PERSON, not_there_yet
 from rollouts.core.routing.services import NEEDS_A_PERSON, not_usable
 from rollouts.core.strategy.guards import BEFORE_UPDATE, guarding
@@ -35,19 +36,18 @@ RECHECK_S = 0.05
 _MISSING = NEEDS_A_PERSON | ROUTES_NEED_A_PERSON | {Reason.ANALYSIS_INVALID}
 
 
-def prerequisites_wait(ctx: PassContext) -> Wait | None:
+def prerequisites(ctx: PassContext) -> Contribution | None:
     """The wait of an update for what its spec names; None when all of it is there, and when the update does not wait for it.
 
     A revision whose ReplicaSet is refused waits, too, whatever it is.
     """
     if (refused := ctx.creation_refused) is not None:
-        return Wait(refused.reason, refused.message)
+        return Contribution(wait=Wait(refused.reason, refused.message), wake_at_s=refused.at_s + refused.again_s)
     status, new, stable = ctx.status, ctx.new, ctx.stable
     revision = status.current_revision
-    if stable is None or ctx.aborted:
-        return None
-    if revision == status.stable_revision or status.gate_passed or ctx.promoted_full or ctx.rolled_back:
-        return None  # it has its steps skipped, or is a way back
+    way_back = revision == status.stable_revision or ctx.rolled_back
+    if stable is None or ctx.aborted or way_back or status.gate_passed or ctx.promoted_full:
+        return None  # or it has its steps skipped
     if not has_no_pods_yet(ctx.seen, status, revision):
         return None
     # A revision that was stable before has its ReplicaSet kept, which may be older than the stable one.
@@ -62,31 +62,21 @@ def prerequisites_wait(ctx: PassContext) -> Wait | None:
     more = f"; and {len(messages) - SHOWN_MAX} more" if len(messages) > SHOWN_MAX else ""
     until = f"revision {revision} has no pods until all is there"
     message = f"{until}: {'; '.join(messages[:SHOWN_MAX])}{more}"
-    return replace(shown[0], message=message, spec_is_wrong=any(wait.spec_is_wrong for wait in shown))
+    wait = replace(shown[0], message=message, spec_is_wrong=any(wait.spec_is_wrong for wait in shown))
+    partly = wait.reason is Reason.ANALYSIS_RUNNING and ctx.seen.drafts  # otherwise an event brings more
+    return Contribution(wait=wait, wake_at_s=ctx.now_s + RECHECK_S if partly else None)
 
 
 def closed_gate(ctx: PassContext) -> Guard | None:
     """The analysis before the update while it keeps the update from beginning; None once it is passed, and where none counts.
 
-    Nothing waits for it once the stable ReplicaSet is gone, because nothing else can serve then.
-
-    An update that has pods has begun and needs none; but one that waits for its verdict goes on waiting, whoever makes pods.
+    Nothing waits for it once the stable ReplicaSet is gone, because nothing else can serve then. Pods of the revision open
+    nothing: they are those of the attempt before, of a node that has joined, or somebody has made them.
     """
     if ctx.stable is None or BEFORE_UPDATE not in guarding(ctx):
         return None
-    unasked = analysis_of(ctx.status, BEFORE_UPDATE) is None
-    if unasked and not has_no_pods_yet(ctx.seen, ctx.status, ctx.status.current_revision):
-        return None
     guard = guarded(ctx, BEFORE_UPDATE, begins=True)
     return guard if guard.wait is not None else None
-
-
-def recheck_at_s(ctx: PassContext, held: Wait) -> float | None:
-    """When the rest of the templates is looked at, or a refused ReplicaSet is tried again; None when an event brings more."""
-    if (refused := ctx.creation_refused) is not None:
-        return refused.at_s + refused.again_s
-    partly = held.reason is Reason.ANALYSIS_RUNNING and ctx.seen.drafts
-    return ctx.now_s + RECHECK_S if partly else None
 
 
 def has_no_pods_yet(seen: Snapshot, status: RolloutStatus, revision: str) -> bool:

@@ -33,8 +33,7 @@ class BlueGreenRules(Struct, frozen=True):
     """The answers of a blue-green update to the questions of `StrategyRules`."""
 
     strategy: BlueGreen
-    held: Wait | None = None
-    gate: Guard | None = None
+    held: Contribution | None = None
 
     def alone(self, ctx: PassContext) -> tuple[StatusChange, ...]:
         return ()

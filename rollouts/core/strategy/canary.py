@@ -63,8 +63,7 @@ class CanaryRules(Struct, frozen=True, kw_only=True):
 
     strategy: Canary
     step: StepGoal
-    held: Wait | None = None
-    gate: Guard | None = None
+    held: Contribution | None = None
 
     def alone(self, ctx: PassContext) -> tuple[StatusChange, ...]:
         """Skips all steps when somebody promoted the revision past them; not while it is aborted or paused."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from rollouts.core.context.pass_context import PassContext
-from rollouts.core.model.analysis import Analysis, AnalysisGate, AnalysisKind, AnalysisPhase, AnalysisRecord
+from rollouts.core.model.analysis import Analysis, AnalysisGate, AnalysisKind, AnalysisRecord
 from rollouts.core.model.rollout import BlueGreen, Strategy
 from rollouts.core.model.status import RolloutStatus, analysis_of
 from rollouts.core.model.steps import Analyze
@@ -34,8 +34,7 @@ def guarding(ctx: PassContext) -> Mapping[AnalysisGate, Analysis]:
 def is_judged(ctx: PassContext, gate: AnalysisGate) -> bool:
     """Whether nothing needs to be measured at the gate any more: the verdict is on record, or no analysis guards it."""
     record = analysis_of(ctx.recorded, gate)
-    judged = record is not None and (record.phase is AnalysisPhase.SUCCESSFUL or record.passed)
-    return judged or gate not in guarding(ctx)
+    return (record is not None and record.opens) or gate not in guarding(ctx)
 
 
 def guarding_gates(ctx: PassContext) -> tuple[AnalysisGate, ...]:

@@ -7,7 +7,7 @@ from rollouts.core.lifecycle.verbs import Gates
 from rollouts.core.model.rollout import BlueGreen, Canary, Strategy
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.strategy import blue_green, canary, canary_steps
-from rollouts.core.strategy.beginning import closed_gate, prerequisites_wait
+from rollouts.core.strategy.beginning import closed_gate, prerequisites
 from rollouts.core.strategy.guards import held_gate, measured_gate
 from rollouts.core.strategy.skeleton import StrategyRules
 
@@ -15,15 +15,15 @@ from rollouts.core.strategy.skeleton import StrategyRules
 def rules_of(ctx: PassContext) -> StrategyRules:
     """The rules of the spec's strategy for this pass."""
     has_pods = ctx.new is not None and ctx.new.spec_replicas > 0  # as in most passes
-    held = None if has_pods else prerequisites_wait(ctx)
-    gate = closed_gate(ctx) if held is None and ctx.spec.strategy.before_update is not None else None
-    held = gate.wait if gate is not None else held
+    held = None if has_pods else prerequisites(ctx)
+    if held is None and ctx.spec.strategy.before_update is not None:
+        held = closed_gate(ctx)
     match ctx.spec.strategy:
         case Canary() as strategy:
             goal = canary_steps.step_goal(ctx, strategy) if held is None else canary_steps.StepGoal()
-            return canary.CanaryRules(strategy=strategy, step=goal, held=held, gate=gate)
+            return canary.CanaryRules(strategy=strategy, step=goal, held=held)
         case BlueGreen() as strategy:
-            return blue_green.BlueGreenRules(strategy, held, gate)
+            return blue_green.BlueGreenRules(strategy, held)
 
 
 def gates_of(strategy: Strategy, status: RolloutStatus) -> Gates:

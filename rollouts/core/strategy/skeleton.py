@@ -26,7 +26,6 @@ from rollouts.core.routing.routes import Routing
 from rollouts.core.routing.services import ServiceSwitch
 from rollouts.core.scale.canary_sizes import Sizes
 from rollouts.core.scale.sizing import create_new, in_safe_order, next_scale_down_s, resized
-from rollouts.core.strategy.beginning import recheck_at_s
 from rollouts.core.strategy.guards import guarding
 
 
@@ -48,12 +47,8 @@ class StrategyRules(Protocol):
     """The questions that each strategy answers. Pure; `plan_update` asks each at most once in a pass."""
 
     @property
-    def held(self) -> Wait | None:
-        """The wait of an update that does not begin yet (`beginning.py`): no pod is made, and no analysis and no step begins."""
-
-    @property
-    def gate(self) -> Guard | None:
-        """The analysis before the update, while `held` is its wait."""
+    def held(self) -> Contribution | None:
+        """What an update waits for that does not begin yet (`beginning.py`): no pod is made, no step or other analysis begins."""
 
     def alone(self, ctx: PassContext) -> tuple[StatusChange, ...]:
         """Changes that must be recorded alone: nothing else is decided in this pass; () for none."""
@@ -112,11 +107,11 @@ def plan_update(ctx: PassContext, rules: StrategyRules) -> Contribution:
     routed = switched.recording(routing.changes)
     sizes = rules.sizes(routed, trusted, routing)
     if ctx.seen.workload is not None:
-        sizes = reachable(routed, sizes)
+        sizes = reachable(routed, sizes, held=rules.held is not None)
     moves = Moves(services=trusted, routing=routing, sizes=sizes, reached=rules.reached(routed, sizes))
     if rules.held is None and (routed.status.analyses or guarding(routed)):
         moves = replace(moves, guards=rules.guards(routed, moves))
-    runs = rules.gate or (joined(moves.guards) if moves.guards else Contribution())
+    runs = rules.held or (joined(moves.guards) if moves.guards else Contribution())
     patches: list[PatchReplicaSet | None] = []
     create: tuple[Intent, ...] = ()
     if routed.stable is not None:
@@ -130,13 +125,12 @@ def plan_update(ctx: PassContext, rules: StrategyRules) -> Contribution:
     switching = joined(trusted, after_s=ctx.now_s)
     intents = in_safe_order(routed, patches, create=create, moves=(*routing.intents, *switching.intents))
     wakes = [rules.wake_at_s(routed), next_scale_down_s(routed), routing.wake_at_s, switching.wake_at_s]
+    wakes.append(runs.wake_at_s)
     wakes += map(partial(deadline_s, routed), routed.status.analyses)
-    if rules.held is not None and rules.gate is None:
-        wakes.append(recheck_at_s(routed, rules.held))
     plan = Contribution(
         changes=(*opening, *switches, *routing.changes, *rules.weight(routed), *runs.changes),
         intents=(*intents, *runs.intents),
-        wait=rules.held or rules.wait(routed, moves),
+        wait=rules.wait(routed, moves) if rules.held is None else rules.held.wait,
         wake_at_s=earliest(wakes, after_s=ctx.now_s),
         notices=(*switching.notices, *routing.notices),
     )

@@ -50,6 +50,47 @@ async def test_hanging_queries_delay_neither_rollouts_nor_other_runs() -> None:
     assert took_s[1] == pytest.approx(took_s[0], abs=0.2)
 
 
+async def _passes_s(stage: Stage, images: str) -> list[float]:
+    """How long after a new template each of twenty Rollouts has taken it up, five times."""
+    took_s: list[float] = []
+    for turn in range(5):
+        began_s = stage.now_s()
+        for number in range(20):
+            stage.cluster.apply(build.rollout(build.canary(), f"web-{number}", NAMESPACE, image=f"{images}:{turn}"))
+        waiting = {f"web-{number}" for number in range(20)}
+        while waiting:
+            await asyncio.sleep(0.01)
+            for name in tuple(waiting):
+                found = stage.cluster.get(ROLLOUT, NAMESPACE, name) or {}
+                if (found.get("status") or {}).get("observedGeneration") == found["metadata"]["generation"]:
+                    waiting.remove(name)
+                    took_s.append(stage.now_s() - began_s)
+        await asyncio.sleep(5)
+    return sorted(took_s)
+
+
+@pytest.mark.long
+async def test_two_hundred_hanging_measurements_make_no_pass_later() -> None:
+    """The slowest passes of a hundred beside them, and without them, in one run."""
+    settings = replace(CONTROLLER, metrics=replace(CONTROLLER.metrics, at_once=300))
+    async with staged({"stuck": [HANGS]}) as stage, stage.controller(settings=settings):
+        without = await _passes_s(stage, "without")
+        for number in range(200):
+            stage.cluster.apply(
+                analysis_run(
+                    f"hangs-{number}", metric("stuck", interval="1s", consecutiveErrorLimit=1_000), namespace=BUSY
+                )
+            )
+        await asyncio.sleep(1)
+        assert stage.metrics.open == 200
+
+        beside = await _passes_s(stage, "beside")
+
+        assert stage.metrics.open >= 150, "they hang on"
+    assert len(without) == len(beside) == 100
+    assert beside[98] <= without[98] + 0.01
+
+
 async def test_all_hanging_queries_get_their_turn(stage: Stage) -> None:
     """Whoever waits behind others is measured as soon as one of them has given up."""
     stage.metrics.says({"stuck": [HANGS]})

@@ -16,9 +16,11 @@ from rollouts.metrics.requests import (
     MetricAnswer,
     MetricEndpoint,
     NoAnswer,
+    ServiceAccount,
 )
 from rollouts.secret import Secret
 from tests.controller.providers.metric_world import KEY, TOKEN, URL, Running
+from tests.probes.google_accounts import key_file
 
 pytestmark = pytest.mark.virtual_time(limit_s=4_000)
 
@@ -37,7 +39,9 @@ class Picky:
         self.asked += 1
         await asyncio.sleep(0.1)
         match endpoint.credentials:
-            case Bearer(secret) | ClientCredentials(client_secret=secret) if secret.reveal() == self.token:
+            case Bearer(secret) | ClientCredentials(client_secret=secret) | ServiceAccount(secret) if (
+                secret.reveal() == self.token
+            ):
                 return HttpAnswer(status=200, body=b"{}")
             case _:
                 return self.refusal
@@ -48,6 +52,7 @@ class Picky:
     [
         ({"bearer": KEY}, HttpAnswer(status=401, body=b"")),
         ({"bearer": KEY}, HttpAnswer(status=403, body=b"")),
+        ({"google": {"key": KEY}}, NoAnswer("the URL of its token gives none")),
         ({"oauth2": {"tokenUrl": "https://l", "clientId": "a", "clientSecret": KEY}}, NoAnswer("gives no token (400)")),
     ],
 )
@@ -55,13 +60,16 @@ async def test_a_refused_secret_is_read_again_and_sent_once_more(
     spec: dict[str, Any], refused: MetricAnswer, running: Running
 ) -> None:
     """The server refuses the old value: it is read again and the request is sent once more, within the same time."""
-    running.secret(token=TOKEN)
+    old, newer = TOKEN, "newer"
+    if "google" in spec:
+        old, newer = key_file("https://l"), key_file("https://l", private_key_id="newer")
+    running.secret(token=old)
     running.provider(**spec)
     await asyncio.sleep(20)
-    server = Picky("newer", refused)
+    server = Picky(newer, refused)
     asker = FreshCredentials(server, providers=running.providers, clock=running.cluster.clock)
     request = HttpRequest(url=URL, timeout_s=30)
-    running.secret(token="newer")
+    running.secret(token=newer)
     answer = await asker.ask(request, running.providers.declared()["prom"], deadline_s=10)
     assert answer == HttpAnswer(status=200, body=b"{}")
     assert (server.asked, running.door.count("/secrets/")) == (2, 2)

@@ -11,12 +11,14 @@ import msgspec
 import pytest
 
 from rollouts.api.schema import crd_manifests
-from rollouts.metrics.requests import Basic, Bearer, ClientCredentials, MetricEndpoint
+from rollouts.metrics.google_key import SCOPES
+from rollouts.metrics.requests import Basic, Bearer, ClientCredentials, MetricEndpoint, ServiceAccount
 from rollouts.objects import METRIC_PROVIDER
 from rollouts.ports import MERGE_PATCH, Request
 from rollouts.secret import Secret
 from tests.controller.door import refusal
 from tests.controller.providers.metric_world import KEY, NAMESPACE, TOKEN, URL, Running
+from tests.probes.google_accounts import key_file
 
 pytestmark = pytest.mark.virtual_time(limit_s=4_000)
 
@@ -63,6 +65,25 @@ async def test_credentials_come_from_a_secret(spec: dict[str, Any], credentials:
         assert endpoint.headers == (("X-Key", Secret(TOKEN)),)
     assert running.door.count("secrets") == running.door.count(f"/namespaces/{NAMESPACE}/secrets/prom") == 1
     assert TOKEN not in f"{endpoint!r}{running.cluster.get(METRIC_PROVIDER, '', 'prom')}"
+
+
+async def test_a_key_file_of_google_is_taken_as_a_whole(running: Running) -> None:
+    """Over several lines; another text is refused where people look, and no part of it is told."""
+    key = key_file("https://oauth2.googleapis.com/token")
+    running.secret(token=key)
+    running.provider(google={"key": KEY})
+    await asyncio.sleep(2)
+    assert running.said()[:2] == ("True", "EndpointReady")
+    assert running.providers.declared()["prom"].credentials == ServiceAccount(Secret(key), SCOPES)
+
+    running.secret(token=TOKEN)
+    await asyncio.sleep(400)
+
+    status, reason, message = running.said()
+    assert (status, reason) == ("False", "CredentialsMissing")
+    assert "key token of Secret prom is no key file" in message
+    assert TOKEN not in message
+    assert "PRIVATE" not in str(running.cluster.get(METRIC_PROVIDER, "", "prom"))
 
 
 async def test_credentials_come_from_files(tmp_path: Path, running: Running) -> None:

@@ -13,6 +13,7 @@ from rollouts.core.context.drain_numbers import drain_numbers
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.lifecycle import analyses
 from rollouts.core.lifecycle.commands import REMOVED_AFTER_S
+from rollouts.core.model import rollout
 from rollouts.core.model.analysis import AnalysisGate, AnalysisRecord, RunSeen
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.reasons import Reason
@@ -238,15 +239,12 @@ class _Update(Struct, frozen=True):
     attempt: int
 
 
-def records_and_runs(there: World, *, began_s: float | None, version: str) -> tuple[Records, Runs]:
+def records_and_runs(there: World, frame: Frame, *, version: str) -> tuple[Records, Runs]:
     """The records of status and the runs.
 
     A run's name is a hash of its update, with the time when that began. In the normal form updates begin at another time, so each
     run gets the name that it would have there, and its uid follows its name. A run that is over, and that no record waits for, is
     left out: no gate can mean it any more, and small worlds make fewer runs than are kept for their history.
-
-    Args:
-        began_s: when the update began in the normal form.
     """
     status = there.status
     if not status.analyses and not there.runs:
@@ -254,7 +252,7 @@ def records_and_runs(there: World, *, began_s: float | None, version: str) -> tu
     now = _Update(
         status.current_revision, status.revision_number, status.started_at_s, status.strategy_hash, status.attempt
     )
-    normal = replace(now, started_at_s=began_s)
+    normal = replace(now, started_at_s=frame.began_s)
     names: dict[str, str] = {}
     gates = {each.gate for each in status.analyses} | {each.gate for each in there.runs}
     for gate in gates - {None}:
@@ -268,7 +266,10 @@ def records_and_runs(there: World, *, began_s: float | None, version: str) -> tu
     kept = [each for each in there.runs if not each.phase.over or (each.name in names and each.name not in settled)]
     runs = tuple([_run(each, names[each.name], version) for each in kept])
     uids = {each.uid: f"uid-{names[each.name]}" for each in kept}
-    return tuple([_record(each, names, uids) for each in status.analyses]), runs
+    specs = rollout.analyses(there.rollout.spec.strategy)
+    limits = {gate: each.deadline_s or 0.0 for gate, each in specs.items()}
+    records = [_record(each, names, uids, frame, limits.get(each.gate, 0.0)) for each in status.analyses]
+    return tuple(records), runs
 
 
 @cache
@@ -304,13 +305,19 @@ def _run(run: RunSeen, name: str, version: str) -> RunSeen:
     )
 
 
-def _record(record: AnalysisRecord, names: Mapping[str, str], uids: Mapping[str, str]) -> AnalysisRecord:
-    """Its text and its time are for people. A run that is gone has a uid that no other has."""
+def _record(
+    record: AnalysisRecord, names: Mapping[str, str], uids: Mapping[str, str], frame: Frame, limit_s: float
+) -> AnalysisRecord:
+    """Its text is for people, and so is its time where no deadline counts from it. A run that is gone has a uid of its own.
+
+    Args:
+        limit_s: the deadline; 0 for none.
+    """
     return replace(
         record,
         run=names.get(record.run, record.run),
         message="",
-        at_s=T0,
+        at_s=T0 if record.settled else frame.aged(record.at_s, limit_s),
         uid=uids.get(record.uid, "gone") if record.uid else "",
     )
 
@@ -344,7 +351,7 @@ def normal_status(there: World, frame: Frame) -> tuple[RolloutStatus, Runs]:
         values |= {name: getattr(status, name) for name in STATUS_COUNTS}
     for name, shape in STATUS_SHAPED.items():
         values[name] = shape(getattr(status, name), frame)
-    values["analyses"], runs = records_and_runs(there, began_s=frame.began_s, version=str(VERSION))
+    values["analyses"], runs = records_and_runs(there, frame, version=str(VERSION))
     return RolloutStatus(**values), runs
 
 

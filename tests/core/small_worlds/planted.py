@@ -318,7 +318,10 @@ MISTAKES = {
         _of(ordinary, "ORDINARY", _none_is_kept), ("S15", "blue-green 2, stable bad", 16)
     ),
     "an update begins without its Services": Mistake(
-        _of(rules, "prerequisites_wait", lambda _: lambda __: None), ("S25", "blue-green 1, a missing Service", 0)
+        _of(rules, "prerequisites", lambda _: lambda __: None), ("S25", "blue-green 1, a missing Service", 0)
+    ),
+    "an update begins before its gate has passed": Mistake(
+        _of(rules, "closed_gate", lambda _: lambda __: None), ("S7", "ratio 1, a gate, a verdict", 0)
     ),
     "no deadline aborts": Mistake(
         _of(decide_module, "_late", lambda _: lambda *__: None),

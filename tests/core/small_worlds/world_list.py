@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rollouts.core.model.analysis import Analysis, OnFailure
+from rollouts.core.model.analysis import Analysis, OnDeadline, OnFailure
 from rollouts.core.model.drain import DrainSpec
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.rollout import BlueGreen, Strategy
@@ -38,6 +38,9 @@ BACK = replace(CHECKED, on_failure=OnFailure.STEP_BACK)
 MEASURED = replace(RATIO, steps=(SetWeight(50), Analyze(CHECKED)))
 MEASURED_DYNAMIC = replace(DYNAMIC, steps=(SetWeight(50), Analyze(CHECKED)))
 MEASURED_ROUTE = replace(ROUTE, steps=(SetWeight(50), Analyze(BACK)), analysis=BACK)
+GATED = replace(RATIO, before_update=HELD)
+GATED_ROUTE = replace(ROUTE, before_update=CHECKED)
+GATED_BLUE_GREEN = replace(BLUE_GREEN, before_update=replace(CHECKED, deadline_s=20.0, on_deadline=OnDeadline.ABORT))
 MEASURED_BLUE_GREEN = replace(BY_TIME, pre_promotion=CHECKED, post_promotion=HELD)
 PING_PONG = replace(ROUTE, ping_pong=True)
 
@@ -115,6 +118,9 @@ QUICK: Mapping[str, SmallWorld] = {
     "ratio 1, an analysis, an edit": small_world(MEASURED, 1, EDIT, ceiling=8_000),
     "route 1, analyses, a verdict": small_world(MEASURED_ROUTE, 1, VERDICT, ceiling=3_000),
     "blue-green 1, analyses, a verdict": small_world(MEASURED_BLUE_GREEN, 1, VERDICT, drain=DRAINED, ceiling=2_000),
+    "ratio 1, a gate, a verdict": small_world(GATED, 1, VERDICT, ceiling=5_000),
+    "route 1, a gate, a command": small_world(GATED_ROUTE, 1, COMMAND, ceiling=9_000),
+    "blue-green 1, a gate with a deadline, a command": small_world(GATED_BLUE_GREEN, 1, COMMAND, ceiling=16_000),
 }
 
 MORE: Mapping[str, SmallWorld] = {

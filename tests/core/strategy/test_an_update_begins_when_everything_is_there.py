@@ -19,7 +19,7 @@ from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, analyses
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import Analyze, PauseUntilPromoted, SetCanaryReplicas, SetWeight
-from rollouts.core.strategy.beginning import RECHECK_S, SHOWN_MAX, prerequisites_wait
+from rollouts.core.strategy.beginning import RECHECK_S, SHOWN_MAX, prerequisites
 from tests.core.model import World, annotated, route, service, snapshot, world
 from tests.core.updates import TIMED, condition, measuring, routed, updating, waits_for, with_services
 from tests.core.worlds import edited, later, one, reconciled, route_put_back, running, settled, sizes, with_route
@@ -194,8 +194,8 @@ def test_a_field_of_status_may_come_later() -> None:
     later = context_of(replace(begun, drafts={**begun.drafts, AHEAD: problem}), ctx.status)
     now = context_of(replace(begun, drafts={**begun.drafts, AHEAD: replace(problem, comes_later=False)}), ctx.status)
 
-    assert prerequisites_wait(later) is None
-    assert prerequisites_wait(now) is not None
+    assert prerequisites(later) is None
+    assert prerequisites(now) is not None
 
 
 def test_templates_that_one_pass_cannot_read_are_looked_at_in_the_next() -> None:

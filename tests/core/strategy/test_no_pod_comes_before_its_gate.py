@@ -16,12 +16,13 @@ from rollouts.core.model.rollout import BlueGreen, Canary, Strategy
 from rollouts.core.model.status import Phase, analysis_of
 from rollouts.core.model.steps import Analyze, PauseUntilPromoted, SetWeight
 from rollouts.core.model.workload_ref import Hold
+from tests.core import daemonsets
 from tests.core.deployments import deployed, template_changed
 from tests.core.measured_runs import runs_measured
 from tests.core.model import World, annotated, snapshot
 from tests.core.stateful_sets import new_template, stateful
 from tests.core.updates import measuring, routed, updating, waiting, waits_for
-from tests.core.worlds import edited, later, reconciled, running, settled, sizes
+from tests.core.worlds import edited, later, reconciled, running, settled, sizes, steps_of
 
 GATE = AnalysisGate(AnalysisKind.BEFORE_UPDATE)
 DEADLINE_S = 600.0
@@ -281,3 +282,92 @@ def test_a_stateful_set_in_place_keeps_its_pods_until_its_gate_has_passed() -> N
     assert waits_for(there) is Reason.ANALYSIS_RUNNING
 
     assert {each.revision for each in settled(runs_measured(there, GOOD)).pods} == {"a", "b"}
+
+
+def _at_its_nodes(there: daemonsets.Nodes) -> Reason | None:
+    """What the update waits for; its nodes have the pods of before, and nothing of ours has deleted one."""
+    assert (set(daemonsets.runs(there)), there.deleted) == ({"a"}, ())
+    return there.status.waiting_for.reason if there.status.waiting_for is not None else None
+
+
+@pytest.mark.parametrize("hold", [Hold.POLICY, Hold.AT_REST])
+def test_a_daemon_set_in_place_keeps_its_pods_until_its_gate_has_passed(hold: Hold) -> None:
+    """Its type stays OnDelete, and no pod is deleted, however long the gate is closed."""
+    there = replace(daemonsets.settled(daemonsets.daemons(BY_RATIO, hold=hold)), unmeasured=True)
+    there = daemonsets.settled(daemonsets.template_changed(there, "b"))
+    there = daemonsets.settled(daemonsets.later(there, 3_600.0))
+    assert _at_its_nodes(there) is Reason.ANALYSIS_RUNNING
+    assert there.on_delete
+    assert [each.gate for each in there.runs] == [GATE]
+
+    refused = daemonsets.settled(daemonsets.measured(there, BAD))
+    assert refused.status.phase is Phase.ABORTED
+    _at_its_nodes(refused)
+    passed = daemonsets.settled(daemonsets.measured(there, GOOD))
+    assert (daemonsets.runs(passed), passed.status.phase) == ({"a": 3, "b": 3}, Phase.PAUSED)
+
+
+@of_each_strategy
+def test_a_retry_asks_again_although_pods_run(strategy: Strategy) -> None:
+    """An answer of yesterday opens nothing today, as in Flagger. Until the next one comes the revision gets no pod."""
+    there = settled(runs_measured(measuring(strategy), GOOD))
+    assert sizes(there)["b"] > 0
+    there = annotated(there, "abort", "true")
+    there = next(each for each in steps_of(there, until_s=there.now_s + 1) if each.status.abort is not None)
+    assert sizes(there)["b"] > 0
+
+    there = settled(annotated(annotated(there, "abort", None), "retry", "true"))
+
+    assert (there.status.attempt, there.status.phase) == (1, Phase.PROGRESSING)
+    assert waits_for(there) is Reason.ANALYSIS_RUNNING
+    assert [(each.gate, each.phase) for each in there.status.analyses] == [(GATE, AnalysisPhase.PENDING)]
+    assert sizes(there).get("b", 0) == 0
+    assert settled(runs_measured(there, GOOD)).status.phase is Phase.PAUSED
+
+
+@of_each_strategy
+def test_the_revision_before_last_asks_again_although_pods_run(strategy: Strategy) -> None:
+    """It is another update: nobody has asked for it since the last one."""
+    there = settled(runs_measured(measuring(strategy), GOOD))
+    there = reconciled(edited(there, revision="c"))
+    there = settled(edited(there, revision="b"))
+
+    assert (there.status.current_revision, waits_for(there)) == ("b", Reason.ANALYSIS_RUNNING)
+    assert settled(runs_measured(there, GOOD)).status.phase is Phase.PAUSED
+
+
+def test_other_steps_ask_no_gate_again_that_has_passed() -> None:
+    """They would take the traffic away from pods that serve."""
+    there = settled(runs_measured(measuring(BY_RATIO), GOOD))
+    before = there.status.analyses
+
+    there = settled(edited(there, strategy=replace(BY_RATIO, steps=(SetWeight(75), PauseUntilPromoted()))))
+
+    assert (there.status.phase, sizes(there)["b"], there.status.analyses) == (Phase.PAUSED, 3, before)
+
+
+def test_a_node_that_joins_before_the_gate_opens_nothing() -> None:
+    """It has the newest revision, as its DaemonSet makes nothing else; nobody has let the update begin."""
+    there = replace(daemonsets.settled(daemonsets.daemons(BY_RATIO)), unmeasured=True)
+    there = daemonsets.joined(daemonsets.template_changed(there, "b"), 7)
+    there = daemonsets.settled(there)
+
+    assert (daemonsets.runs(there), there.deleted) == ({"a": 6, "b": 1}, ())
+    assert [each.gate for each in there.runs] == [GATE]
+    refused = daemonsets.settled(daemonsets.measured(there, BAD))
+    again = daemonsets.settled(daemonsets.annotated(refused, "retry", "true"))
+    assert (daemonsets.runs(again), again.deleted, again.status.attempt) == ({"a": 6, "b": 1}, (), 1)
+    assert [each.phase.over for each in again.runs] == [True, False]
+
+
+def test_pods_of_an_update_that_was_replaced_stay_on_their_nodes() -> None:
+    """A node that loses its pod would get one of the newest revision, which nobody has allowed yet."""
+    there = replace(daemonsets.settled(daemonsets.daemons(BY_RATIO)), unmeasured=True)
+    there = daemonsets.settled(daemonsets.template_changed(there, "b"))
+    there = daemonsets.settled(daemonsets.measured(there, GOOD))
+    assert daemonsets.runs(there) == {"a": 3, "b": 3}
+
+    there = daemonsets.settled(daemonsets.template_changed(there, "c"))
+
+    assert (there.status.current_revision, daemonsets.runs(there)) == ("c", {"a": 3, "b": 3})
+    assert daemonsets.runs(daemonsets.settled(daemonsets.measured(there, GOOD))) == {"a": 3, "c": 3}

@@ -32,18 +32,11 @@ def check_analysis(wire: AnalysisWire | None, path: str, problems: Problems) -> 
         check_entries(metadata.annotations or {}, f"{at}.annotations", problems, labels=False)
 
 
-def check_before_update(wire: AnalysisWire | None, path: str, problems: Problems) -> None:
-    """The same for the analysis before an update."""
+def check_without_weight(wire: AnalysisWire | None, path: str, problems: Problems) -> None:
+    """The same for an analysis with no weight to go back to: before the update, and of a blue-green one."""
     check_analysis(wire, path, problems)
     if wire is not None and wire.on_failure == "stepBack":
-        problems.add(f"{path}.onFailure", "stepBack needs a weight, which an update does not have yet: use hold")
-
-
-def check_blue_green_analysis(wire: AnalysisWire | None, path: str, problems: Problems) -> None:
-    """The same for an analysis of a blue-green update, which has no weight to go back to."""
-    check_analysis(wire, path, problems)
-    if wire is not None and wire.on_failure == "stepBack":
-        problems.add(f"{path}.onFailure", "stepBack needs weights, which a blue-green update does not have: use hold")
+        problems.add(f"{path}.onFailure", "stepBack needs a weight to go back to, and there is none here: use hold")
 
 
 def check_background(wire: BackgroundAnalysis | None, path: str, problems: Problems, *, steps: int) -> None:

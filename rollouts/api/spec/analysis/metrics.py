@@ -41,6 +41,11 @@ _CARRIED_OUT = ", ".join(
     (*("prometheus", "web", "job", "kubernetes", "compare", "containerResource", "hpa", "customMetric"), *RECIPES)
 )
 _CARRIED_OUT += " and externalMetric"
+_INSTEAD = {
+    "kayenta": "compare canary and stable by a statistical test (compare), or ask its server for a verdict by job or web",
+    "plugin": "declare the server as a MetricProvider with a recipe of its own (declared), or ask it by web or job",
+}
+"""Of Argo Rollouts' sources that are refused by name: what to write in their place."""
 _LIMITS = (
     ("count", 0),
     ("failure_limit", -1),
@@ -106,7 +111,7 @@ def _check_source(wire: MetricSourceWire, path: str, problems: Problems) -> None
     given = given_of(wire)
     for name in given:
         if name in PLANNED:
-            problems.add(f"{path}.{name}", f"is not supported yet; there are {_CARRIED_OUT}")
+            problems.add(f"{path}.{name}", f"is not supported: {_INSTEAD[name]}")
     if len(given) != 1:
         problems.add_missing(path, f"needs exactly one of {_CARRIED_OUT}; it has {' and '.join(given) or 'none'}")
     _check_number_source(wire, path, problems)

@@ -48,6 +48,20 @@ class Elasticsearch(ServerFields, frozen=True, kw_only=True):
         """See `ServerFields.problems`."""
         if given.get("index", "").startswith(("_", "-", "+")):
             yield "index", "must be the name of an index: none begins with _, - or +"
+        for name in _paged(given.get("aggregations") or {}):
+            yield f"aggregations.{name}", "is a composite, whose answer is one page of several: use terms, with a size"
+
+
+def _paged(aggregations: Mapping[str, Any]) -> Iterator[str]:
+    """The aggregations that page, which the server does not say of an answer; also within others."""
+    for name, each in aggregations.items():
+        if not isinstance(each, Mapping):
+            continue
+        if "composite" in each:
+            yield name
+        for within in ("aggs", "aggregations"):
+            if isinstance(inner := each.get(within), Mapping):
+                yield from (f"{name}.{within}.{found}" for found in _paged(inner))
 
 
 RECIPE = Recipe(

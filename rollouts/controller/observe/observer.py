@@ -360,11 +360,11 @@ class Observer:
         if self.workloads is None or parsed is None:
             return parsed
         reference, workload = parsed.reference, None
-        self.workloads.follow(key, reference)
         if reference is not None:
             workload = self.workloads.workload(key, reference, now_s=now_s)
             found = self.workloads.found(key, reference) if is_of(workload, key.name) else None
             parsed = self._parse(rollout, found, reference)
+        self.workloads.follow(key, reference, workload)
         selector = parsed.spec.selector_text if parsed is not None and isinstance(parsed.spec, RolloutSpec) else ""
         return parsed if self.workloads.pods_known(key, workload, selector) else None
 

@@ -84,9 +84,11 @@ class WorkloadReader(Struct, frozen=True):
     why_unseen: Callable[[Kind, str], str]
     watched_pods: PodWatches | None = None
 
-    def follow(self, key: Key, reference: NamedWorkload | None) -> None:
-        """From now on a change of that workload wakes the Rollout, and of no other one."""
-        self.inbox.workload_askers.asks(key, () if reference is None else ((key.namespace, reference.name),))
+    def follow(self, key: Key, reference: NamedWorkload | None, workload: ReferencedWorkload | None) -> None:
+        """From now on a change of that workload wakes the Rollout, and of no other one. Nothing is noted of one that names it."""
+        names_it = isinstance(workload, WorkloadSeen) and workload.read_at_s is None and is_of(workload, key.name)
+        noted = () if reference is None or names_it else ((key.namespace, reference.name),)
+        self.inbox.workload_askers.asks(key, noted)
 
     def pods_known(self, key: Key, workload: ReferencedWorkload | None, selector: str) -> bool:
         """Whether the pods of an update in place are listed, or not needed; or cannot be seen, which a pass tells.

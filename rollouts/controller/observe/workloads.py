@@ -12,7 +12,13 @@ from rollouts.cluster.decoding import json_object
 from rollouts.cluster.store import Store
 from rollouts.cluster.structs import WorkloadObject
 from rollouts.cluster.watch_state import FAILED_TELL_S
-from rollouts.controller.observe.in_place import sets_inside, spec_in_place, strays, with_labelled_sets
+from rollouts.controller.observe.in_place import (
+    rolled_out_revision,
+    sets_inside,
+    spec_in_place,
+    strays,
+    with_labelled_sets,
+)
 from rollouts.controller.observe.pods import pods_of_workload
 from rollouts.controller.workqueue.inbox import Inbox
 from rollouts.controller.workqueue.managed import ManagedNames, managed_by
@@ -145,8 +151,12 @@ class WorkloadReader(Struct, frozen=True):
             return self._by_pods(key, plain, workload, found, now_s=now_s)
         labelled = self.store.table(REPLICA_SET).owned_by(key.namespace, workload.uid)
         sets = (*ours, *sets_inside(labelled, workload))
-        revision, unseen = "", None
-        if self.store.table(workload.kind.resource).get(key.namespace, workload.name) is not None:
+        revision = ""
+        unseen: tuple[NamedReplicaSet, ...] | None = None
+        watched: WorkloadObject | None = self.store.table(workload.kind.resource).get(key.namespace, workload.name)
+        if watched is not None and (revision := rolled_out_revision(watched, workload, labelled)):
+            unseen = ()
+        elif watched is not None:
             answer = self.inbox.sets(key, watched={each.uid for each in sets})
             revision, unseen = strays(spec.template_hash, workload, sets, answer)
         return WorkloadLook(spec=spec_in_place(spec, workload, revision=revision), replica_sets=sets, unseen=unseen)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -32,7 +33,7 @@ from rollouts.cluster.structs import (
     WorkloadObject,
     annotators_of,
 )
-from rollouts.core.model.revision import REVISION_LABEL
+from rollouts.core.model.revision import POD_TEMPLATE_HASH_LABEL, REVISION_LABEL
 from rollouts.errors import ApiUnavailable
 from rollouts.objects import ROLLOUT, Kind, Manifest
 from rollouts.ports import LINE_MAX_BYTES
@@ -50,6 +51,8 @@ OUR_PREFIX = f"{ROLLOUT.group}/"
 """Of our own labels and annotations."""
 
 _Any = TypeVar("_Any")
+_NO_JSON = msgspec.Raw()
+_REVISIONS = (REVISION_LABEL, POD_TEMPLATE_HASH_LABEL)
 _MALFORMED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -415,8 +418,12 @@ def _unreadable(data: bytes, exc: Exception) -> ApiUnavailable:
 
 def _keep(kept: T) -> T:
     """Prepares an object for the store: copies the parts that point into the answer, and shares equal strings between objects."""
-    metadata = kept.metadata
+    metadata, put = kept.metadata, msgspec.structs.force_setattr
     _version(metadata.resource_version)
+    put(metadata, "namespace", sys.intern(metadata.namespace))
+    for owner in metadata.owner_references or ():
+        put(owner, "api_version", sys.intern(owner.api_version))
+        put(owner, "kind", sys.intern(owner.kind))
     # A bookmark has no name, and its annotation is its meaning.
     if isinstance(kept, ConfigMapObject | ConfigContent) and metadata.name:
         _shrink(kept.metadata)
@@ -426,28 +433,37 @@ def _keep(kept: T) -> T:
         del metadata.annotations[LAST_APPLIED]
     if isinstance(kept, RolloutObject):
         annotators = annotators_of(kept.metadata.managed_fields, metadata.annotations, prefix=OUR_PREFIX)
-        msgspec.structs.force_setattr(metadata, "annotators", annotators)
-        msgspec.structs.force_setattr(metadata, "managed_fields", msgspec.Raw())  # larger than the spec
+        put(metadata, "annotators", annotators)
+        put(metadata, "managed_fields", _NO_JSON)  # larger than the spec
     match kept:
         case SpecAndStatus():
             # A Raw points into the line that it was read from, and would keep the whole line in memory.
-            msgspec.structs.force_setattr(kept, "spec", kept.spec.copy())
-            msgspec.structs.force_setattr(kept, "status", kept.status.copy())
+            put(kept, "spec", kept.spec.copy())
+            put(kept, "status", kept.status.copy())
         case AnalysisTemplateObject():
-            msgspec.structs.force_setattr(kept, "spec", kept.spec.copy())
-        case WorkloadObject():
-            msgspec.structs.force_setattr(kept, "template", kept.template.copy())
-            for part in ("selector", "template"):
-                msgspec.structs.force_setattr(kept.spec, part, getattr(kept.spec, part).copy())
+            put(kept, "spec", kept.spec.copy())
+        case WorkloadObject(spec=spec):
+            put(kept, "template", kept.template.copy())
+            put(kept, "status", _one_for_all(kept.status))
+            put(spec, "selector", spec.selector.copy())
+            put(spec, "template", spec.template.copy())
+            put(spec, "strategy", _one_for_all(spec.strategy))
+            put(spec, "update_strategy", _one_for_all(spec.update_strategy))
         case ConfigContent():
-            msgspec.structs.force_setattr(kept, "data", kept.data.copy())
-            msgspec.structs.force_setattr(kept, "binary_data", kept.binary_data.copy())
+            put(kept, "data", kept.data.copy())
+            put(kept, "binary_data", kept.binary_data.copy())
         case ReplicaSetObject():
             if labels := kept.spec.template.metadata.labels:
                 _intern(labels)
-            selector = kept.spec.selector.copy() if metadata.controller_uid is None else msgspec.Raw()
-            msgspec.structs.force_setattr(kept.spec, "selector", selector)
+            selector = kept.spec.selector.copy() if metadata.controller_uid is None else _NO_JSON
+            put(kept.spec, "selector", selector)
     return kept
+
+
+@lru_cache(maxsize=256)
+def _one_for_all(part: _Any) -> _Any:
+    """The first of equal parts: most workloads have the same strategy and the same counts."""
+    return part
 
 
 def _shrink(metadata: ConfigMapMetadata) -> None:
@@ -459,7 +475,6 @@ def _shrink(metadata: ConfigMapMetadata) -> None:
     put = msgspec.structs.force_setattr
     put(metadata, "managed_fields", None)
     put(metadata, "changed_at", changed_at or None)
-    put(metadata, "namespace", sys.intern(metadata.namespace))
     if metadata.labels:
         put(metadata, "labels", _ours(metadata.labels))
     if metadata.annotations:
@@ -473,5 +488,5 @@ def _ours(texts: dict[str, str]) -> dict[str, str] | None:
 def _intern(labels: dict[str, str]) -> None:
     """Shares values with other objects. Not revisions: each update brings one, and Python's table of shared texts grows by it."""
     for key, value in labels.items():
-        if key != REVISION_LABEL:
+        if key not in _REVISIONS:
             labels[key] = sys.intern(value)

@@ -22,7 +22,7 @@ from rollouts.cluster.client import Client
 from rollouts.cluster.decoding import UnreadableObject
 from rollouts.cluster.lease import Elector
 from rollouts.cluster.sign_in import SignIn
-from rollouts.cluster.structs import STRUCTS, RouteObject
+from rollouts.cluster.structs import RouteObject
 from rollouts.cluster.watch import reflect
 from rollouts.controller.act.answers import Answers
 from rollouts.controller.act.events import EventSender
@@ -458,7 +458,7 @@ class Controller:
         metadata = seen.metadata
         log.error("object_unreadable", kind=kind.kind, namespace=metadata.namespace, name=metadata.name, why=seen.why)
         self._barrier.shown(kind, metadata.namespace, metadata.name)
-        for key in self._triggers.keys(None, STRUCTS.get(kind, RouteObject)(metadata=metadata)):
+        for key in self._triggers.keys_of_unreadable(kind, metadata):
             self._queue.add(key)
 
     def _forget(self, key: Key, uid: str) -> None:

@@ -112,6 +112,9 @@ POD_TEMPLATE_HASH = POD_TEMPLATE_HASH_LABEL
 CONTROLLER_REVISION_HASH = "controller-revision-hash"
 """The same of a StatefulSet (the name of a ControllerRevision) and a DaemonSet."""
 
+DEPLOYMENT_REVISION = "deployment.kubernetes.io/revision"
+"""The annotation with the number that a Deployment's controller notes on it and on the ReplicaSet of its template."""
+
 
 def revision_of(labels: Mapping[str, str]) -> str:
     """The revision of a ReplicaSet or a pod; "" when no label says it."""
@@ -246,7 +249,7 @@ def _config_noted(text: str) -> tuple[ConfigUse, ...] | None:
 
 def revision_number_of(annotations: Mapping[str, str]) -> int:
     """A ReplicaSet's revision number, in a Deployment that of its controller; 0 when it cannot be read."""
-    text = annotations.get(REVISION_NUMBER) or annotations.get("deployment.kubernetes.io/revision", "")
+    text = annotations.get(REVISION_NUMBER) or annotations.get(DEPLOYMENT_REVISION, "")
     return whole_number(text, digits=18) or 0
 
 

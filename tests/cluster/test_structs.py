@@ -18,9 +18,9 @@ from rollouts.cluster.decoding import (
     metadata_of,
 )
 from rollouts.cluster.structs import ConfigMapObject, ReplicaSetObject, RolloutObject
-from rollouts.core.model.revision import REVISION_LABEL
+from rollouts.core.model.revision import POD_TEMPLATE_HASH_LABEL, REVISION_LABEL
 from rollouts.errors import ApiUnavailable
-from rollouts.objects import CONFIG_MAP, ENDPOINT_SLICE, POD, REPLICA_SET, ROLLOUT, SERVICE
+from rollouts.objects import CONFIG_MAP, DEPLOYMENT, ENDPOINT_SLICE, POD, REPLICA_SET, ROLLOUT, SERVICE
 
 
 def wire(**fields: Any) -> bytes:
@@ -63,14 +63,31 @@ def test_labels_that_repeat_are_one_string() -> None:
 
 def test_revisions_take_no_place_in_pythons_table_of_shared_texts() -> None:
     """Each update brings one, and the table is made twice as large when it is full: a megabyte, once, after 5,000 updates."""
-    labels = {REVISION_LABEL: "of-one-update-alone", "app": "of-all-updates"}
+    labels = {REVISION_LABEL: "of-one-update-alone", POD_TEMPLATE_HASH_LABEL: "of-another", "app": "of-all-updates"}
     kept = decode(SERVICE, wire(metadata={"labels": labels})).metadata.labels
 
     def shared(text: str) -> bool:
         probe = "".join([*text])
         return sys.intern(probe) is not probe
 
-    assert {key: shared(value) for key, value in kept.items()} == {REVISION_LABEL: False, "app": True}
+    found = {key: shared(value) for key, value in kept.items()}
+    assert found == {REVISION_LABEL: False, POD_TEMPLATE_HASH_LABEL: False, "app": True}
+
+
+def test_what_owners_and_workloads_have_in_common_is_kept_once() -> None:
+    """A thousand Deployments have one strategy, one namespace and the same counts: sharing them saves a fifth of each."""
+    metadata = {"namespace": "of-the-shop", "ownerReferences": [{"apiVersion": "apps/v2", "kind": "Owner"}]}
+    spec = {"strategy": {"rollingUpdate": {"maxSurge": "25%"}}}
+    status = {"replicas": 2, "currentRevision": ""}
+    one, two = (decode(DEPLOYMENT, wire(metadata=metadata, spec=spec, status=status)) for _ in range(2))
+    other = decode(DEPLOYMENT, wire(metadata=metadata, spec={"strategy": {"type": "Recreate"}}, status={"replicas": 3}))
+
+    assert one.metadata.namespace is two.metadata.namespace
+    assert one.metadata.owner_references[0].kind is two.metadata.owner_references[0].kind
+    assert one.metadata.owner_references[0].api_version is two.metadata.owner_references[0].api_version
+    assert one.spec.strategy is two.spec.strategy
+    assert one.status is two.status
+    assert (other.spec.strategy.type, other.status.replicas) == ("Recreate", 3)
 
 
 def test_null_lists_are_accepted() -> None:

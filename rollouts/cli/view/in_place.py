@@ -12,10 +12,8 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 
 from rollouts.core.model.workload_ref import WorkloadKind, WorkloadMode
-from rollouts.manifests.ownership import CONTROLLER_REVISION_HASH, revision_of
+from rollouts.manifests.ownership import CONTROLLER_REVISION_HASH, DEPLOYMENT_REVISION, revision_of
 from rollouts.objects import CONTROLLER_REVISION, REPLICA_SET, Kind, Manifest, mapping
-
-_NUMBER = "deployment.kubernetes.io/revision"
 
 
 class WorkloadInPlace(Struct, frozen=True):
@@ -73,7 +71,7 @@ def _as_replica_set(found: Manifest, sizes: Counter[str], ready: Counter[str]) -
     status = {"replicas": sizes[revision], "readyReplicas": ready[revision], "availableReplicas": ready[revision]}
     named = {
         "labels": {**labels, CONTROLLER_REVISION_HASH: revision},
-        "annotations": {_NUMBER: str(found.get("revision", 0))},
+        "annotations": {DEPLOYMENT_REVISION: str(found.get("revision", 0))},
     }
     spec = {
         "replicas": sizes[revision],

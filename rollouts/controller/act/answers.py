@@ -1,4 +1,4 @@
-"""Asks questions beside the passes: each is a task, its answer goes into the inbox, and its key back into the queue.
+"""Asks questions beside the passes: the answer goes into the inbox, and the key back into the queue.
 
 A pass never waits for an answer. The same question is under way only once. A question that failed wakes a pass, which asks again.
 """
@@ -6,6 +6,7 @@ A pass never waits for an answer. The same question is under way only once. A qu
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -82,6 +83,14 @@ _T = TypeVar("_T", bound=KubernetesObject)
 log = structlog.get_logger()
 
 
+@dataclass(slots=True, eq=False)
+class _Room:
+    """Questions of which few are under way at once; those that wait are no tasks, which cost 2 KiB each."""
+
+    free: int
+    waiting: deque[tuple[Key, str, OwnQuestion]] = field(default_factory=deque)
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class Answers:
     """Runs questions and stores their answers.
@@ -102,34 +111,48 @@ class Answers:
     lags: GatewayLags
     clock: Clock
     questions: asyncio.TaskGroup
-    _asking: dict[tuple[Key, OwnQuestion], asyncio.Task[None]] = field(default_factory=dict)
-    _room_for_asks: asyncio.Semaphore = field(default_factory=partial(asyncio.Semaphore, ASKS_AT_ONCE))
-    _room_for_lists: asyncio.Semaphore = field(default_factory=partial(asyncio.Semaphore, LISTS_AT_ONCE))
-    _room_for_starts: asyncio.Semaphore = field(default_factory=partial(asyncio.Semaphore, STARTS_AT_ONCE))
-    _room_for_planes: asyncio.Semaphore = field(default_factory=partial(asyncio.Semaphore, PLANES_AT_ONCE))
+    _asked: set[tuple[Key, OwnQuestion]] = field(default_factory=set)
+    _asking: set[asyncio.Task[None]] = field(default_factory=set)
+    _room_for_asks: _Room = field(default_factory=partial(_Room, ASKS_AT_ONCE))
+    _room_for_lists: _Room = field(default_factory=partial(_Room, LISTS_AT_ONCE))
+    _room_for_starts: _Room = field(default_factory=partial(_Room, STARTS_AT_ONCE))
+    _room_for_planes: _Room = field(default_factory=partial(_Room, PLANES_AT_ONCE))
 
     def ask(self, key: Key, uid: str, ask: OwnQuestion) -> None:
-        """Starts a question for the Rollout of that key and uid, unless it is under way."""
-        if (key, ask) not in self._asking:
-            self._asking[key, ask] = self.questions.create_task(self._question(key, uid, ask))
-
-    def stop(self) -> None:
-        """Ends all questions, because no pass will read their answers."""
-        for task in self._asking.values():
-            task.cancel()
-
-    async def _question(self, key: Key, uid: str, ask: OwnQuestion) -> None:
-        """Runs one question until it is answered or has failed; never fails the task group."""
-        name, room = type(ask).__name__, self._room_for_asks
+        """Starts a question for the Rollout of that key and uid, unless it is under way; one without room waits for its turn."""
+        if (key, ask) in self._asked:
+            return
+        room = self._room_for_asks
         if isinstance(ask, AskPods | DrainQuestion):
             room = self._room_for_lists
         elif isinstance(ask, AskHold | AskReplicaSets):
             room = self._room_for_starts
         elif isinstance(ask, AskDataPlanes):
             room = self._room_for_planes
+        self._asked.add((key, ask))
+        room.waiting.append((key, uid, ask))
+        if room.free:
+            room.free -= 1
+            task = self.questions.create_task(self._ask_in(room))
+            self._asking.add(task)
+            task.add_done_callback(self._asking.discard)
+
+    def stop(self) -> None:
+        """Ends all questions, because no pass will read their answers."""
+        for task in self._asking:
+            task.cancel()
+
+    async def _ask_in(self, room: _Room) -> None:
+        """Asks one question after the other until none waits there."""
+        while room.waiting:
+            await self._question(*room.waiting.popleft())
+        room.free += 1
+
+    async def _question(self, key: Key, uid: str, ask: OwnQuestion) -> None:
+        """Runs one question until it is answered or has failed; never fails the task group."""
+        name = type(ask).__name__
         try:
-            async with room:
-                pass_in_s = await self._answered(key, uid, ask)
+            pass_in_s = await self._answered(key, uid, ask)
         except Exception as exc:
             pass_in_s = remedy(exc, ASK_AGAIN).in_s
             if isinstance(exc, RolloutsError):
@@ -137,7 +160,7 @@ class Answers:
             else:  # a bug; it affects this Rollout alone, whatever the answer was
                 log.exception("question_crashed", rollout=str(key), question=name, again_in_s=pass_in_s)
         finally:
-            self._asking.pop((key, ask), None)
+            self._asked.discard((key, ask))
         if pass_in_s > 0:
             self.queue.add_at(key, self.clock.monotonic_s() + pass_in_s)
         else:

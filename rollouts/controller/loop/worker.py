@@ -12,6 +12,7 @@ from typing import TypeAlias, assert_never
 import structlog
 
 from rollouts.api.status.scalars import weight_to_json
+from rollouts.cluster.decoding import json_object
 from rollouts.cluster.structs import Metadata
 from rollouts.controller.act.calls import (
     Apply,
@@ -295,7 +296,7 @@ class Worker:
             self.deferred.forget(this.key)
             return None
         steps = observed.snapshot.rollout.spec.strategy.step_count if isinstance(observed, Seen) else 0
-        write, can_wait = render_status(decision.status, before=observed.status_wire, step_count=steps)
+        write, can_wait = render_status(decision.status, before=json_object(observed.status_json), step_count=steps)
         if write is None:
             self.deferred.forget(this.key)
             return None
@@ -331,7 +332,7 @@ class Worker:
         generation, now_s = rollout.metadata.generation, rollout.snapshot.now_s
         status = stopped_status(before, reason=reason, message=message, generation=generation, now_s=now_s)
         steps = rollout.snapshot.rollout.spec.strategy.step_count if isinstance(rollout, Seen) else 0
-        write, _ = render_status(status, before=rollout.status_wire, step_count=steps)
+        write, _ = render_status(status, before=json_object(rollout.status_json), step_count=steps)
         if write is not None:
             this.writes += await self.performer.perform(_target(this.key, rollout.metadata), [write])
             self._send_events(rollout.metadata, (Notice(reason, message, warning=True),), status)

@@ -26,7 +26,13 @@ from rollouts.core.model.workload import (
     WorkloadSeen,
 )
 from rollouts.core.model.workload_ref import WorkloadKind
-from rollouts.manifests.ownership import CONTROLLER_REVISION_HASH, OWN_FIELDS, POD_TEMPLATE_HASH, revision_of
+from rollouts.manifests.ownership import (
+    CONTROLLER_REVISION_HASH,
+    DEPLOYMENT_REVISION,
+    OWN_FIELDS,
+    POD_TEMPLATE_HASH,
+    revision_of,
+)
 from rollouts.objects import DEPLOYMENT, mapping
 
 
@@ -75,6 +81,24 @@ def spec_in_place(spec: RolloutSpec, workload: WorkloadSeen, *, revision: str | 
         revision=revision or "",
         template_hash=spec.template_hash if revision else "",
     )
+
+
+def rolled_out_revision(deployment: WorkloadObject, workload: WorkloadSeen, sets: Iterable[ReplicaSetObject]) -> str:
+    """The revision of the ReplicaSet that has all pods of a Deployment, which are all of its template.
+
+    Its controller notes one number on both, so that views of different times do not fit. "" where that does not tell: in an
+    update, without pods, or while no watch shows that ReplicaSet.
+    """
+    found, status = workload.deployment, deployment.status
+    number = (deployment.metadata.annotations or {}).get(DEPLOYMENT_REVISION)
+    has_one = workload.observed and 0 < status.replicas == status.updated_replicas
+    if found is None or found.held is not None or not has_one or not number:
+        return ""
+    for each in sets:
+        its_number = (each.metadata.annotations or {}).get(DEPLOYMENT_REVISION)
+        if its_number == number and _is_controlled(each, workload.name, workload.uid):
+            return revision_of(each.metadata.labels or {})
+    return ""
 
 
 def strays(

@@ -51,7 +51,7 @@ from rollouts.manifests.ownership import (
     REVISION,
     name_label,
 )
-from rollouts.objects import ENDPOINT_SLICE, POD, REPLICA_SET, ROLLOUT, SERVICE, Key, Kind, Manifest, mapping
+from rollouts.objects import ENDPOINT_SLICE, POD, REPLICA_SET, ROLLOUT, SERVICE, Key, Kind, mapping
 from rollouts.ports import Clock
 from rollouts.recent import Recent
 from rollouts.traffic.codec import Context, Destination
@@ -67,14 +67,14 @@ class Seen(Struct, frozen=True, kw_only=True):
     """A Rollout whose spec can be carried out.
 
     Args:
-        status_wire: `.status` as the API server has it; a patch is computed against it.
+        status_json: `.status` as the API server has it; a patch is computed against it.
         routes: the objects behind the snapshot's routes; a write to a route is computed against them.
         trouble: why the snapshot is incomplete, so that nothing may be decided on it; None when it is complete.
     """
 
     metadata: Metadata
     snapshot: Snapshot
-    status_wire: Manifest
+    status_json: bytes
     routes: Mapping[RouteName, RouteRead] = msgspec.field(default_factory=dict)
     trouble: ObjectUnreadable | WatchFailed | None = None
 
@@ -91,7 +91,7 @@ class Unreadable(Struct, frozen=True, kw_only=True):
     metadata: Metadata
     problems: tuple[SpecProblem, ...]
     snapshot: Snapshot
-    status_wire: Manifest
+    status_json: bytes
     trouble: ObjectUnreadable | WatchFailed | None = None
     in_place: bool = False
 
@@ -153,9 +153,7 @@ class Observer:
     command_notes: bool = False
     selectors: Selectors = field(default_factory=Selectors)
     _parsed: Recent[str, _Parsed] = field(default_factory=partial(Recent, PARSED_MAX))
-    _read: Recent[str, tuple[RolloutObject, RolloutStatus, Manifest]] = field(
-        default_factory=partial(Recent, PARSED_MAX)
-    )
+    _read: Recent[str, tuple[RolloutObject, RolloutStatus]] = field(default_factory=partial(Recent, PARSED_MAX))
 
     def observe(self, key: Key) -> Observation:
         """Everything that a decision about `key` may depend on, as it is now. Raises: nothing on purpose."""
@@ -166,7 +164,7 @@ class Observer:
         if rollout is None:
             return Gone()
         now_s, metadata = self.clock.now_s(), rollout.metadata
-        status, status_wire = self._status(rollout)
+        status = self._status(rollout)
         parsed = self._with_workload(key, rollout, now_s=now_s)
         if parsed is None:
             return Undecided()
@@ -176,7 +174,7 @@ class Observer:
         if not isinstance(spec, RolloutSpec):
             on_record = self._rollout(rollout, spec_on_record(status))
             snapshot = Snapshot(now_s=now_s, rollout=on_record, status=status, replica_sets=replica_sets)
-            return self._refused(key, rollout, spec, snapshot, status_wire)
+            return self._refused(key, rollout, spec, snapshot)
         look = WorkloadLook(spec=spec, replica_sets=replica_sets)
         if self.workloads is not None:
             look = self.workloads.in_place(key, spec, replica_sets, now_s=now_s)
@@ -221,17 +219,18 @@ class Observer:
         if self.analyses is not None:
             snapshot = self.analyses.observed(snapshot, rollout)
         trouble = self._trouble(key, metadata.uid, services, routes.values(), spec.workload_ref)
-        return Seen(metadata=metadata, snapshot=snapshot, status_wire=status_wire, routes=routes, trouble=trouble)
+        status_json = bytes(rollout.status)
+        return Seen(metadata=metadata, snapshot=snapshot, status_json=status_json, routes=routes, trouble=trouble)
 
     def _refused(
-        self, key: Key, rollout: RolloutObject, problems: tuple[SpecProblem, ...], snapshot: Snapshot, wire: Manifest
+        self, key: Key, rollout: RolloutObject, problems: tuple[SpecProblem, ...], snapshot: Snapshot
     ) -> Unreadable:
         reference = mapping(json_object(bytes(rollout.spec)).get("workloadRef"))
         return Unreadable(
             metadata=rollout.metadata,
             problems=problems,
             snapshot=snapshot,
-            status_wire=wire,
+            status_json=bytes(rollout.status),
             trouble=self._trouble(key, rollout.metadata.uid, (), ()),
             in_place=reference.get("mode") == WorkloadMode.IN_PLACE,
         )
@@ -345,14 +344,13 @@ class Observer:
                 if table is not None and (route := table.unreadable.get((target.namespace, name))) is not None:
                     yield kind, route
 
-    def _status(self, rollout: RolloutObject) -> tuple[RolloutStatus, Manifest]:
+    def _status(self, rollout: RolloutObject) -> RolloutStatus:
         """The Rollout's status, read once for each version of the object, because most passes have another cause."""
         uid = rollout.metadata.uid
         known = self._read.get(uid)
         if known is None or known[0] is not rollout:
-            wire = json_object(bytes(rollout.status))
-            known = self._read[uid] = (rollout, status_from_wire(wire), wire)
-        return known[1], known[2]
+            known = self._read[uid] = (rollout, status_from_wire(json_object(bytes(rollout.status))))
+        return known[1]
 
     def _with_workload(self, key: Key, rollout: RolloutObject, *, now_s: float) -> _Parsed | None:
         """The spec with the template of the workload that it names, if that can be used; None while its pods are listed."""
@@ -362,11 +360,11 @@ class Observer:
         if self.workloads is None or parsed is None:
             return parsed
         reference, workload = parsed.reference, None
-        self.workloads.follow(key, reference)
         if reference is not None:
             workload = self.workloads.workload(key, reference, now_s=now_s)
             found = self.workloads.found(key, reference) if is_of(workload, key.name) else None
             parsed = self._parse(rollout, found, reference)
+        self.workloads.follow(key, reference, workload)
         selector = parsed.spec.selector_text if parsed is not None and isinstance(parsed.spec, RolloutSpec) else ""
         return parsed if self.workloads.pods_known(key, workload, selector) else None
 

@@ -12,7 +12,13 @@ from rollouts.cluster.decoding import json_object
 from rollouts.cluster.store import Store
 from rollouts.cluster.structs import WorkloadObject
 from rollouts.cluster.watch_state import FAILED_TELL_S
-from rollouts.controller.observe.in_place import sets_inside, spec_in_place, strays, with_labelled_sets
+from rollouts.controller.observe.in_place import (
+    rolled_out_revision,
+    sets_inside,
+    spec_in_place,
+    strays,
+    with_labelled_sets,
+)
 from rollouts.controller.observe.pods import pods_of_workload
 from rollouts.controller.workqueue.inbox import Inbox
 from rollouts.controller.workqueue.managed import ManagedNames, managed_by
@@ -84,9 +90,11 @@ class WorkloadReader(Struct, frozen=True):
     why_unseen: Callable[[Kind, str], str]
     watched_pods: PodWatches | None = None
 
-    def follow(self, key: Key, reference: NamedWorkload | None) -> None:
-        """From now on a change of that workload wakes the Rollout, and of no other one."""
-        self.inbox.workload_askers.asks(key, () if reference is None else ((key.namespace, reference.name),))
+    def follow(self, key: Key, reference: NamedWorkload | None, workload: ReferencedWorkload | None) -> None:
+        """From now on a change of that workload wakes the Rollout, and of no other one. Nothing is noted of one that names it."""
+        names_it = isinstance(workload, WorkloadSeen) and workload.read_at_s is None and is_of(workload, key.name)
+        noted = () if reference is None or names_it else ((key.namespace, reference.name),)
+        self.inbox.workload_askers.asks(key, noted)
 
     def pods_known(self, key: Key, workload: ReferencedWorkload | None, selector: str) -> bool:
         """Whether the pods of an update in place are listed, or not needed; or cannot be seen, which a pass tells.
@@ -143,8 +151,12 @@ class WorkloadReader(Struct, frozen=True):
             return self._by_pods(key, plain, workload, found, now_s=now_s)
         labelled = self.store.table(REPLICA_SET).owned_by(key.namespace, workload.uid)
         sets = (*ours, *sets_inside(labelled, workload))
-        revision, unseen = "", None
-        if self.store.table(workload.kind.resource).get(key.namespace, workload.name) is not None:
+        revision = ""
+        unseen: tuple[NamedReplicaSet, ...] | None = None
+        watched: WorkloadObject | None = self.store.table(workload.kind.resource).get(key.namespace, workload.name)
+        if watched is not None and (revision := rolled_out_revision(watched, workload, labelled)):
+            unseen = ()
+        elif watched is not None:
             answer = self.inbox.sets(key, watched={each.uid for each in sets})
             revision, unseen = strays(spec.template_hash, workload, sets, answer)
         return WorkloadLook(spec=spec_in_place(spec, workload, revision=revision), replica_sets=sets, unseen=unseen)

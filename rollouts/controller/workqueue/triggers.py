@@ -12,6 +12,7 @@ from typing import Any, TypeAlias, assert_never
 
 from rollouts.cluster.store import NamespacedName, Store
 from rollouts.cluster.structs import (
+    STRUCTS,
     AnalysisRunObject,
     AnalysisTemplateObject,
     ConfigMapObject,
@@ -32,7 +33,7 @@ from rollouts.core.model.analysis import AnalysisKind, RunSeen
 from rollouts.core.model.config import ConfigKind
 from rollouts.core.model.frozen import replace
 from rollouts.manifests.ownership import LABEL_VALUE_MAX, NAME, name_label
-from rollouts.objects import DEPLOYMENT, ROLLOUT, SERVICE, Key
+from rollouts.objects import DEPLOYMENT, ROLLOUT, SERVICE, Key, Kind
 
 SERVICE_NAME = "kubernetes.io/service-name"
 """Label of an EndpointSlice: the Service it belongs to (KEP-752)."""
@@ -98,6 +99,12 @@ class Triggers:
         if isinstance(before, AnalysisRunObject) and after is None:
             self.runs.forget(before.metadata.uid)
         return others | frozenset(key for each in (before, after) if each is not None for key in self._keys_of(each))
+
+    def keys_of_unreadable(self, kind: Kind, metadata: Metadata) -> frozenset[Key]:
+        """Rollouts that an object concerns that cannot be read: by what is known of its metadata, and by its version before."""
+        before: Watched | None = self.store.table(kind).get(metadata.namespace, metadata.name)
+        keys = frozenset[Key]() if before is None else self.keys(None, before)
+        return keys | self.keys(None, STRUCTS.get(kind, RouteObject)(metadata=metadata))
 
     def _keys_of(self, seen: Watched) -> Iterable[Key]:
         namespace = seen.metadata.namespace

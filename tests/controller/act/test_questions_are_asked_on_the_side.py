@@ -10,7 +10,7 @@ import pytest
 
 from rollouts.cluster.decoding import decode
 from rollouts.cluster.structs import WorkloadObject
-from rollouts.controller.act.answers import ASK_AGAIN, AUTOSCALING_AGAIN_S
+from rollouts.controller.act.answers import ASK_AGAIN, AUTOSCALING_AGAIN_S, STARTS_AT_ONCE
 from rollouts.controller.act.calls import Patch, WriteStatus
 from rollouts.controller.act.performer import Performer
 from rollouts.controller.observe.in_place import template_hash_of
@@ -97,6 +97,25 @@ async def test_a_question_holds_up_no_write_and_its_answer_wakes_the_key(world: 
 
     await answered()
     assert len(world.api.requests) == 2  # the same question is asked once at a time
+
+
+async def test_questions_of_a_start_are_asked_few_at_a_time_and_those_that_wait_are_no_tasks(
+    world: World, performer: Performer
+) -> None:
+    """A controller that starts asks about each workload in place: a thousand tasks would cost memory that it keeps."""
+    before = len(asyncio.all_tasks())
+    asks = [AskHold(WorkloadKind.DEPLOYMENT, f"web-{number}", f"uid-{number}") for number in range(3 * STARTS_AT_ONCE)]
+    world.api.otherwise = says(Response(200, b'{"spec": {"paused": true}}'))
+    await performer.perform(world.target(), [*asks, *asks])
+
+    assert len(asyncio.all_tasks()) == before + STARTS_AT_ONCE
+    await asyncio.sleep(0)
+    assert len(world.api.requests) == STARTS_AT_ONCE
+    await answered()
+    assert len(world.api.requests) == len(asks)
+    await performer.perform(world.target(), asks[:1])  # there is room again
+    await answered()
+    assert len(world.api.requests) == len(asks) + 1
 
 
 async def test_an_absent_service_is_an_answer_and_an_error_is_none(world: World, performer: Performer) -> None:

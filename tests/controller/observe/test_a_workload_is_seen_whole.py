@@ -34,6 +34,7 @@ from rollouts.core.model.workload import (
     NamedReplicaSet,
     PartitionFields,
     PartitionHeld,
+    ReferencedWorkload,
     ScaledDown,
     StatefulSetSeen,
     UpdateFields,
@@ -262,6 +263,23 @@ async def test_a_workload_that_is_not_watched_is_known_by_asking() -> None:
     reading.watched(DEPLOYMENT, there)
     assert reading.workload() == replace(seen, read_at_s=None)
     assert reading.reader.found(CART, IN_PLACE) == there
+
+
+async def test_nothing_is_noted_of_a_watched_workload_that_names_its_rollout() -> None:
+    """Its annotation wakes the Rollout. Until a watch shows that, any change of what the Rollout names wakes it."""
+    reading, there = Reading(), _workload(OF_DEPLOYMENT, ROLLED)
+
+    def noted(workload: ReferencedWorkload | None, reference: NamedWorkload | None = IN_PLACE) -> frozenset[Key]:
+        reading.reader.follow(CART, reference, workload)
+        return reading.inbox.workload_askers.of(("shop", "cart"))
+
+    assert noted(reading.workload()) == {CART}
+    assert noted(None, reference=None) == frozenset()
+    reading.inbox.put_workload(CART, WorkloadAnswer(kind=DEPLOYMENT, name="cart", asked_s=0.0, workload=there))
+    assert noted(workload_seen(DEPLOYMENT, there, read_at_s=EPOCH_S)) == {CART}
+    reading.watched(DEPLOYMENT, there)
+    assert noted(reading.workload()) == frozenset()
+    assert noted(replace(reading.workload(), managed_by="till")) == {CART}
 
 
 RECREATE = "its strategy is Recreate, which has no steps: make it RollingUpdate, or use mode: Template"

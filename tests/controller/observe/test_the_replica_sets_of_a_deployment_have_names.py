@@ -10,7 +10,7 @@ import pytest
 
 from rollouts.cluster.decoding import Decoder
 from rollouts.cluster.structs import ReplicaSetObject, WorkloadObject
-from rollouts.controller.observe.in_place import sets_answer, sets_inside, strays, template_hash_of
+from rollouts.controller.observe.in_place import rolled_out_revision, sets_answer, sets_inside, strays, template_hash_of
 from rollouts.controller.observe.workloads import workload_seen
 from rollouts.core.model.workload import NamedReplicaSet
 from rollouts.core.model.workload_ref import WorkloadKind
@@ -98,3 +98,40 @@ def test_a_list_from_before_the_hold_says_nothing_about_what_was_made_since() ->
     before = sets_answer(_deployment(), (), rollout_uid="u-rollout", asked_s=0.0)
 
     assert strays(template_hash_of(_deployment()), held, (), before) == ("", None)
+
+
+@pytest.mark.parametrize(
+    ("status", "numbers", "changes", "revision"),
+    [
+        ({}, ("3", "3"), {}, "native"),
+        ({"replicas": 2, "updatedReplicas": 2}, ("3", "3"), {}, "native"),
+        ({}, ("3", "2"), {}, ""),
+        ({}, ("", ""), {}, ""),
+        ({"updatedReplicas": 3}, ("3", "3"), {}, ""),
+        ({"updatedReplicas": 0}, ("3", "3"), {}, ""),
+        ({"replicas": 0, "updatedReplicas": 0}, ("3", "3"), {}, ""),
+        ({"observedGeneration": 6}, ("3", "3"), {}, ""),
+        ({}, ("3", "3"), {"labels": {OWN_FIELDS: "m5"}}, ""),
+        ({}, ("3", "3"), {"uid": "another"}, ""),
+    ],
+    ids=[
+        "at rest", "while it is scaled", "a view of another time", "no number", "some pods are old", "a template that is paused",
+        "no pods", "a spec that was not seen", "in an update", "that of another Deployment",
+    ],
+)  # fmt: skip
+def test_at_rest_the_number_of_the_deployments_controller_names_the_one_with_all_pods(
+    status: dict[str, int], numbers: tuple[str, str], changes: dict[str, Any], revision: str
+) -> None:
+    """So a controller that starts lists no ReplicaSets of a Deployment that has none but this with pods."""
+    noted, its_own = ({"deployment.kubernetes.io/revision": number} if number else {} for number in numbers)
+    manifest = json.loads(msgspec.json.encode(_deployment()))
+    manifest["metadata"] |= {"generation": 7, "annotations": noted, **changes}
+    manifest["status"] = {"observedGeneration": 7, "replicas": 4, "updatedReplicas": 4, **status}
+    (deployment,) = _listed(manifest)
+    manifest = _manifest("native", "web:1", size=4)
+    manifest["metadata"]["annotations"] = its_own
+    watched = Decoder(ReplicaSetObject).object(json.dumps(manifest).encode())
+
+    seen = workload_seen(WorkloadKind.DEPLOYMENT, deployment)
+    assert rolled_out_revision(deployment, seen, [watched]) == revision
+    assert rolled_out_revision(deployment, seen, []) == ""

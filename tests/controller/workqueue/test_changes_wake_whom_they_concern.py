@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from rollouts.cluster.structs import ConfigMapObject
+from rollouts.cluster.structs import ConfigMapObject, Metadata
 from rollouts.controller.configs import contents
 from rollouts.controller.workqueue.askers import Askers
 from rollouts.controller.workqueue.inbox import ServiceAnswer
@@ -15,7 +15,7 @@ from rollouts.controller.workqueue.managed import ManagedNames
 from rollouts.controller.workqueue.triggers import Watched
 from rollouts.core.model.config import ConfigKind
 from rollouts.manifests.ownership import name_label
-from rollouts.objects import CONFIG_MAP, Key
+from rollouts.objects import CONFIG_MAP, SERVICE, Key
 from tests.controller.world import (
     CART,
     World,
@@ -154,6 +154,14 @@ async def test_a_change_wakes_whoever_has_to_do_with_the_object(
 ) -> None:
     """The one that lost a Service must say so; that it has switched is confirmed by its EndpointSlices."""
     assert woken(world, before, after, **known) == wakes
+
+
+async def test_what_cannot_be_read_wakes_whom_its_version_before_names(world: World) -> None:
+    """Its annotations may be the part that cannot be read."""
+    world.services.put("", service(managed_by="cart"))
+
+    assert world.triggers().keys_of_unreadable(SERVICE, Metadata(name="web", namespace="shop")) == {CART}
+    assert world.triggers().keys_of_unreadable(SERVICE, Metadata(name="other", namespace="shop")) == frozenset()
 
 
 def test_the_index_of_managed_services_follows_every_change() -> None:

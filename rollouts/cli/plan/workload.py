@@ -62,7 +62,7 @@ async def with_its_workload(
             "annotations": {**mapping(metadata.get("annotations")), MANAGED_BY: str(rollout["metadata"].get("name"))},
         }
         marked = {**found, "metadata": {**metadata, **marks, "namespace": namespace}}
-        return rollout, marked if kind is WorkloadKind.DEPLOYMENT else _as_its_controller_will_see(kind, marked)
+        return rollout, _as_its_controller_will_see(kind, marked)
     workload = mapping(found.get("spec"))
     joined = {
         "template": found.get("template") or workload.get("template"),
@@ -145,11 +145,15 @@ async def _as_applied(reader: SourceReader, kind: WorkloadKind, name: str, names
 
 
 def _as_its_controller_will_see(kind: WorkloadKind, applied: Manifest) -> Manifest:
-    """A StatefulSet or DaemonSet, once its controller has seen the file; a template that is new has the revision `NEXT`.
+    """The workload, once its controller has seen the file. A template that is new is held, so it has no pods.
+
+    Its revision in a StatefulSet or a DaemonSet is called `NEXT`.
 
     Raises: RolloutsError for a DaemonSet that is not there: nobody knows how many nodes it gets.
     """
     metadata, spec, status = applied["metadata"], mapping(applied.get("spec")), dict(mapping(applied.get("status")))
+    if kind is WorkloadKind.DEPLOYMENT:
+        return {**applied, "status": {**status, **({"updatedReplicas": 0} if applied.get(NEW_TEMPLATE) else {})}}
     if not status:
         if kind is WorkloadKind.DAEMON_SET:
             what = f"{kind} {metadata['name']} is not in the cluster, so nobody knows on how many nodes it will run"

@@ -33,8 +33,8 @@ from rollouts.core.model.workload import WorkloadSeen
 from tests.invariants.violation import Violation
 from tests.typed import misfit
 
-_NOTHING = re.compile(r"^$|^\s|\s$|\bNone\b|  ")
-"""What no message has: no words, an end that is cut off, or Python's None. `None` is a value of `sessionAffinity`, too: "use None"."""
+_NOTHING = re.compile(r"^$|^\s|\s$|(?<!use )\bNone\b|  ")
+"""What no message has: no words, an end that is cut off, or the None of Python; Kubernetes has one, too, which people may use."""
 
 
 def of_its_types(decision: Decision) -> list[Violation]:

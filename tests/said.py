@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from fractions import Fraction
 from functools import cache
@@ -34,9 +35,9 @@ def said(value: object) -> str:
             return f"{{{', '.join(sorted(map(said, value)))}}}"
         case Mapping():
             return f"{{{', '.join(f'{said(key)}: {said(part)}' for key, part in value.items())}}}"
-        case msgspec.Struct():
-            fields = ((name, getattr(value, name), default) for name, default in _fields(type(value)))
-            given = ", ".join(f"{name}={said_of(name, part)}" for name, part, default in fields if part != default)
+        case _ if isinstance(value, msgspec.Struct) or (is_dataclass(value) and not isinstance(value, type)):
+            parts = ((name, getattr(value, name), default) for name, default in _fields(type(value)))
+            given = ", ".join(f"{name}={said_of(name, part)}" for name, part, default in parts if part != default)
             return f"{type(value).__name__}({given})"
         case _:
             return repr(value)
@@ -48,10 +49,11 @@ def said_of(name: str, part: object) -> str:
 
 
 @cache
-def _fields(kind: type[msgspec.Struct]) -> tuple[tuple[str, Any], ...]:
+def _fields(kind: type) -> tuple[tuple[str, Any], ...]:
     """The names of fields with their defaults."""
-    found = []
-    for each in msgspec.structs.fields(kind):
-        made = each.default_factory() if each.default_factory is not msgspec.NODEFAULT else each.default
-        found.append((each.name, _NOTHING if made is msgspec.NODEFAULT else made))
+    found, missing = [], (msgspec.NODEFAULT, MISSING)
+    all_of_them: Any = msgspec.structs.fields(kind) if issubclass(kind, msgspec.Struct) else fields(kind)
+    for each in all_of_them:
+        made = each.default_factory() if each.default_factory not in missing else each.default
+        found.append((each.name, _NOTHING if made in missing else made))
     return tuple(found)

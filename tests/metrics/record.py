@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,14 @@ CONDITIONS = (
     MetricCondition(failure="any(result, # > 100)", min_samples=2),
     MetricCondition(),
 )
+READS = tuple(
+    MetricCondition(success=each)
+    for each in (
+        *("result[0] < 100 && result[1] < 100", "len(result) == 2", "result.data.value < 8", "result.v < 5", "result"),
+        *("result[0].v < 5 && result[1].v < 5", "all(result, #.v < 5)", "result[0].v < 5", "any(result, # > 200)"),
+    )
+)
+"""What reads one value, some of them, or all."""
 GOOD: Mapping[str, tuple[HttpSource, MetricAnswer]] = {
     "one number": (QUERY, answered(vector("1"))),
     "a large one": (QUERY, answered(vector("101"))),
@@ -43,15 +51,19 @@ GOOD: Mapping[str, tuple[HttpSource, MetricAnswer]] = {
     "a document": (WEB, answered(b'{"data": {"value": 7}, "list": [1, 2]}')),
     "a part of a document": (WEB_PART, answered(b'{"data": {"value": 7}}')),
     "a list": (WEB, answered(b"[1, 2, 300]")),
+    "a list of objects": (WEB, answered(b'[{"v": 1}, {"v": 20}]')),
+    "NaN": (QUERY, answered(vector("NaN"))),
     "true": (WEB, answered(b"true")),
     "no answer": (WEB, NoAnswer("refused")),
 }
 
 
-def _answers(table: Mapping[str, tuple[HttpSource, MetricAnswer]]) -> Iterator[str]:
+def _answers(
+    table: Mapping[str, tuple[HttpSource, MetricAnswer]], conditions: Sequence[MetricCondition] = CONDITIONS
+) -> Iterator[str]:
     for name, (source, answer) in table.items():
         yield f"{name}: {said(read(answer, asked(source)))[:400]}"
-        for condition in CONDITIONS:
+        for condition in conditions:
             found = measurement(answer, condition, source=source)
             yield f"  {said(condition)}: {said(found)}"
 
@@ -98,7 +110,7 @@ def _of_server(example: Documented) -> Iterator[str]:
 
 
 PARTS: Mapping[str, Any] = {
-    "good": lambda: _answers(GOOD),
+    "good": lambda: _answers(GOOD, (*CONDITIONS, *READS)),
     "bad": lambda: _answers(BAD),
     "cluster": _of_the_cluster,
     "servers": _of_servers,

@@ -49,7 +49,7 @@ def said_of(name: str, part: object) -> str:
 
 
 @cache
-def _fields(kind: type) -> tuple[tuple[str, Any], ...]:
+def _fields(kind: Any) -> tuple[tuple[str, Any], ...]:
     """The names of fields with their defaults."""
     found, missing = [], (msgspec.NODEFAULT, MISSING)
     all_of_them: Any = msgspec.structs.fields(kind) if issubclass(kind, msgspec.Struct) else fields(kind)

@@ -78,7 +78,7 @@ def _of_fields(value: Any) -> str:
 
 
 @cache
-def _fields(kind: type) -> tuple[tuple[str, Check], ...]:
+def _fields(kind: Any) -> tuple[tuple[str, Check], ...]:
     names = kind.__struct_fields__ if issubclass(kind, Struct) else [each.name for each in dataclasses.fields(kind)]
     hints = get_type_hints(kind)
     return tuple([(name, _check(hints[name])) for name in names])

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tests.core.transcripts.plays import PLAYS
-from tests.core.transcripts.record import FOLDER, transcript
+from tests.core.transcripts.record import FOLDER, all_transcripts, transcript
 
-for name, plays in PLAYS.items():
-    (FOLDER / f"{name}.txt").write_text(transcript(plays))
+for name, parts in all_transcripts().items():
+    (FOLDER / f"{name}.txt").write_text(transcript(parts))

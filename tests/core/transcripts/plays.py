@@ -356,3 +356,14 @@ PLAYS: Mapping[str, Mapping[str, Play]] = {
         ),
     },
 }
+
+REHEARSED: Mapping[str, Callable[[], World]] = {
+    "by the ratio of pods": lambda: _begun(RATIO, {"replicas": 8, "drain": DRAIN}),
+    "by routes": lambda: _begun(ROUTED, {"drain": DRAIN}),
+    "with routes by header": lambda: _begun(WITH_ROUTES, {}),
+    "blue-green": lambda: _begun(GREEN, {"min_ready_s": 5}),
+    "blue-green by time": lambda: _begun(BY_TIME, {"autoscaling": GATED}),
+    "a Deployment in place": lambda: template_changed(deployed(STEPS), "b"),
+    "nothing to do": lambda: running(RATIO),
+}
+"""Worlds whose update is told before it begins."""

@@ -3,23 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
+from rollouts.core.analysis.metric import MetricRules
 from rollouts.core.decide import decide
+from rollouts.core.forecast import rehearse
 from rollouts.core.model.intents import Decision
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import RolloutStatus
+from tests.core.analysis.tapes import play
+from tests.core.analysis.test_a_run_says_why_it_ended import SAID
+from tests.core.analysis.test_sequences_of_measurements_give_argos_phases import NO_SUCCESS, ONE_METRIC
+from tests.core.model import World, snapshot
+from tests.core.transcripts.plays import PLAYS, REHEARSED
 from tests.said import said, said_of
 
 FOLDER = Path(__file__).parent
 
 
-def transcript(plays: Mapping[str, Callable[[], Iterable[Snapshot]]]) -> str:
-    """One text of several plays, each below its name."""
-    return "\n".join("\n".join([f"# {name}", "", *told(play()), ""]) for name, play in plays.items())
+Lines: TypeAlias = Callable[[], Iterator[str]]
+
+
+def transcript(parts: Mapping[str, Lines]) -> str:
+    """One text of several parts, each below its name."""
+    return "\n".join("\n".join([f"# {name}", "", *lines(), ""]) for name, lines in parts.items())
+
+
+def of_runs(table: Iterable[tuple[Mapping[str, Any], str]]) -> Iterator[str]:
+    """How a run of one metric ends, and when it asked for what."""
+    for rules, tape in table:
+        played = play((MetricRules(name="m", **rules),), {"m": tape})
+        yield f"{said(rules)} {tape}: {said(played.status)}"
+        yield f"  {', '.join(f'{at_s:g} s {said(due)}' for at_s, due in played.asked[:4])}, {len(played.statuses)} passes"
+
+
+def of_rehearsal(start: Callable[[], World]) -> Iterator[str]:
+    """What people are told before an update, of pods that are ready after 10 s."""
+    told_before = rehearse(snapshot(start()), startup_s=10.0)
+    yield f"{told_before.stable_before} to {told_before.revision}, stuck at {said(told_before.stuck)}"
+    yield from (f"  {said(stage)}" for stage in told_before.stages)
+
+
+def of_play(play: Callable[[], Iterable[Snapshot]]) -> Iterator[str]:
+    """What each pass decides."""
+    yield from told(play())
+
+
+def all_transcripts() -> Mapping[str, Mapping[str, Lines]]:
+    """The parts of each file."""
+    plays = {name: {title: partial(of_play, each) for title, each in parts.items()} for name, parts in PLAYS.items()}
+    said_of_runs = [(rules, tape) for rules, tape, _ in (*ONE_METRIC, *NO_SUCCESS, *SAID)]
+    rehearsals = {title: partial(of_rehearsal, start) for title, start in REHEARSED.items()}
+    return {**plays, "runs": {"of one metric": partial(of_runs, said_of_runs)}, "rehearsals": rehearsals}
 
 
 def told(seen: Iterable[Snapshot]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Promise: what the core decides in an update is on record, pass by pass: writes, status, words, events and moments.
+"""Promise: what the core decides is on record, pass by pass: writes, status, words, events, moments, and what it foretells.
 
 A change that must not alter decisions alters no line of a transcript; of one that is meant to, a reviewer sees in the diff all
 that it does. `python -m tests.core.transcripts` writes them anew.
@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.core.transcripts.plays import PLAYS
-from tests.core.transcripts.record import FOLDER, told
+from tests.core.transcripts.record import FOLDER, all_transcripts
+
+TRANSCRIPTS = all_transcripts()
 
 
 def _on_record(name: str) -> dict[str, list[str]]:
@@ -21,14 +22,14 @@ def _on_record(name: str) -> dict[str, list[str]]:
     return found
 
 
-@pytest.mark.parametrize(("name", "play"), [(name, play) for name, plays in PLAYS.items() for play in plays])
-def test_each_pass_decides_what_is_on_record(name: str, play: str) -> None:
+@pytest.mark.parametrize(("name", "part"), [(name, part) for name, parts in TRANSCRIPTS.items() for part in parts])
+def test_each_pass_decides_what_is_on_record(name: str, part: str) -> None:
     """The first line that differs is the pass in which another decision was made."""
-    assert list(told(PLAYS[name][play]())) == _on_record(name)[play]
+    assert [*TRANSCRIPTS[name][part]()] == _on_record(name)[part]
 
 
 def test_no_transcript_is_of_a_play_that_is_gone() -> None:
     """Nobody would compare it."""
     assert {path.stem: list(_on_record(path.stem)) for path in sorted(FOLDER.glob("*.txt"))} == {
-        name: list(plays) for name, plays in sorted(PLAYS.items())
+        name: list(parts) for name, parts in sorted(TRANSCRIPTS.items())
     }

@@ -59,7 +59,7 @@ def test_a_message_without_words(message: str) -> None:
 
 
 @pytest.mark.parametrize("changes", [{"name": "cart-x"}, {"revision": "x"}, {"uid": "x"}])
-def test_a_write_of_another_object(changes: dict[str, str]) -> None:
+def test_a_write_of_another_object(changes: dict[str, Any]) -> None:
     """The uid guards the write; errors and records give the name and the revision."""
     seen = _seen()
     found = next(each for each in seen.replica_sets if each.revision == "b")

@@ -11,12 +11,14 @@ from typing import Any
 
 from rollouts.core.analysis.metric import MetricCondition, NoData
 from rollouts.core.analysis.source import HttpSource
+from rollouts.core.model.frozen import replace
 from rollouts.metrics.requests import MetricAnswer, NoAnswer
 from rollouts.metrics.samples import NoEvidence
 from rollouts.metrics.sources import judged, question_to, window_of
 from tests.metrics import test_the_cluster_is_evidence_when_it_is_whole as cluster
 from tests.metrics.answers import NOW_S, QUERY, RANGE, WEB, WEB_PART, answered, asked, matrix, measurement, read, vector
 from tests.metrics.documented import ARGO, Documented
+from tests.metrics.measured_pods import autoscaler, pod, sample
 from tests.metrics.servers.fake import asked_by
 from tests.metrics.test_documented_examples_end_as_their_authors_mean import fake_of
 from tests.metrics.test_documented_examples_end_as_their_authors_mean import read as metric_of
@@ -74,15 +76,13 @@ def _of_the_cluster() -> Iterator[str]:
         "autoscalers": {name: cluster.of_autoscaler(*each[0]) for name, each in cluster.AUTOSCALERS.items()},
         "values": {name: each[0] for name, each in cluster.VALUES.items()},
         "whole": {
-            "two pods": cluster.of_container(
-                [cluster.pod("a"), cluster.pod("b")], [cluster.sample("a"), cluster.sample("b", "300m", age_s=20)]
-            ),
-            "an autoscaler": cluster.of_autoscaler(cluster.autoscaler()),
+            "two pods": cluster.of_container([pod("a"), pod("b")], [sample("a"), sample("b", "300m", age_s=20)]),
+            "an autoscaler": cluster.of_autoscaler(autoscaler()),
             "values of pods": cluster.of_pods(cluster.value("a"), cluster.value("b", "7", age_s=20)),
             "series": cluster.of_queue(cluster.value(), cluster.value(number="-2")),
         },
     }
-    patient = cluster.replace(cluster.ASKED, patience_s=90)
+    patient = replace(cluster.ASKED, patience_s=90)
     for table, cases in tables.items():
         for name, found in cases.items():
             yield f"{table}, {name}: {said(found)}"

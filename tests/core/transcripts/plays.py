@@ -100,7 +100,8 @@ def _played(start: Callable[[], World], *acts: Act | float) -> Iterator[Snapshot
 def _played_on_nodes(start: Callable[[], Nodes], *acts: Callable[[Nodes], Nodes]) -> Iterator[Snapshot]:
     """The same of a DaemonSet, whose worlds are their own."""
     there = start()
-    for act in (*acts, lambda there: there):
+    until_the_end: tuple[Callable[[Nodes], Nodes], ...] = (*acts, lambda there: there)
+    for act in until_the_end:
         yield daemonsets.snapshot(there)
         for each in daemonsets.steps_of(there):
             there = each

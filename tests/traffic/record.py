@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
+from itertools import groupby
 from pathlib import Path
 
 from rollouts.core.model.traffic import (
@@ -70,6 +71,14 @@ def written(case: Case) -> Iterator[str]:
         yield from (f"  rule {said(each)}" for each in provider.rules(now.objects, target, now.context))
     yield "given back:"
     yield from map(_op, now.release())
+
+
+def in_order(lines: Iterable[str]) -> list[str]:
+    """The lines, with the operations of each write by their paths: a map of CEL has no order, so they may come in any."""
+    found: list[str] = []
+    for is_operation, part in groupby(lines, key=lambda line: line.startswith('  {"op"')):
+        found += sorted(part, key=lambda line: str(json.loads(line)["path"])) if is_operation else part
+    return found
 
 
 def _op(op: Op) -> str:

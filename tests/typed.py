@@ -73,7 +73,7 @@ def _first(pairs: Iterable[tuple[Check, Any]]) -> str:
 
 
 def _of_fields(value: Any) -> str:
-    fields = _fields(type(value))
+    fields = _fields(type(value))  # type: ignore[arg-type]
     return next((f".{name}{wrong}" for name, check in fields if (wrong := check(getattr(value, name)))), "")
 
 

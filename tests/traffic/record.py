@@ -77,7 +77,10 @@ def in_order(lines: Iterable[str]) -> list[str]:
     """The lines, with the operations of each write by their paths: a map of CEL has no order, so they may come in any."""
     found: list[str] = []
     for is_operation, part in groupby(lines, key=lambda line: line.startswith('  {"op"')):
-        found += sorted(part, key=lambda line: str(json.loads(line)["path"])) if is_operation else part
+        ordered = [*part]
+        if is_operation:
+            ordered.sort(key=lambda line: str(json.loads(line)["path"]))
+        found += ordered
     return found
 
 

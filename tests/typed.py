@@ -44,8 +44,8 @@ def _check(hint: Any) -> Check:
             or _first((item, value[each]) for each in value)
         )
     kind = NoneType if hint is None else origin or hint
-    if not isinstance(kind, type) or getattr(kind, "_is_protocol", False):
-        return lambda _: ""  # `Any`, and what only a type checker can tell
+    if kind is Any or not isinstance(kind, type) or getattr(kind, "_is_protocol", False):
+        return lambda _: ""  # what only a type checker can tell
     if issubclass(kind, Struct) or dataclasses.is_dataclass(kind):
         return lambda value: _not_a(kind, value) or _of_fields(value)
     return lambda value: _not_a(kind, value)

@@ -53,8 +53,8 @@ def _told(bad: Iterable[Bad], parse: Callable[[Any], object]) -> Iterator[str]:
 
 
 PARTS: Mapping[str, Callable[[], Iterable[str]]] = {
-    "bad specs": lambda: _told(EVERY_BAD, parse_spec),
-    "bad templates": lambda: _told(analysis_specs.BAD, parse_template),
+    "bad-specs": lambda: _told(EVERY_BAD, parse_spec),
+    "bad-templates": lambda: _told(analysis_specs.BAD, parse_template),
     "specs": lambda: (f"{name}: {said(parse_spec(spec))}" for name, spec in GOOD.items()),
     "templates": lambda: (
         f"{name}: {said(parse_run(run_of(spec)))}"

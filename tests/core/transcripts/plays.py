@@ -378,7 +378,7 @@ PLAYS: Mapping[str, Mapping[str, Play]] = {
         ),
         "of a Deployment that is scaled down on success": _templated(ScaleDownWorkload.ON_SUCCESS),
     },
-    "in place": {
+    "in-place": {
         "a Deployment by the ratio of its pods": _in_place(STEPS, PROMOTED, FULL),
         "a Deployment, aborted, tried again, and another template": _in_place(
             STEPS, ABORTED, RETRIED, lambda there: template_changed(there, "c"), _says("promote", "c@full")

@@ -13,7 +13,7 @@ from rollouts.controller.act.orphans import Orphans
 from rollouts.controller.observe.observer import Seen
 from rollouts.controller.observe.routes import RouteReader
 from rollouts.controller.workqueue.managed import ManagedRouteObjects
-from rollouts.core.model.snapshot import DrainSeen
+from rollouts.core.model.snapshot import DrainSeen, Snapshot
 from rollouts.core.model.traffic import LiveSeen, Pace, RouteName, VerifiedBy
 from rollouts.objects import Kind, Manifest
 from rollouts.ports import DataPlanes, DrainQuestion, LiveQuestion
@@ -21,6 +21,7 @@ from rollouts.sim.network.gateway_types import HTTP_ROUTE
 from rollouts.traffic.registry import registry
 from tests import build
 from tests.controller.world import CART, World, metadata, rollout, spec_of
+from tests.typed import misfit
 
 BETA = Kind(HTTP_ROUTE.group, "v1beta1", HTTP_ROUTE.kind, HTTP_ROUTE.plural)
 ROUTE = RouteName("gatewayAPI", "HTTPRoute", "shop", "cart")
@@ -113,6 +114,7 @@ class Reading:
         """What is observed of Rollout cart, which can be carried out."""
         observed = self.observer.observe(CART)
         assert isinstance(observed, Seen), observed
+        assert misfit(observed.snapshot, Snapshot) == ""
         return observed
 
 

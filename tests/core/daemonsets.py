@@ -7,7 +7,7 @@ the newest template; with RollingUpdate it deletes old pods that are not availab
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 from msgspec import Struct
@@ -335,8 +335,11 @@ def later(there: Nodes, seconds: float) -> Nodes:
     return replace(there, now_s=there.now_s + seconds)
 
 
-def settled(there: Nodes, *, limit: int = 400) -> Nodes:
-    """The world when nothing more happens by itself. Raises: AssertionError when that does not end."""
+def steps_of(there: Nodes, *, limit: int = 400) -> Iterator[Nodes]:
+    """Passes and quiet rounds, one world after each, until nothing more happens by itself.
+
+    Raises: AssertionError when that does not end.
+    """
     idle = 0
     for _ in range(limit):
         view = snapshot(there)
@@ -346,15 +349,24 @@ def settled(there: Nodes, *, limit: int = 400) -> Nodes:
             after = quiet(there)
         if after != there:
             there = after
+            yield there
             continue
         times = [pod.ready_since_s + there.rollout.spec.min_ready_s for pod in there.pods if pod.ready_since_s]
         wake_s = earliest([decision.requeue_at_s, *times], after_s=there.now_s)
         waits = there.status.waiting_for
         late = waits is not None and waits.deadline_s is not None and there.now_s > waits.deadline_s
         if wake_s is None or (late and idle > 12):
-            return there
+            return
         idle, there = idle + 1, replace(there, now_s=max(wake_s, there.now_s + 0.001))
+        yield there
     raise AssertionError(f"no end after {limit} rounds: {there.status}, {decide(snapshot(there)).intents}")
+
+
+def settled(there: Nodes, *, limit: int = 400) -> Nodes:
+    """The world when nothing more happens by itself. Raises: AssertionError when that does not end."""
+    for each in steps_of(there, limit=limit):
+        there = each
+    return there
 
 
 # --- what people do

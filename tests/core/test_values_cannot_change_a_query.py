@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.core.promql import filled_query, metrics_named_in, tokens_of
+from rollouts.core.promql import filled_query, is_selector, metrics_named_in, tokens_of
 
 QUOTED = """sum(rate(http_requests_total{service="{{args.x}}",code!~'5..'}[5m])) > 0.5"""
 
@@ -172,3 +172,33 @@ PIECES = st.sampled_from(
 def test_any_text_has_an_answer(query: str) -> None:
     """People type queries, and half of them are not finished. What is told stands in the text."""
     assert [name for name in metrics_named_in(query) if not name or name not in query] == []
+
+
+@pytest.mark.parametrize(
+    ("query", "selects"),
+    [
+        ("up", True),
+        ('up{code="500"}', True),
+        ('{__name__="up", code!~"5..", code!="x"}', True),
+        ('{"up"}', True),
+        ("up{}", True),
+        (" # a comment\nup", True),
+        ("", False),
+        ("  # nothing", False),
+        ("5", False),
+        ('"up"', False),
+        ("up[5m]", False),
+        ("sum(up)", False),
+        ("up offset 5m", False),
+        ("up{} + up{}", False),
+        ("up{}{}", False),
+        ("{} == {}", False),
+        ("rate(up[5m])", False),
+        ("up{code='{{args.code}}'}", True),
+        ("{{args.metric}} + 1", True),
+        ("up$", True),
+    ],
+)
+def test_a_selector_alone_is_told_from_what_is_worked_out(query: str, selects: bool) -> None:
+    """True where it cannot be told: a place may stand for anything, and what is no PromQL is the server's to refuse."""
+    assert is_selector(query) is selects

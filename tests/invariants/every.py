@@ -57,12 +57,16 @@ from tests.invariants.steps import (
     steps_go_forward,
 )
 from tests.invariants.violation import Violation, as_users_count, in_their_roles
+from tests.invariants.whole import named_as_seen, of_its_types, says_something
 
 
 def broken_by(seen: Snapshot, decision: Decision) -> list[Violation]:
     """Every rule that `decision`, or a part of it that a crash leaves, breaks. Empty for a good one."""
+    if wrong := of_its_types(decision):
+        return wrong
     seen = as_users_count(in_their_roles(seen))
     violations = [
+        *says_something(decision),
         *broken_by_status(seen, decision.status),
         *one_way_decisions_are_alone(seen, decision),
         *verdicts_are_alone(seen, decision),
@@ -75,6 +79,7 @@ def broken_by(seen: Snapshot, decision: Decision) -> list[Violation]:
     before = seen
     for intent in decision.intents:
         violations += broken_by_write(before, intent, decision.status)
+        violations += named_as_seen(before, intent)
         violations += an_update_begins_when_everything_is_there(before, intent, decision.status)
         violations += no_pod_comes_before_its_gate(before, intent, decision.status)
         before = left_by(before, intent)

@@ -207,3 +207,8 @@ async def test_what_is_said_of_an_address_that_may_not_be_asked_tells_nothing_ab
 
     assert len(set(found)) == 1, found
     assert server.sent == []
+
+
+def test_a_tenant_may_ask_nothing_until_an_administrator_says_so() -> None:
+    """What a flag that is absent means; and a tenant that may ask, asks HTTPS on its own port alone."""
+    assert TenantUrls() == TenantUrls(allowed=False, hosts=(), ports=frozenset({443}), plain_http=False, refused=())

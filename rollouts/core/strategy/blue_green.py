@@ -166,7 +166,7 @@ def _fast(ctx: PassContext) -> bool:
 def _autoscaling_wait(ctx: PassContext) -> Wait | None:
     """The wait of `spec.autoscaling` before the switch: evidence counts since the preview is there."""
     started_s = ctx.status.gate_started_at_s
-    if ctx.spec.autoscaling is None or ctx.promoted_past(GATE) or started_s is None:
+    if started_s is None or ctx.promoted_past(GATE):
         return None
     return gate_wait(ctx, since_s=started_s)
 

@@ -305,3 +305,35 @@ async def test_on_release_ours_goes_after_the_users_object_no_longer_points_at_i
     assert second[1].leaves_watch
     after = json_patch(route_manifest(version=7, **OWNING_MARKS), list(second[1].body))
     assert (after["metadata"]["labels"], after["metadata"]["annotations"]) == ({}, {})
+
+
+def of_ours(world: World, *, changed: Manifest, **metadata: Any) -> tuple[Manifest, Seen]:
+    """A route that was made from a manifest, at 50 %, and what is observed once the manifest has changed."""
+    made = {
+        **route_manifest(version=7, **MARKS),
+        "metadata": {**route_manifest(version=7, **MARKS)["metadata"], **metadata},
+    }
+    half = patched(made, render((seen := seen_with(world, made)).snapshot, set_traffic(HALF), seen.routes))
+    half["metadata"] = {**half["metadata"], "resourceVersion": "8"}
+    seen = seen_with(world, half)
+    read = seen.routes[ROUTE]
+    return half, replace(seen, routes={ROUTE: replace(read, place=replace(read.place, own=changed))})
+
+
+async def test_a_route_of_ours_is_written_again_with_its_share(world: World) -> None:
+    """In one patch of the version that was seen: what the manifest has now, the share, our marks, and an owner."""
+    manifest = route_manifest(labels={"tier": "web"})
+    manifest["spec"]["rules"][0]["timeouts"] = {"request": "10s"}
+    before, seen = of_ours(world, changed=manifest, uid="cart-uid")
+
+    calls = render(seen.snapshot, replace(set_traffic(HALF, version="8"), rewrite=True), seen.routes)
+
+    after = patched(before, calls)
+    assert isinstance(calls[0], Patch) and calls[0].strict
+    assert next(iter(calls[0].body)) == {**GUARD, "value": "8"}
+    (rule,) = after["spec"]["rules"]
+    assert rule["timeouts"] == {"request": "10s"}
+    assert [each["weight"] for each in rule["backendRefs"]] == [1, 1]
+    assert after["metadata"]["labels"] == {"tier": "web", **MARKS["labels"]}
+    assert {**after["metadata"]["annotations"], **MARKS["annotations"]} == after["metadata"]["annotations"]
+    assert [owner["name"] for owner in after["metadata"]["ownerReferences"]] == ["cart"]

@@ -10,6 +10,7 @@ from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, DraftProble
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.objects import Manifest
 from tests.controller.world import CART, World, rollout, spec_of
+from tests.typed import misfit
 
 ERRORS = {"templates": [{"templateName": "errors"}]}
 STEP_0 = AnalysisGate(AnalysisKind.STEP, 0)
@@ -30,6 +31,7 @@ def snapshot(world: World, observer: Observer | None = None) -> Snapshot:
     """What is seen of Rollout cart, by an observer that has seen nothing before unless it is given."""
     seen = (observer or world.observer()).observe(CART)
     assert isinstance(seen, Seen)
+    assert misfit(seen.snapshot, Snapshot) == ""
     return seen.snapshot
 
 

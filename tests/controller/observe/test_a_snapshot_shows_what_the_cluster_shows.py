@@ -21,6 +21,7 @@ from rollouts.manifests.ownership import REVISION
 from rollouts.objects import REPLICA_SET, SERVICE, Key
 from rollouts.sim.clock import EPOCH_S
 from tests.controller.world import CART, World, metadata, obj, owned, replica_set, rollout, service, slice_of, spec_of
+from tests.typed import misfit
 
 pytestmark = pytest.mark.virtual_time
 
@@ -38,6 +39,7 @@ def snapshot(world: World) -> Snapshot:
     """What is observed of Rollout cart, which can be carried out."""
     seen = world.observer().observe(CART)
     assert isinstance(seen, Seen)
+    assert misfit(seen.snapshot, Snapshot) == ""
     return seen.snapshot
 
 

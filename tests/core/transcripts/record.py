@@ -68,30 +68,31 @@ def told(seen: Iterable[Snapshot]) -> Iterator[str]:
         decision = decide(view)
         lines = tuple(_shortened(decision.status.message, _lines(view.status, decision)))
         if lines != last:
-            yield f"{said(view.now_s)}:"
-            yield from lines
+            yield f"{said(view.now_s)}: {lines[0]}"
+            yield from (f"  {line}" for line in lines[1:])
         last = lines
 
 
 def _lines(before: RolloutStatus, decision: Decision) -> Iterator[str]:
-    for intent in decision.intents:
-        yield f"  {said(intent)}"
+    """First when the next pass is and what has changed in numbers and words of one value, then a line for everything else."""
+    values, entries = [], []
     for name in RolloutStatus.__struct_fields__:
         old, new = getattr(before, name), getattr(decision.status, name)
         if old == new:
             continue
         if isinstance(new, tuple):
-            yield from (f"  {name}: {said(each)}" for each in new if each not in old)
             gone = {_identity(each) for each in old} - {_identity(each) for each in new}
-            yield from (f"  {name}: no {each}" for each in sorted(gone))
+            changed = [*(said(each) for each in new if each not in old), *(f"no {each}" for each in sorted(gone))]
+            entries.append(f"{name}: {'; '.join(changed)}")
+        elif isinstance(new, msgspec.Struct) or name == "message":
+            entries.append(f"{name}: {said(new)}")
         else:
-            yield f"  {name}: {said_of(name, new)}"
-    for notice in decision.notices:
-        yield f"  {said(notice)}"
-    if decision.status_first:
-        yield "  status first"
-    if decision.requeue_at_s is not None:
-        yield f"  again at {said(decision.requeue_at_s)}"
+            values.append(f"{name} {said_of(name, new)}")
+    again = "no pass" if decision.requeue_at_s is None else f"again at {said(decision.requeue_at_s)}"
+    yield ", ".join([again, *(["status first"] if decision.status_first else []), *values])
+    yield from (said(each) for each in decision.intents)
+    yield from entries
+    yield from (said(each) for each in decision.notices)
 
 
 def _shortened(message: str, lines: Iterable[str]) -> Iterator[str]:

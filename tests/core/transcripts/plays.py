@@ -26,14 +26,14 @@ from rollouts.core.model.steps import (
 )
 from rollouts.core.model.traffic import ALL_TO_STABLE, MatchKind, MirrorRoute, NamedMatch, RequestMatch, TextMatch
 from rollouts.core.model.workload import PartitionFields
-from rollouts.core.model.workload_ref import Hold, OnAbort, ScaleDownWorkload
+from rollouts.core.model.workload_ref import OnAbort, ScaleDownWorkload
 from tests.core import daemonsets
 from tests.core.autoscalers import Load
 from tests.core.config_worlds import CRED, REFS, WITH_SECRET, copy_deleted, copy_forged, source_removed, source_written
 from tests.core.daemonsets import Nodes, daemons
 from tests.core.deployments import deployed, fields_applied, scaled, template_changed
 from tests.core.measured_runs import runs_measured, template_gone_or_back
-from tests.core.model import World, annotated, deleted, orphaned, service, snapshot, world
+from tests.core.model import World, annotated, deleted, orphaned, snapshot, world
 from tests.core.named_workloads import REF, deployment
 from tests.core.stateful_sets import new_template, rescaled, stateful
 from tests.core.updates import ASKED, COUNTED, TIMED, routed, with_services
@@ -149,22 +149,6 @@ RESTARTED = _says("restart", "true")
 MENDED: Act = lambda there: replace(there, bad=frozenset())  # noqa: E731
 
 
-def _goes(there: World) -> World:
-    """Somebody deletes the Rollout in the foreground."""
-    return replace(there, rollout=replace(there.rollout, deleting=True))
-
-
-def _without_service(there: World) -> World:
-    """Somebody deletes the canary Service, as is known."""
-    services = {name: each for name, each in there.services.items() if name != "cart-canary"}
-    return replace(there, services=services, answers={"cart-canary": (there.now_s, None)})
-
-
-def _with_service(there: World) -> World:
-    """Somebody makes it again."""
-    return replace(there, services={**there.services, "cart-canary": service("cart-canary", uid="uid-again")})
-
-
 def _unmeasured(strategy: Strategy, *acts: Act | float, **spec: Any) -> Play:
     """The same, and runs end as the acts say."""
     return partial(_played, lambda: replace(_begun(strategy, spec), unmeasured=True), *acts)
@@ -223,36 +207,6 @@ PLAYS: Mapping[str, Mapping[str, Play]] = {
             lambda there: deleted(there, "b"),
             lambda there: orphaned(there, "cart-b"),
         ),
-        "a Rollout that is deleted": _update(RATIO, _goes),
-        "a Service that is missing, and comes back": _update(
-            RATIO, 0.0, _without_service, 40.0, _with_service, PROMOTED
-        ),
-        "a restart that a budget refuses": _update(
-            replace(RATIO, max_surge=0, max_unavailable=1),
-            FULL,
-            _says("promote", None),
-            lambda there: replace(RESTARTED(there), budget=8),
-            120.0,
-            lambda there: replace(there, budget=None),
-            replicas=8,
-        ),
-        "slow pods, a short history, and a rollback in its window": _update(
-            RATIO,
-            FULL,
-            _edits(revision="c"),
-            _says("promote", "c@full"),
-            _edits(revision="b"),
-            min_ready_s=5,
-            history_limit=2,
-            revision_history_limit=1,
-            rollback_window_revisions=3,
-        ),
-        "pods of both revisions that fail in the middle": _update(
-            RATIO, lambda there: pods_unready(there, "a", limit=3), PROMOTED, _fails("b", 1), MENDED, replicas=6
-        ),
-        "a spec that pauses, with only one pod": _update(
-            RATIO, _edits(paused=True), _edits(paused=False), FULL, replicas=1
-        ),
         "commands that make no sense": _update(
             RATIO,
             _says("promote", "x@full"),
@@ -288,13 +242,6 @@ PLAYS: Mapping[str, Mapping[str, Play]] = {
             ABORTED,
         ),
         "routes that the spec no longer names": _update(ROUTED, _edits(strategy=RATIO), FULL),
-        "a Rollout that is deleted": _update(ROUTED, _goes),
-        "another list of steps, then blue-green": _update(
-            ROUTED, _edits(strategy=replace(ROUTED, steps=(SetWeight(40), GATE))), _edits(strategy=GREEN), FULL
-        ),
-        "its stable pods fail": _update(ROUTED, _fails("a"), PROMOTED, MENDED),
-        "a route of its own": _update(routed(SetWeight(30), GATE, by=(replace(TIMED, name="own-cart"),)), FULL),
-        "scaled to 0 and back": _update(WITH_ROUTES, _edits(replicas=0), _edits(replicas=6), PROMOTED),
     },
     "blue-green": {
         "promoted by a person": _update(GREEN, PROMOTED, drain=DRAIN),
@@ -311,11 +258,6 @@ PLAYS: Mapping[str, Mapping[str, Play]] = {
         ),
         "a preview that fails": _update(GREEN, 0.0, _fails("b"), MENDED, FULL),
         "restarted while its preview waits": _update(GREEN, RESTARTED, FULL),
-        "paused, scaled, and another template": _update(
-            GREEN, PAUSED, _edits(replicas=6), _edits(revision="c"), GOES_ON, _says("promote", "c@full"), drain=DRAIN
-        ),
-        "a Rollout that is deleted": _update(GREEN, _goes),
-        "becomes a canary": _update(GREEN, _edits(strategy=ROUTED), FULL),
     },
     "gates": {
         "an analysis that fails": _unmeasured(
@@ -387,11 +329,6 @@ PLAYS: Mapping[str, Mapping[str, Play]] = {
             STEPS, lambda there: scaled(there, 8), fields_applied, FULL, min_ready_s=10
         ),
         "beside a Deployment": _in_place(GREEN, PROMOTED),
-        "a Deployment that no policy holds": _in_place(STEPS, PROMOTED, FULL, hold=Hold.AT_REST),
-        "a Deployment of which new pods fail": _in_place(STEPS, _fails("b"), ABORTED),
-        "beside a Deployment, aborted, scaled, and tried again": _in_place(
-            GREEN, ABORTED, lambda there: scaled(there, 6), RETRIED, PROMOTED
-        ),
         "beside a Deployment, with routes, and an undo": _in_place(
             ROUTED, FULL, lambda there: template_changed(there, "a"), _says("promote", "a@full")
         ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from rollouts.cli.kubernetes.requests import as_created
 from rollouts.objects import Manifest
 from tests.cli.test_pods_are_counted_as_quotas_count_them import REQUESTS, container, cpu
 from tests.lab.control_plane import ControlPlane
+from tests.lab.loopback import wait_for
 
 pytestmark = pytest.mark.controlplane
 
@@ -93,6 +95,18 @@ def used(plane: ControlPlane, namespace: str) -> dict[str, Quota]:
     return {each.name: each for each in map(quota_of, answer.json()["items"])}
 
 
+def _is_used(
+    plane: ControlPlane, namespace: str, before: Mapping[str, Quota], more: Mapping[str, Mapping[str, Fraction | int]]
+) -> bool:
+    """Whether so much more is used of each quota than before. Their controller may write what it has seen a moment ago."""
+    after = used(plane, namespace)
+    return all(
+        after[quota].used[each] - before[quota].used[each] == amount
+        for quota, amounts in more.items()
+        for each, amount in amounts.items()
+    )
+
+
 def test_a_pod_counts_what_the_api_server_counts(control_plane: ControlPlane, namespace: str) -> None:
     """Sums over containers, initialization, sidecars, pod-level resources and defaults; each scope has it or not."""
     defaults = defaults_of([limited(control_plane, namespace, FILLED)])
@@ -103,12 +117,12 @@ def test_a_pod_counts_what_the_api_server_counts(control_plane: ControlPlane, na
         before = used(control_plane, namespace)
         answer = created(control_plane, namespace, "pods", f"pod-{number}", pod)
         assert answer.status_code == 201, answer.text
-        after = used(control_plane, namespace)
         taken = as_created(pod | {"priorityClassName": ""}, defaults)
-        for quota, found in after.items():
-            wanted = charge(taken) if counts(found, taken) else {}
-            more = {each: wanted.get(each, Fraction(0)) for each in found.hard}
-            assert {each: found.used[each] - before[quota].used[each] for each in found.hard} == more, (name, quota)
+        wanted = {
+            quota: {each: charge(taken).get(each, Fraction(0)) if counts(found, taken) else 0 for each in found.hard}
+            for quota, found in before.items()
+        }
+        wait_for(partial(_is_used, control_plane, namespace, before, wanted), f"what is used with {name}: {wanted}")
 
 
 def test_a_quota_refuses_pods_that_do_not_state_what_it_counts(control_plane: ControlPlane, namespace: str) -> None:

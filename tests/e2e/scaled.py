@@ -50,6 +50,7 @@ def metric(kind: str, name: str) -> Manifest:
             return {"type": "External", "external": {"metric": {"name": name}, "target": target}}
 
 
+LOOKS_WITHIN_S = 3 * WITHIN_S  # the autoscalers' controller looks at dozens of them, one after the other
 KINDS = (
     *("utilization", "usage", "container", "pods"),
     *("object-average", "object-value", "external-average", "external-value"),
@@ -72,7 +73,7 @@ class Load:
         with self._changed:
             before = Counter(self.asked)
             done = self._changed.wait_for(
-                lambda: all(self.asked[name] >= before[name] + looks for name in names), timeout=WITHIN_S
+                lambda: all(self.asked[name] >= before[name] + looks for name in names), timeout=LOOKS_WITHIN_S
             )
             slow = {name: self.asked[name] - before[name] for name in names}
         assert done, f"autoscalers have looked so often: {slow}"

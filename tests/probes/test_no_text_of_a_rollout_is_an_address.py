@@ -42,7 +42,7 @@ ASKED_BY_ADMINISTRATORS: dict[type[Wire], set[str]] = {
 """Fields that name whom the controller asks, or a path there. Only administrators write these kinds."""
 SAID: dict[type[Wire], set[str]] = {
     MetricProviderSpec: {
-        *("tls.caFile", "tls.serverName", "basic.username", "oauth2.clientId", "oauth2.scopes[]"),
+        *("tls.caFile", "tls.serverName", "basic.username", "oauth2.clientId", "oauth2.scopes[]", "google.scopes[]"),
         *("headers[].name", "headers[].value", "settings{}"),
         *("sigv4.region", "sigv4.service", "sigv4.accessKeyId"),
         *("recipe.request.query[].name", "recipe.request.query[].value", "recipe.request.headers[].name"),
@@ -54,6 +54,7 @@ SAID: dict[type[Wire], set[str]] = {
             for place in (
                 "basic.password",
                 "bearer",
+                "google.key",
                 "oauth2.clientSecret",
                 "sigv4.secretAccessKey",
                 "headers[].valueFrom",

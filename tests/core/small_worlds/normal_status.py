@@ -143,6 +143,8 @@ STATUS_KEPT = (
     "current_revision", "stable_revision", "revision_number", "strategy_hash", "step_index", "attempt", "weight_percent",
     "elsewhere", "pong_is_stable", "active_revision", "preview_revision", "gate_passed", "injection",
 )  # fmt: skip
+WORDS = "words"
+"""In place of all messages: they decide nothing, and none may be empty."""
 STATUS_DROPPED = ("phase", "message", "observed_generation", "hpa_replicas", "selector", "authors")
 """For people and autoscalers; each pass works them out."""
 
@@ -164,7 +166,7 @@ def _time(bound: Callable[[Bounds], float]) -> Callable[[float | None, Frame], f
 
 
 def _abort(abort: Abort | None, frame: Frame) -> Abort | None:
-    return None if abort is None else Abort(abort.revision, T0, abort.reason, "", abort.declared)
+    return None if abort is None else Abort(abort.revision, T0, abort.reason, WORDS, abort.declared)
 
 
 def _restarted(at_s: float | None, frame: Frame) -> float | None:
@@ -183,7 +185,7 @@ def _waiting_for(waiting: WaitingFor | None, frame: Frame) -> WaitingFor | None:
     if waiting is None:
         return None
     bound_s = frame.bounds.settle_s if waiting.reason is Reason.TRAFFIC_SWITCHING else 0.0
-    return WaitingFor(waiting.reason, "", frame.aged(waiting.since_s, bound_s), None)
+    return WaitingFor(waiting.reason, WORDS, frame.aged(waiting.since_s, bound_s), None)
 
 
 def _each(shape: Callable[[Any, Frame], Any]) -> Callable[[tuple[Any, ...], Frame], tuple[Any, ...]]:
@@ -200,7 +202,7 @@ def _cutover(cutover: Cutover, frame: Frame) -> Cutover:
         over = _is_of_before(cutover, frame) and not _outlasts(cutover, frame)
         confirmed_at_s = BEFORE if over else frame.aged(confirmed_at_s, frame.bounds.drain_s)
     until_s = None if cutover.until_s is None else frame.left(cutover.until_s)
-    return replace(cutover, confirmed_at_s=confirmed_at_s, until_s=until_s, message="")
+    return replace(cutover, confirmed_at_s=confirmed_at_s, until_s=until_s, message=WORDS)
 
 
 def _command(command: Command, frame: Frame) -> Command:
@@ -208,18 +210,18 @@ def _command(command: Command, frame: Frame) -> Command:
     return replace(
         command,
         at_s=frame.aged(command.at_s, frame.bounds.command_s),
-        refusal=None if refusal is None else replace(refusal, message=""),
+        refusal=None if refusal is None else replace(refusal, message=WORDS),
     )
 
 
 def _history(entry: HistoryEntry, frame: Frame) -> HistoryEntry:
-    return replace(entry, started_at_s=BEFORE, finished_at_s=BEFORE, message="", authors=())
+    return replace(entry, started_at_s=BEFORE, finished_at_s=BEFORE, message=WORDS, authors=())
 
 
 def _conditions(conditions: tuple[Condition, ...], frame: Frame) -> tuple[Condition, ...]:
     """Only one is read by a rule."""
     read = [each for each in conditions if each.type == "InvalidSpec"]
-    return tuple([replace(each, message="", since_s=T0, observed_generation=0) for each in read])
+    return tuple([replace(each, message=WORDS, since_s=T0, observed_generation=0) for each in read])
 
 
 NUMBERS = range(1, 4)
@@ -300,7 +302,7 @@ def _run(run: RunSeen, name: str, version: str) -> RunSeen:
         uid=f"uid-{name}",
         resource_version=version,
         created_at_s=T0,
-        message="",
+        message=WORDS,
         completed_at_s=None if run.completed_at_s is None else T0,
     )
 
@@ -316,7 +318,7 @@ def _record(
     return replace(
         record,
         run=names.get(record.run, record.run),
-        message="",
+        message=WORDS,
         at_s=T0 if record.settled else frame.aged(record.at_s, limit_s),
         uid=uids.get(record.uid, "gone") if record.uid else "",
     )

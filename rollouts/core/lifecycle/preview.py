@@ -17,9 +17,9 @@ PREVIEW_READY = "PreviewReady"
 
 
 def preview_fact(ctx: PassContext, status: RolloutStatus) -> tuple[str, bool, Reason, str] | None:
-    """Whether `previewService` leads to the current revision alone, once that has its pods; None without that Service."""
+    """Whether `previewService` leads to the current revision alone, once that has its pods; None without one of the two."""
     preview = _preview(ctx)
-    if preview is None:
+    if preview is None or not status.current_revision:
         return None
     revision, name = status.current_revision, f"Service {preview.name}"
     begun = status.gate_started_at_s is not None or status.gate_passed

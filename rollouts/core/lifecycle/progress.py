@@ -46,8 +46,8 @@ def counted(ctx: PassContext) -> RolloutStatus:
     """
     sets = ctx.seen.replica_sets
     selector = ctx.spec.selector_text or ctx.status.selector  # without one while its workload is not known
-    if isinstance(ctx.spec.strategy, BlueGreen):  # the autoscaler measures the pods that serve
-        active = ctx.status.active_revision or ctx.status.stable_revision or ctx.status.current_revision
+    active = ctx.status.active_revision or ctx.status.stable_revision or ctx.status.current_revision
+    if isinstance(ctx.spec.strategy, BlueGreen) and active:  # the autoscaler measures the pods that serve
         sets = tuple(replica_set for replica_set in sets if replica_set.revision == active)
         selector = f"{selector},{ctx.spec.revision_label}={active}"
     new = ctx.new

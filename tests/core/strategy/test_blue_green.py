@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import pytest
 
+from rollouts.core.decide import decide
+from rollouts.core.model.config import ConfigVersioning
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen
 from rollouts.core.model.status import Condition, Phase
-from tests.core.model import World, annotated
+from tests.core.config_worlds import REFS, source_written
+from tests.core.model import World, annotated, snapshot
 from tests.core.updates import condition, pods_fail, updating, waiting
 from tests.core.worlds import (
+    deleting,
     edited,
     later,
     one,
@@ -46,6 +50,18 @@ def test_a_new_revision_is_previewed_beside_the_active_one() -> None:
     assert (_selects(there), sizes(there), there.status.phase) == (("a", "b"), {"a": 4, "b": 4}, Phase.PAUSED)
     assert (there.status.replicas, there.status.available_replicas) == (4, 4)
     assert there.status.selector == "app=cart,rollouts.dev/revision=a"
+
+
+def test_nothing_is_said_of_a_preview_while_its_revision_is_not_known() -> None:
+    """The status is lost while somebody deletes the ReplicaSet, and a revision has its name once its ConfigMaps are read."""
+    begun = edited(running(MANUAL), config_refs=REFS, config_versioning=ConfigVersioning())
+    there = status_wiped(source_written(deleting(begun, "a"), "v1"))
+
+    status = decide(snapshot(there)).status
+
+    assert (status.current_revision, status.active_revision) == ("", "")
+    assert "PreviewReady" not in {each.type for each in status.conditions}
+    assert status.selector == "app=cart"
 
 
 def test_preview_replica_count_makes_a_preview_smaller_until_it_is_promoted() -> None:

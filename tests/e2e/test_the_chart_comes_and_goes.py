@@ -266,17 +266,22 @@ def is_rolled_out(one: Manifest) -> bool:
     return bool(status.get("observedGeneration") == one["metadata"]["generation"] and updated == wanted)
 
 
-def test_workloads_at_rest_are_their_users_once_the_release_is_gone(
-    administrator: Administrator, tmp_path: Path
-) -> None:
-    """After an update in place. Where no policy has held them, the commands of docs/holds.md give them back."""
-    plane = administrator.plane
-    plane.apply(KUBE_PROXY)
-    stage = Stage(plane, plane.new_namespace())
+def with_workloads(administrator: Administrator) -> Stage:
+    """A namespace with a workload of each kind and each hold, and the chart with the rights to them."""
+    stage = Stage(administrator.plane, administrator.plane.new_namespace())
+    stage.plane.apply(KUBE_PROXY)
     administrator.helm(
         "install", str(CHART), "--create-namespace", "--set", "workloads={deployments,statefulsets,daemonsets}"
     )
     stage.apply(*all_of("web:1"))
+    return stage
+
+
+def test_workloads_at_rest_are_their_users_once_the_release_is_gone(
+    administrator: Administrator, tmp_path: Path
+) -> None:
+    """After an update in place. Where no policy has held them, the commands of docs/holds.md give them back."""
+    plane, stage = administrator.plane, with_workloads(administrator)
     rollouts = rollouts_of({"setWeight": 50})
     with deployed(plane, log=tmp_path / "controller.log"):
         stage.apply(*rollouts.values())
@@ -305,13 +310,7 @@ def test_workloads_in_a_step_stay_in_it_until_somebody_types_the_command(
     administrator: Administrator, tmp_path: Path
 ) -> None:
     """That of the page of each kind. Then their own controllers roll the template out, and the manifest gives its fields back."""
-    plane = administrator.plane
-    plane.apply(KUBE_PROXY)
-    stage = Stage(plane, plane.new_namespace())
-    administrator.helm(
-        "install", str(CHART), "--create-namespace", "--set", "workloads={deployments,statefulsets,daemonsets}"
-    )
-    stage.apply(*all_of("web:1"))
+    plane, stage = administrator.plane, with_workloads(administrator)
     rollouts = rollouts_of({"setWeight": 50}, {"pause": {}})
     with deployed(plane, log=tmp_path / "controller.log"):
         stage.apply(*rollouts.values())

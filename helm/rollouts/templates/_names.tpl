@@ -36,6 +36,11 @@ annotations: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
 
+{{/* The controller, as the API server names whoever sends a request. */}}
+{{- define "rollouts.user" -}}
+system:serviceaccount:{{ include "rollouts.namespace" . }}:{{ include "rollouts.serviceAccount" . }}
+{{- end }}
+
 {{/* The commands by annotation, as words; rollouts.dev/WORD is the annotation. */}}
 {{- define "rollouts.commands" -}}
 abort pause promote restart retry rollback

@@ -8,6 +8,8 @@ from typing import Any
 from rollouts.api.problems import Problems
 from rollouts.api.spec.reading import check_exactly_one, check_needed, core_value, read_model
 from rollouts.api.v1alpha1.metric_provider import (
+    IDENTITIES,
+    ONE_IDENTITY,
     MetricProviderSpec,
     ProviderCredential,
     ProviderRequestHeader,
@@ -30,8 +32,6 @@ from rollouts.core.analysis.recipe import AnswerPlan, AskTemplate, Exchange, Rec
 from rollouts.core.analysis.servers.declared import RECIPE as DECLARED
 from rollouts.core.model.frozen import replace
 
-_IDENTITIES = ("basic", "bearer", "google", "oauth2", "sigv4")
-
 
 def read_metric_provider(spec: Mapping[str, Any], problems: Problems) -> MetricServer:
     """The server that the spec of a MetricProvider declares; it means something only when no problem was added.
@@ -41,9 +41,9 @@ def read_metric_provider(spec: Mapping[str, Any], problems: Problems) -> MetricS
     """
     wire = read_model(MetricProviderSpec, spec, problems, root="spec")
     check_needed(wire, "spec", problems)
-    given = [name for name in _IDENTITIES if getattr(wire, name) is not None]
+    given = [name for name in IDENTITIES if getattr(wire, name) is not None]
     if len(given) > 1:
-        problems.add("spec", f"at most one of basic, bearer, google, oauth2 and sigv4; it has {' and '.join(given)}")
+        problems.add("spec", f"{ONE_IDENTITY}; it has {' and '.join(given)}")
     if wire.type is not None and wire.recipe is not None:
         problems.add("spec.recipe", "and type are both given; give one of them")
     tls = wire.tls

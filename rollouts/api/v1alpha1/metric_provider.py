@@ -142,14 +142,18 @@ class RecipeWire(Wire):
     answer: RecipeAnswerWire | None = needed("How the answer is read.")
 
 
+IDENTITIES = ("basic", "bearer", "google", "oauth2", "sigv4")
+"""Fields of a MetricProvider by which the controller says who it is."""
+ONE_IDENTITY = f"at most one of {', '.join(IDENTITIES[:-1])} and {IDENTITIES[-1]}"
+
+
 class MetricProviderSpec(Wire):
     """A server with metrics, and how the controller says who it is."""
 
     RULES = (
         CelRule(
-            "(has(self.basic) ? 1 : 0) + (has(self.bearer) ? 1 : 0) + (has(self.google) ? 1 : 0)"
-            " + (has(self.oauth2) ? 1 : 0) + (has(self.sigv4) ? 1 : 0) <= 1",
-            "at most one of basic, bearer, google, oauth2 and sigv4",
+            " + ".join(f"(has(self.{name}) ? 1 : 0)" for name in IDENTITIES) + " <= 1",
+            ONE_IDENTITY,
         ),
         CelRule("!has(self.type) || !has(self.recipe)", "type or recipe, not both"),
     )

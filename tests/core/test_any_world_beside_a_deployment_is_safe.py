@@ -110,6 +110,12 @@ def _ends_no_pod_that_is_led_to(before: World, after: World) -> None:
 
 @MORE
 @example(number=0, replicas=1, begun=False, tape=[("scaled", 7, 5)])
+@example(
+    number=4,
+    replicas=3,
+    begun=True,
+    tape=[("all settles", 5, 0), ("promote", 0, 0), ("all settles", 5, 0), ("scaled", 0, 2)],
+)
 @given(number=st.sampled_from(range(len(STRATEGIES))), replicas=st.integers(1, 10), begun=st.booleans(), tape=TAPES)
 def test_any_update_beside_a_deployment_is_safe_and_comes_to_rest(
     number: int, replicas: int, begun: bool, tape: list[tuple[str, int, int]]

@@ -218,8 +218,33 @@ def image_of(pod: Manifest) -> str:
 
 def started(name: str, changes: Sequence[dict[str, Any]]) -> Counter[str]:
     """How many pods a workload has had, by image."""
-    pods = [change["object"] for change in changes if change["object"]["metadata"]["labels"]["app"] == name]
-    return Counter({each["metadata"]["uid"]: image_of(each) for each in pods}.values())
+    return Counter({each["metadata"]["uid"]: image_of(each) for each in pods_of(name, changes)}.values())
+
+
+def pods_of(name: str, changes: Sequence[dict[str, Any]]) -> list[Manifest]:
+    """Of a workload, each as it was after each change."""
+    found = [change["object"] for change in changes]
+    return [one for one in found if "containers" in one["spec"] and one["metadata"]["labels"]["app"] == name]
+
+
+def story(name: str, changes: Sequence[dict[str, Any]]) -> str:
+    """What became of a workload and its pods, line by line, for who looks for the cause."""
+    pods, lines = pods_of(name, changes), [name]
+    for change in changes:
+        one = change["object"]
+        if one in pods:
+            at = "deleted" if change["type"] == "DELETED" else "stays" if is_staying(one) else "ends"
+            lines.append(f"  pod {name_of(one)} {one['metadata']['uid'][:4]} {image_of(one)} {at}")
+        elif name_of(one) == name:
+            meta, spec, status = one["metadata"], one["spec"], one.get("status", {})
+            step = {
+                each: spec.get(each) for each in ("paused", "strategy", "updateStrategy", "replicas") if each in spec
+            }
+            writers = [each["manager"] for each in meta.get("managedFields", [])]
+            lines.append(
+                f"  {meta['generation']} {json.dumps(step)} {json.dumps(status)} {meta.get('annotations')} {writers}"
+            )
+    return "\n".join(lines)
 
 
 def writes(plane: ControlPlane, since: int, by: Callable[[dict[str, Any]], bool]) -> Counter[str]:
@@ -255,10 +280,10 @@ def test_a_whole_update_beside_a_writer(stage: Stage, control_plane: ControlPlan
     until(stage, "Healthy", lambda group: group.at_rest)
     since = control_plane.audit_mark()
     with ExitStack() as stack:
-        pods, workloads = list[dict[str, Any]](), list[dict[str, Any]]()
-        stack.enter_context(stage.following("pods", "app", pods.append))
+        changes = list[dict[str, Any]]()
+        stack.enter_context(stage.following("pods", "app", changes.append))
         for kind in WORKLOADS:
-            stack.enter_context(stage.following(kind.plural, "", workloads.append))
+            stack.enter_context(stage.following(kind.plural, "", changes.append))
         for git in gits:
             stack.enter_context(meanwhile(git.again_and_again))
 
@@ -291,10 +316,10 @@ def test_a_whole_update_beside_a_writer(stage: Stage, control_plane: ControlPlan
 
     ours, theirs = writes(control_plane, since, is_ours), writes(control_plane, since, is_gits)
     print(f"writes: ours {dict(ours)}, theirs {dict(theirs)}")
-    specs = {name: specs_of(name, workloads) for name in NAMES}
+    specs = {name: specs_of(name, changes) for name in NAMES}
     for name in NAMES:
         alike = f"{name.partition('-')[0]}-{ONCE}"
-        assert started(name, pods) == started(alike, pods), name
+        assert started(name, changes) == started(alike, changes), story(name, changes)
         assert (specs[name][0], specs[name][-1]) == (specs[alike][0], specs[alike][-1]), name
         assert len(specs[name]) <= len(specs[alike]) + MORE, (name, specs)
         assert ours[name] <= ours[alike] + MORE, (name, ours, theirs)

@@ -152,13 +152,20 @@ class CanaryRules(Struct, frozen=True, kw_only=True):
         return canary_sizes(ctx, self.strategy, demand)
 
     def reached(self, ctx: PassContext, sizes: Sizes) -> bool:
-        """Whether enough new pods are available, this pass sets both wanted sizes, and, by ratio, no older pod is available."""
+        """Whether enough new pods are available, this pass sets both wanted sizes, and, by ratio, no older pod is available.
+
+        With traffic routing, pods that the weight of an earlier step needs stay beyond what `setCanaryScale` asks for; the step
+        does not wait for them to leave.
+        """
         if ctx.new is None or ctx.new.deleting:
             return False
+        spec, available = sizes.new, ctx.new.available_for_steps
+        if not ctx.by_ratio and spec > sizes.wanted_new:
+            spec, available = sizes.wanted_new, min(available, sizes.wanted_new)
         new = at_desired(
             desired=sizes.wanted_new,
-            spec=sizes.new,
-            available=ctx.new.available_for_steps,
+            spec=spec,
+            available=available,
             threshold=self.strategy.replica_progress_threshold,
         )
         older_gone = not ctx.by_ratio or not any(replica_set.available for replica_set in ctx.older)

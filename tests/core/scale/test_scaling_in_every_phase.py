@@ -12,11 +12,18 @@ import pytest
 
 from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRouting
 from rollouts.core.model.status import Phase
-from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
+from rollouts.core.model.steps import (
+    MatchTrafficWeight,
+    PauseUntilPromoted,
+    SetCanaryReplicas,
+    SetCanaryScalePercent,
+    SetWeight,
+    Step,
+)
 from rollouts.core.scale.settling import Unsettled, is_settled, unsettled
 from tests.core.autoscalers import autoscaler
 from tests.core.model import annotated
-from tests.core.updates import updating
+from tests.core.updates import GATE, routed, updating
 from tests.core.worlds import edited, running, settled, sizes, steps_of
 
 STEPS = (SetWeight(50), PauseUntilPromoted())
@@ -46,6 +53,25 @@ def test_both_sides_follow_at_a_gate(
 
     there = settled(edited(settled(annotated(there, "abort", "b")), replicas=9))
     assert (sizes(there), there.status.phase) == ({"a": 9}, Phase.ABORTED)
+
+
+@pytest.mark.parametrize("replicas", [2, 3, 4, 6])
+@pytest.mark.parametrize(
+    "steps",
+    [
+        (MatchTrafficWeight(), SetWeight(75), GATE, SetCanaryScalePercent(25), GATE),
+        (SetCanaryReplicas(9), SetWeight(75), GATE, SetCanaryReplicas(1), GATE),
+    ],
+)
+def test_a_step_of_few_pods_goes_on_where_the_weight_keeps_more_of_them(steps: tuple[Step, ...], replicas: int) -> None:
+    """3 of 4 pods serve 75 % of the requests: `setCanaryScale: 25 %` takes none of them, and the update waited for ever."""
+    there = settled(edited(updating(routed(*steps)), replicas=replicas))
+    enough = -(-3 * replicas // 4)
+    for _gate in range(2):
+        there = settled(annotated(there, "promote", f"b@{there.status.step_index}"))
+        assert there.status.phase in {Phase.PAUSED, Phase.HEALTHY}, there.status.message
+        assert sizes(there)["b"] >= enough
+    assert (there.status.phase, sizes(there)) == (Phase.HEALTHY, {"b": replicas})
 
 
 @pytest.mark.parametrize("how", ["spec", "annotation"])

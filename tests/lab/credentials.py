@@ -21,11 +21,12 @@ def write_signing_key(path: Path) -> None:
     _write_private(path, f"-----BEGIN EC PRIVATE KEY-----\n{text}\n-----END EC PRIVATE KEY-----\n")
 
 
-def write_tokens(path: Path) -> str:
-    """Writes a token file with one administrator and returns the token."""
-    token = secrets.token_hex(16)
-    _write_private(path, f"{token},lab-admin,lab-admin,system:masters\n")
-    return token
+def write_tokens(path: Path, *names: str) -> tuple[str, ...]:
+    """Writes a token file with administrators of these names and returns their tokens."""
+    tokens = tuple(secrets.token_hex(16) for _ in names)
+    lines = [f"{token},{name},{name},system:masters\n" for token, name in zip(tokens, names, strict=True)]
+    _write_private(path, "".join(lines))
+    return tokens
 
 
 def write_kubeconfig(path: Path, *, url: str, certificate: Path, token: str, user: str, namespace: str) -> Path:

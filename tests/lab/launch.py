@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -32,6 +33,17 @@ _CONTROLLERS = (
 )
 """All but those that need a cloud or more of a node, and those of Endpoints, which nothing here reads: they were every twentieth
 request."""
+_ENDS_WHAT_ENDS: dict[str, Any] = {
+    "matchConstraints": {
+        "resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["DELETE"]}]
+    },
+    "matchConditions": [{"name": "kwok", "expression": "request.userInfo.username == 'kwok'"}],
+    "validations": [
+        {"expression": "has(oldObject.metadata.deletionTimestamp)", "message": "nobody has deleted this pod"}
+    ],
+}
+"""kwok deletes a pod that ends by its name alone, and on a busy machine twice: the second time it met the next pod of a
+StatefulSet. A kubelet names the uid (kubernetes pkg/kubelet/status/status_manager.go)."""
 # Their own limit of 20 to 50 requests/s would make the tests wait for them.
 _NO_CLIENT_LIMIT = ("--kube-api-qps=1000", "--kube-api-burst=2000")
 
@@ -71,6 +83,7 @@ class _Layout:
         self.tokens = folder / "tokens.csv"
         self.audit_policy = folder / "audit-policy.yaml"
         self.kubeconfig = folder / "admin.kubeconfig"
+        self.kwok_kubeconfig = folder / "kwok.kubeconfig"
         self.certificate = folder / "certificates" / "server.crt"
         self.key = self.certificate.with_suffix(".key")
         self.serving = (f"--tls-cert-file={self.certificate}", f"--tls-private-key-file={self.key}")
@@ -94,6 +107,12 @@ def _start(folder: Path, processes: Processes) -> ControlPlane:
     token = _start_servers(at, processes)
     processes.start("kwok", _kwok(at), environment={"HOME": str(folder)})  # kwok reads and writes ~/.kwok
     plane = _handle(at, token, processes)
+    policy = {"apiVersion": "admissionregistration.k8s.io/v1", "metadata": {"name": "kwok-ends-what-ends"}}
+    binding = {"policyName": "kwok-ends-what-ends", "validationActions": ["Deny"]}
+    plane.apply(
+        {**policy, "kind": "ValidatingAdmissionPolicy", "spec": _ENDS_WHAT_ENDS},
+        {**policy, "kind": "ValidatingAdmissionPolicyBinding", "spec": binding},
+    )
     for number, name in enumerate(NODES):
         labels = {
             "kubernetes.io/hostname": name,
@@ -114,11 +133,10 @@ def _start_servers(at: _Layout, processes: Processes) -> str:
     # Without it each server makes an RSA authority and an RSA key, which takes longer to make and to answer with.
     at.certificate.parent.mkdir(parents=True, exist_ok=True)
     write_certificate(at.certificate, at.key, names=_SERVED_AS)
-    token = write_tokens(at.tokens)
+    token, kwoks = write_tokens(at.tokens, "lab-admin", "kwok")
     at.audit_policy.write_text(_AUDIT_POLICY)
-    write_kubeconfig(
-        at.kubeconfig, url=at.url, certificate=at.certificate, token=token, user="lab-admin", namespace="default"
-    )
+    for kubeconfig, user, its in ((at.kubeconfig, "lab-admin", token), (at.kwok_kubeconfig, "kwok", kwoks)):
+        write_kubeconfig(kubeconfig, url=at.url, certificate=at.certificate, token=its, user=user, namespace="default")
     processes.start("etcd", _etcd(at))
     processes.start("kube-apiserver", _api_server(at))
     # It says that it is ready before its certificate can be trusted by anybody, so that is not checked.
@@ -210,7 +228,7 @@ def _scheduler(at: _Layout) -> list[str | Path]:
 def _kwok(at: _Layout) -> list[str | Path]:
     return [
         at.programs / "kwok",
-        f"--kubeconfig={at.kubeconfig}",
+        f"--kubeconfig={at.kwok_kubeconfig}",
         "--manage-all-nodes=true",
         "--cidr=10.64.0.0/12",
         "--node-lease-duration-seconds=0",

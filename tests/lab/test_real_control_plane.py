@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from rollouts.objects import POD
+from tests import build
 from tests.lab.control_plane import ControlPlane
 from tests.lab.processes import is_running
 
@@ -30,6 +32,21 @@ def test_a_service_account_may_do_only_what_rbac_grants(control_plane: ControlPl
     assert "cannot list resource" in refused.stderr
     events = control_plane.audit_events(since=mark, user=f"system:serviceaccount:{namespace}:nobody")
     assert 403 in {event["responseStatus"]["code"] for event in events}
+
+
+def test_what_plays_the_kubelets_ends_no_pod_that_nobody_has_deleted(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    """kwok names no uid: a second deletion of a StatefulSet's pod would take the next one of that name."""
+    control_plane.wait_for_default_account(namespace)
+    pod = build.manifest(POD, "runs", namespace, spec=build.pod_template("runs", image="app:1")["spec"])
+    control_plane.apply(pod)
+    kwok = control_plane.kubeconfig_admin.with_name("kwok.kubeconfig")
+
+    refused = control_plane.kubectl("delete", "pod", "runs", "-n", namespace, kubeconfig=kwok, check=False)
+
+    assert "nobody has deleted this pod" in refused.stderr
+    control_plane.kubectl("delete", "pod", "runs", "-n", namespace)
 
 
 def test_the_control_plane_ends_with_its_owner(tmp_path: Path, lab_programs: Path) -> None:

@@ -177,7 +177,8 @@ def _write_credentials() -> str:
     """The control plane's keys, in a folder of the guest's memory; the token of its administrator."""
     _FOLDER.mkdir()
     write_signing_key(_FOLDER / "accounts.key")
-    return write_tokens(_FOLDER / "tokens.csv")
+    (token,) = write_tokens(_FOLDER / "tokens.csv", "lab-admin")
+    return token
 
 
 def _endpoint(pod: network.Pod, *, terminating: bool = False) -> dict[str, Any]:

@@ -38,7 +38,7 @@ from rollouts.core.lifecycle.workload import workload_questions, workload_releas
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import CreateConfigCopy, Notice, ReleaseRoute, SwitchService
 from rollouts.core.model.reasons import Reason
-from rollouts.core.routing.services import releases
+from rollouts.core.routing.services import display_name, releases
 from rollouts.core.scale.restarts import plan_restart, settle_evictions
 from rollouts.core.scale.sizing import keeping_wait, settle_scale_downs, takes_away, with_fallback
 from rollouts.core.strategy.autoscaling import autoscaling_question
@@ -123,12 +123,18 @@ def carried_out(course: Course) -> Contribution:
 def _strategy_step(course: Course) -> Contribution:
     """The step without switches of Services whose drain starts again in this pass: they switch once that is on record."""
     step, again = course.step, restarted_drains(course.planned) if course.planned.status.cutovers else ()
-    intents = step.intents
+    intents, notices = step.intents, step.notices
     if again:
         intents = tuple(
             intent for intent in intents if not (isinstance(intent, SwitchService) and intent.name in again)
         )
-    return Contribution(intents=intents, wake_at_s=step.wake_at_s, notices=step.notices)
+        told = tuple([f"{display_name(name)} " for name in again])
+        notices = tuple(
+            notice
+            for notice in notices
+            if notice.reason is not Reason.SWITCH_SERVICE or not notice.message.startswith(told)
+        )
+    return Contribution(intents=intents, wake_at_s=step.wake_at_s, notices=notices)
 
 
 def _route_release(course: Course) -> Contribution:

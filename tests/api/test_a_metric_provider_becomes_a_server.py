@@ -63,6 +63,9 @@ def test_all_that_is_read_before_it_is_asked_is_named_once() -> None:
     assert server.places == (SECRET, other, authorities)
 
 
+TOKENS = {"clientId": "a", "clientSecret": KEY}
+
+
 @pytest.mark.parametrize(
     ("spec", "paths"),
     [
@@ -95,6 +98,9 @@ def test_all_that_is_read_before_it_is_asked_is_named_once() -> None:
         ({"url": URL, "headers": [{"name": "a", "valueFrom": {}}]}, ["spec.headers[0].valueFrom"]),
         ({"url": URL, "tls": {"insecureSkipVerify": True, "caFile": "/a"}}, ["spec.tls.insecureSkipVerify"]),
         ({"url": "http://prom", "tls": {"caFile": "/a"}}, ["spec.tls"]),
+        ({"url": "http://prom", "tls": {"caFile": "/a"}, "oauth2": {**TOKENS, "tokenUrl": "http://id"}}, ["spec.tls"]),
+        ({"url": "http://prom", "tls": {"caFile": "/a"}, "oauth2": {**TOKENS, "tokenUrl": "https://id"}}, []),
+        ({"url": URL, "tls": {"caFile": "/a"}, "oauth2": {**TOKENS, "tokenUrl": "http://id"}}, []),
         ({"tls": {"insecureSkipVerify": 1}, "headers": 1}, ["spec.headers", "spec.tls.insecureSkipVerify", "spec.url"]),
     ],
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Promise: what a field is when nobody gives it is a value of its type.
+"""Promise: what a field is when nobody gives it is a value of its type, and a constant is a number of the unit in its name.
 
 Nothing looks at it when an object is made: a msgspec.Struct checks what it decodes, and not its own defaults. One of another type
 would show in the first pass that meets an object without the field.
@@ -9,7 +9,8 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import pkgutil
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any, get_type_hints
 
 import msgspec
@@ -19,6 +20,7 @@ from pydantic_core import SchemaError
 
 import rollouts
 
+_WITH_A_UNIT = re.compile(r"_?[A-Z][A-Z0-9_]*_(S|MS|BYTES|PERCENT|MAX)")
 ANY_CLASS = pydantic.ConfigDict(arbitrary_types_allowed=True)
 
 
@@ -60,3 +62,22 @@ def test_a_default_is_a_value_of_its_fields_type(room: str, at_least: int) -> No
 
     assert wrong == []
     assert looked_at >= at_least
+
+
+def test_a_constant_with_a_unit_is_a_number() -> None:
+    """Of seconds, bytes or whatever it counts: None would be no limit at all, to whom it is given."""
+    looked_at, wrong = 0, []
+    for found in pkgutil.walk_packages(rollouts.__path__, "rollouts."):
+        if found.name.endswith("__main__") or found.name.startswith("rollouts.sim."):  # that names annotations so
+            continue
+        for name, value in vars(importlib.import_module(found.name)).items():
+            if _WITH_A_UNIT.fullmatch(name):
+                looked_at += 1
+                values = (
+                    value.values() if isinstance(value, Mapping) else value if isinstance(value, tuple) else (value,)
+                )
+                if any(type(each) not in (int, float) or each < 0 for each in values):
+                    wrong.append(f"{found.name}.{name} is {value!r}")
+
+    assert wrong == []
+    assert looked_at >= 400

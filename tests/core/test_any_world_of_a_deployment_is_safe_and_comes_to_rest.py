@@ -164,6 +164,9 @@ def healed(there: World) -> World:
 SCALED_TO_LESS_THAN_A_SHARE = [("scaled", 0, 1), (ACTS, 0, 0), ("all settles", 0, 0)]
 
 
+SCALED_TO_NOTHING_AND_BACK = [("scaled", 7, 5), (ACTS, 0, 0), ("scaled", 0, 2)]
+"""Its controller makes all pods new ones, which are fewer than the surge of the step would let it make."""
+
 SCALED_WHILE_IT_WAS_OUT = [
     *[("all settles", 5, 0), ("promote", 0, 0), ("pass", 0, 0), ("pass", 0, 0), ("pass", 0, 0), ("abort", 0, 0)],
     *[("all settles", 0, 0), ("retry", 0, 0), ("scaled", 3, 0)],
@@ -183,6 +186,7 @@ OVERWRITTEN_BEFORE_A_VERDICT = [
 @example(number=4, replicas=1, begun=False, tape=OVERWRITTEN_BEFORE_A_VERDICT)
 @example(number=0, replicas=3, begun=False, tape=SCALED_WHILE_IT_WAS_OUT)
 @example(number=0, replicas=4, begun=True, tape=SCALED_TO_LESS_THAN_A_SHARE)
+@example(number=0, replicas=1, begun=True, tape=SCALED_TO_NOTHING_AND_BACK)
 @given(number=st.sampled_from(range(len(STRATEGIES))), replicas=st.integers(1, 10), begun=st.booleans(), tape=TAPES)
 def test_any_update_in_place_is_safe_and_comes_to_rest(
     number: int, replicas: int, begun: bool, tape: list[tuple[str, int, int]]

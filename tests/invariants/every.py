@@ -57,7 +57,7 @@ from tests.invariants.steps import (
     steps_go_forward,
 )
 from tests.invariants.violation import Violation, as_users_count, in_their_roles
-from tests.invariants.whole import named_as_seen, of_its_types, says_something
+from tests.invariants.whole import named_as_seen, of_its_types, says_something, tells_what_it_writes
 
 
 def broken_by(seen: Snapshot, decision: Decision) -> list[Violation]:
@@ -67,6 +67,7 @@ def broken_by(seen: Snapshot, decision: Decision) -> list[Violation]:
     seen = as_users_count(in_their_roles(seen))
     violations = [
         *says_something(decision),
+        *tells_what_it_writes(decision),
         *broken_by_status(seen, decision.status),
         *one_way_decisions_are_alone(seen, decision),
         *verdicts_are_alone(seen, decision),

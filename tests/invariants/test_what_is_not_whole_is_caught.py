@@ -58,6 +58,20 @@ def test_a_message_without_words(message: str) -> None:
     assert _rules(seen, Decision(status=seen.status, notices=(replace(told, message="a word"),))) == set()
 
 
+@pytest.mark.parametrize(
+    ("reason", "message"),
+    [
+        (Reason.SWITCH_SERVICE, "Service cart selects revision b"),
+        (Reason.TRAFFIC_WEIGHT_UPDATED, "HTTPRoute cart: 50 % for the canary"),
+    ],
+)
+def test_an_event_about_nothing_that_is_written(reason: Reason, message: str) -> None:
+    """It tells of a write that waits: for the record of a cutover, such as that of a Service that a route leads to."""
+    seen = _seen()
+
+    assert _rules(seen, Decision(status=seen.status, notices=(Notice(reason, message),))) == {"events"}
+
+
 @pytest.mark.parametrize("changes", [{"name": "cart-x"}, {"revision": "x"}, {"uid": "x"}])
 def test_a_write_of_another_object(changes: dict[str, Any]) -> None:
     """The uid guards the write; errors and records give the name and the revision."""

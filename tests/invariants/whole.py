@@ -21,13 +21,17 @@ from rollouts.core.model.intents import (
     DeleteReplicaSet,
     EvictPod,
     Intent,
+    MakeRoute,
     MarkWorkload,
     PatchPod,
     PatchReplicaSet,
     ReleaseConfigCopy,
     ReleaseWorkload,
     ScaleWorkload,
+    SetTraffic,
+    SwitchService,
 )
+from rollouts.core.model.reasons import Reason
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.workload import WorkloadSeen
 from tests.invariants.violation import Violation
@@ -53,6 +57,21 @@ def says_something(decision: Decision) -> list[Violation]:
         *(each.refusal.message for each in status.commands if each.refusal is not None),
     ]
     return [Violation("words", f"a message says nothing: {each!r}") for each in told if _NOTHING.search(each)]
+
+
+def tells_what_it_writes(decision: Decision) -> list[Violation]:
+    """An Event about a Service or a route comes with the write that it tells of, and not before."""
+    selected = tuple(
+        [f" selects revision {each.revision}" for each in decision.intents if isinstance(each, SwitchService)]
+    )
+    routes = tuple([f"{each.route}: " for each in decision.intents if isinstance(each, SetTraffic | MakeRoute)])
+    untrue = [
+        notice.message
+        for notice in decision.notices
+        if (notice.reason is Reason.SWITCH_SERVICE and not notice.message.endswith(selected))
+        or (notice.reason is Reason.TRAFFIC_WEIGHT_UPDATED and not notice.message.startswith(routes))
+    ]
+    return [Violation("events", f"nothing is written with {each!r}") for each in untrue]
 
 
 def named_as_seen(before: Snapshot, intent: Intent) -> list[Violation]:

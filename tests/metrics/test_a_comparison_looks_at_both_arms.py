@@ -209,6 +209,18 @@ def test_what_may_have_been_counted_before_is_left_out() -> None:
     assert dict(found.carried)["stableEvents"] == "1000"
 
 
+def test_all_pods_of_a_canary_may_have_begun_within_its_first_look() -> None:
+    """Then nothing of it was scraped before, and all that its counters say is its own."""
+    at = look()
+    begun = counter(at, {20: 100.0, 29: 150.0})
+
+    found = measured(at, counter(at, {20: 1.0, 29: 2.0}), begun, grown(at, 0), begun)
+
+    carried = dict(found.carried)
+    assert (carried["canaryEvents"], carried["canaryBad"]) == ("150", "2")
+    assert "stableEvents" not in carried
+
+
 @pytest.mark.parametrize("idle", ["canary", "stable"])
 def test_an_arm_without_requests_decides_nothing(idle: str) -> None:
     """Whatever the other one does."""

@@ -11,6 +11,8 @@ import pytest
 from rollouts.errors import SpecInvalid
 from rollouts.traffic.codec import Provider
 from rollouts.traffic.registry import REFUSED, registry, unknown
+from tests.traffic.cases.all_cases import CASES
+from tests.traffic.cases.case import Case
 
 BAD: list[tuple[str, Mapping[str, Any], list[str]]] = [
     ("gatewayAPI", {}, [": must name a route"]),
@@ -76,6 +78,14 @@ def test_several_objects_are_several_targets() -> None:
         ("TCPRoute", "shop", "c"),
     ]
     assert [kind.version for kind in found[0].kinds] == ["v1", "v1beta1"]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_what_has_no_namespace_is_in_that_of_the_rollout(case: Case) -> None:
+    """Some take a namespace beside the name."""
+    found = case.provider.targets(case.settings, namespace="shop")
+
+    assert {each.namespace for each in found} == {"shop"}
 
 
 @pytest.mark.parametrize(

@@ -107,15 +107,15 @@ class Update(Struct, frozen=True, kw_only=True):
 
         Its ReplicaSets may be seen a moment after its status, so their sizes are compared, too. After a change of `replicas` it
         has spread them in proportion, and only their sum is known; so has it when a ReplicaSet returns that such a change has
-        missed. Fewer old pods than its fields say stay as they are: it never makes more.
+        missed. Fewer old pods than its fields say stay as they are: it never makes more, nor more new ones than `replicas`.
         """
         found, new, stable, replicas = self.deployment, self.new, self.stable, self.replicas
         if found.paused or new is None or stable is None or found.held is None:
             return True
         added = resolved_surge(found.fields.max_surge or 0, replicas=replicas)
         kept = replicas - resolved_unavailable(found.fields.max_unavailable or 0, replicas=replicas)
-        both = new.spec_replicas + stable.spec_replicas
-        return both == replicas + added and (stable.spec_replicas <= kept or found.held.replicas != replicas)
+        grown = new.spec_replicas == min(replicas, replicas + added - stable.spec_replicas)
+        return grown and (stable.spec_replicas <= kept or found.held.replicas != replicas)
 
     def wanted(self, replica_set: ReplicaSet | None) -> int:
         """The size that the policy wants."""

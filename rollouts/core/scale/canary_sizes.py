@@ -78,7 +78,7 @@ def canary_sizes(ctx: PassContext, strategy: Canary, demand: Demand) -> Sizes:
         return sizes
     # A step to 100 leaves the last stable pod to the stable Service, which switches after the last step, or (`pingPong`) changes
     # its role with the promotion. The step does not wait for this pod to leave.
-    wanted_new = min(sizes.wanted_new, most_canary_replicas(ctx))
+    wanted_new = min(sizes.wanted_new, most_canary_replicas(ctx)) if ctx.by_ratio else sizes.wanted_new
     return replace(sizes, wanted_new=wanted_new, wanted_stable=max(sizes.wanted_stable, sizes.stable))
 
 
@@ -118,10 +118,14 @@ def _routed_sizes(ctx: PassContext, strategy: Canary, demand: Demand) -> Sizes:
     older = tuple([kept_size(ctx, replica_set, limit=limit) for replica_set in ctx.older])
     if ctx.stable is None:
         return Sizes(new=replicas, stable=0, older=older, wanted_new=replicas, wanted_stable=0)
-    wanted_new = demand.canary_replicas
+    wanted_new, wanted_stable = demand.canary_replicas, _wanted_stable(ctx, strategy, ctx.stable, demand)
     if ctx.aborted:
         wanted_new = 0 if ctx.new is None else aborted_size(ctx, ctx.new, delay_s=strategy.abort_scale_down_delay_s)
-    stable = wanted_stable = _wanted_stable(ctx, strategy, ctx.stable, demand)
+    else:  # `setCanaryScale` takes no pods that the weight needs, and none that are promised
+        if ctx.routed and ctx.new is not None and ctx.new.spec_replicas > wanted_new:
+            wanted_new = max(wanted_new, min(ctx.new.spec_replicas, ceil_percent(replicas, demand.weight_percent)))
+        wanted_stable = max(wanted_stable, ctx.promised - wanted_new)
+    stable = wanted_stable
     new_is_there = ctx.new is not None and ctx.new_available >= wanted_new
     blocked = ctx.paused or demand.lacking or not (ctx.aborted or new_is_there)
     if stable < ctx.stable.spec_replicas and blocked:
@@ -194,7 +198,7 @@ def wanted_canary(ctx: PassContext, strategy: Canary, weight_percent: WeightPerc
     """Pods of the new revision that the step asks for beside the stable revision.
 
     Args:
-        split: what the step asks of the routes; a header or mirror route needs at least one pod.
+        split: what the step asks of the routes; any request of theirs needs at least one pod.
     """
     replicas = ctx.spec.replicas
     if replicas == 0:
@@ -211,7 +215,7 @@ def wanted_canary(ctx: PassContext, strategy: Canary, weight_percent: WeightPerc
         wanted = routed_canary_replicas(
             replicas=replicas, weight_percent=weight_percent, min_pods=min_pods, pinned=pinned
         )
-        return max(wanted, 1) if split.matches or split.mirrors else wanted
+        return wanted or int(bool(strategy.routers) and split.reaches_canary)
     surge, _ = ctx.limits
     return target_pair(replicas=replicas, weight_percent=weight_percent, surge=surge).canary
 

@@ -20,11 +20,12 @@ from rollouts.core.lifecycle.update import promoted
 from rollouts.core.model.analysis import AnalysisGate, AnalysisKind
 from rollouts.core.model.changes import StatusChange, begin_step, exchange_roles, set_canary_weight, skip_steps
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import Notice, SwitchService
+from rollouts.core.model.intents import Intent, Notice, PatchReplicaSet, SwitchService
 from rollouts.core.model.numbering import step_number
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary
 from rollouts.core.model.service_ref import ServiceRef, SubsetName
+from rollouts.core.model.snapshot import ReplicaSet
 from rollouts.core.model.status import Cutover
 from rollouts.core.model.steps import (
     Analyze,
@@ -152,20 +153,13 @@ class CanaryRules(Struct, frozen=True, kw_only=True):
         return canary_sizes(ctx, self.strategy, demand)
 
     def reached(self, ctx: PassContext, sizes: Sizes) -> bool:
-        """Whether enough new pods are available, this pass sets both wanted sizes, and, by ratio, no older pod is available.
-
-        With traffic routing, pods that the weight of an earlier step needs stay beyond what `setCanaryScale` asks for; the step
-        does not wait for them to leave.
-        """
+        """Whether enough new pods are available, this pass sets both wanted sizes, and, by ratio, no older pod is available."""
         if ctx.new is None or ctx.new.deleting:
             return False
-        spec, available = sizes.new, ctx.new.available_for_steps
-        if not ctx.by_ratio and spec > sizes.wanted_new:
-            spec, available = sizes.wanted_new, min(available, sizes.wanted_new)
         new = at_desired(
             desired=sizes.wanted_new,
-            spec=spec,
-            available=available,
+            spec=sizes.new,
+            available=ctx.new.available_for_steps,
             threshold=self.strategy.replica_progress_threshold,
         )
         older_gone = not ctx.by_ratio or not any(replica_set.available for replica_set in ctx.older)
@@ -324,17 +318,30 @@ def _stepped(ctx: PassContext, rules: CanaryRules, plan: Contribution) -> Contri
     strategy, index, steps = rules.strategy, ctx.status.step_index, len(rules.strategy.steps)
     done = (*plan.changes, begin_step(index + 1, ctx.now_s))
     next_step = ctx.recording(done)
-    done = (*done, *_weight_change(next_step, asked_weight(next_step, strategy)))
+    weight_percent = asked_weight(next_step, strategy)
+    done = (*done, *_weight_change(next_step, weight_percent))
     pause = pause_at(strategy, index + 1)
     begins = Wait(Reason.PODS_NOT_AVAILABLE, f"step {step_number(index + 1)} begins")
     message = f"step {step_number(index)} of {steps} of revision {ctx.status.current_revision} is done"
+    intents, stable = plan.intents, ctx.stable
+    if weight_percent < rules.step.weight_percent and stable is not None:  # it keeps the pods that it needs again
+        intents = tuple([each for each in intents if not _shrinks(each, stable)])
     return replace(
         plan,
+        intents=intents,
         changes=done,
         wait=pause_wait(next_step, pause) or begins,
         wake_at_s=earliest([pause_end_s(next_step, pause), next_scale_down_s(ctx)]),
         notices=(*plan.notices, Notice(Reason.STEP_COMPLETED, message)),
     )
+
+
+def _shrinks(intent: Intent, replica_set: ReplicaSet) -> bool:
+    match intent:
+        case PatchReplicaSet(uid=replica_set.uid, replicas=int(size)):
+            return size < replica_set.spec_replicas
+        case _:
+            return False
 
 
 def _weight_change(ctx: PassContext, weight_percent: WeightPercent) -> tuple[StatusChange, ...]:

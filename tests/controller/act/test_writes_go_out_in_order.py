@@ -416,3 +416,14 @@ async def test_a_workload_that_may_not_be_written_is_told_by_the_next_pass(
     )  # fmt: skip
     assert world.inbox.of(CART).workload == (None if leaves else wanted)
     assert len(world.queue) == (0 if leaves else 1)
+
+
+async def test_what_was_read_of_a_workload_is_forgotten_with_a_write_to_it(world: World, performer: Performer) -> None:
+    """The next pass would decide by what was there before it."""
+    world.store.add(DEPLOYMENT, WorkloadObject)
+    world.inbox.put_workload(CART, WorkloadAnswer(kind=WorkloadKind.DEPLOYMENT, name="web", asked_s=0.0))
+    world.api.answers = [says(written(8, owns=False))]
+
+    assert await performer.perform(world.target(), [GIVE_BACK]) == 1
+
+    assert world.inbox.of(CART).workload is None

@@ -17,6 +17,7 @@ from rollouts.core.config.content import content_hash
 from rollouts.core.model.config import ConfigKind, ConfigRef, ConfigUse, ConfigVersioning
 from rollouts.core.model.intents import AskConfig
 from rollouts.errors import ApiConflict, ApiExists, ApiForbidden, ApiInvalid, ApiUnavailable
+from rollouts.manifests.ownership import CONFIG_KEY_NAME
 from rollouts.objects import CONFIG_MAP
 from rollouts.ports import Response
 from tests.controller.world import CART, CART_UID, Answer, World, answered, error, metadata, obj, owned, parsed, says
@@ -133,6 +134,14 @@ async def test_a_failed_read_is_told_and_repeated_until_it_is_answered(
     assert failed.needs_a_person is needs_a_person
     assert re.search(message, failed.message)
     assert len(world.api.requests) == 2
+
+
+async def test_a_key_of_hashes_that_may_not_be_read_is_told_as_the_secret_that_it_is(world: World) -> None:
+    """Without it no Secret's content can be told from another."""
+    world.api.answers = [whole("db"), says(error(403, "Forbidden"))]
+
+    with pytest.raises(ApiForbidden, match=f"may not read Secret {CONFIG_KEY_NAME}: grant get of secrets"):
+        await read_source(world.client, ConfigKind.SECRET, "shop", "db")
 
 
 async def test_a_read_of_an_older_version_than_the_watch_shows_says_nothing(world: World, performer: Performer) -> None:

@@ -268,6 +268,7 @@ async def test_events_are_sent_beside_the_passes_and_never_fail_one(shell: Shell
     sending.cancel()
 
     assert [line["event"] for line in lines if line["log_level"] != "debug"] == ["reconciled"]
+    assert {line["namespace"] for line in lines if line["event"] == "event_dropped"} == {CART.namespace}
     assert b'rollouts_events_dropped_total{why="ApiForbidden"}' in shell.telemetry.exposition()
     paths = [request.path.rsplit("/", 1)[-1] for request in shell.world.api.requests]
 

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from rollouts.cluster.decoding import decode_route
+from rollouts.cluster.structs import RouteObject
 from rollouts.controller.observe.observer import Seen, Unreadable
 from rollouts.controller.workqueue.inbox import RouteAnswer
 from rollouts.core.model.snapshot import DrainSeen
@@ -25,9 +26,12 @@ from rollouts.core.model.traffic import (
 from rollouts.objects import Kind, Manifest
 from rollouts.sim.clock import EPOCH_S
 from rollouts.sim.network.gateway_types import HTTP_ROUTE
+from rollouts.traffic.nginx.settings import INGRESS_KINDS
+from rollouts.traffic.registry import registry
 from tests import build
 from tests.controller.routes import MARKS, ROUTE, Reading, route, routed
 from tests.controller.world import CART, World, metadata, owned, rollout
+from tests.traffic.situation import Situation
 
 pytestmark = pytest.mark.virtual_time
 
@@ -273,3 +277,32 @@ async def test_what_a_version_of_a_route_says_is_read_once(reading: Reading) -> 
     reading.shown(route(version=3, weights=(3, 1), **MARKS))
     reading.world.rollouts.put("", routed(stable="cart-canary", canary="cart", version=2, generation=2))
     assert _split_of(reading.seen()).share == Fraction(3, 4)
+
+
+async def test_what_stands_beside_a_route_is_read_again_when_it_alone_changes(world: World) -> None:
+    """The weight of a canary Ingress is not in the user's own."""
+    reading = Reading(world, found=False)
+    world.rollouts.put("", routed(trafficRouting={"nginx": {"stableIngress": "cart"}}))
+    path = {"path": "/", "pathType": "Prefix", "backend": {"service": {"name": "cart", "port": {"number": 80}}}}
+    user = build.manifest(
+        INGRESS_KINDS[0], "cart", metadata=metadata("cart"), spec={"rules": [{"http": {"paths": [path]}}]}
+    )
+    start = Situation.of(registry()["nginx"], {"stableIngress": "cart"}, user)
+    (ingress,) = start.target.kinds
+    table = world.store.add(ingress, RouteObject)
+    world.kinds.learn((ingress,), ingress)
+
+    found = []
+    for version, percent in enumerate((25, 50), start=1):
+        objects = start.managed(Split(Fraction(percent, 100))).objects
+        assert objects.owned is not None
+        if version == 1:
+            table.put("", decode_route(msgspec.json.encode(objects.user)))
+        ours = {**MARKS, "annotations": MARKS["annotations"] | objects.owned["metadata"]["annotations"]}
+        made = metadata(objects.owned["metadata"]["name"], version=version, ownerReferences=owned(), **ours)
+        table.put("", decode_route(msgspec.json.encode({**objects.owned, "metadata": made})))
+        seen = seen_route(reading, RouteName("nginx", "Ingress", "shop", "cart"))
+        assert isinstance(seen, RouteSeen) and seen.split is not None, seen
+        found.append(seen.split.share)
+
+    assert found == [Fraction(1, 4), Fraction(1, 2)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from rollouts.core.model.traffic import MatchKind, NamedMatch, RequestMatch, Tex
 from rollouts.errors import Unroutable
 from rollouts.objects import Manifest
 from rollouts.traffic.gateway_api.features import check_limits
-from rollouts.traffic.gateway_api.matches import narrowed_matches, request_of
+from rollouts.traffic.gateway_api.matches import narrowed_matches, outrank, request_of
 from tests.traffic.situation import TESTERS, by_path
 
 HEADER = TESTERS.match
@@ -39,6 +40,21 @@ def test_both_of_two_paths(own: tuple[str, str], want: tuple[str, MatchKind], fo
     both = narrowed_matches(matches, [by_path(*want)], grpc=False)
 
     assert both == ([] if found is None else [{"path": {"type": found[0], "value": found[1]}}])
+
+
+CALLS = [
+    {"method": each}
+    for each in ({"service": "shop"}, {"service": "shop.Cart"}, {"service": "shop.Cart", "method": "Add"})
+]
+OTHERS = [{"headers": [{"name": "a"}]}, {"headers": [{"name": "a"}, {"name": "b"}]}]
+
+
+@pytest.mark.parametrize("ranked", [CALLS, OTHERS], ids=["calls", "headers"])
+def test_the_more_that_a_match_says_the_earlier_it_counts(ranked: list[Manifest]) -> None:
+    """The longer names of a service and of its method, more headers."""
+    for low, high in pairwise([{}, *ranked]):
+        assert outrank([high], [low])
+        assert not outrank([low], [high])
 
 
 def test_what_nobody_can_tell_is_refused() -> None:

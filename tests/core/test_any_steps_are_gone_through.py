@@ -1,0 +1,72 @@
+"""Promise: whatever steps a canary has, an update that nothing disturbs comes to each, and is promoted after the last one.
+
+Somebody promotes at each pause, and may scale there. The worlds that are disturbed have few lists of steps; here they are drawn.
+"""
+
+from __future__ import annotations
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from rollouts.core.model.rollout import Canary, TrafficRouting
+from rollouts.core.model.status import Phase
+from rollouts.core.model.steps import (
+    MatchTrafficWeight,
+    Pause,
+    SetCanaryReplicas,
+    SetCanaryScalePercent,
+    SetWeight,
+    Step,
+)
+from tests.core.model import annotated
+from tests.core.test_any_world_is_safe_and_comes_to_rest import DYNAMIC, MORE
+from tests.core.updates import GATE, TIMED, routed, updating, with_services
+from tests.core.worlds import edited, settled, sizes
+
+MOVES: list[st.SearchStrategy[Step]] = [
+    st.sampled_from([0, 1, 5, 10, 25, 33, 50, 66, 75, 90, 99, 100]).map(SetWeight),
+    st.sampled_from([GATE, Pause(5)]),
+]
+SCALES: list[st.SearchStrategy[Step]] = [
+    st.sampled_from([0, 1, 2, 3, 5, 9]).map(SetCanaryReplicas),
+    st.sampled_from([0, 10, 25, 50, 75, 100]).map(SetCanaryScalePercent),
+    st.just(MatchTrafficWeight()),
+]
+BY_RATIO = st.builds(
+    lambda steps, limits: Canary(steps=tuple(steps), max_surge=limits[0], max_unavailable=limits[1]),
+    st.lists(st.one_of(MOVES), min_size=1, max_size=6),
+    st.sampled_from([(1, 0), (0, 1), (2, 1)]),
+)
+KINDS = {
+    "followed": lambda steps: with_services(*steps, traffic_routing=TrafficRouting(min_pods_per_replica_set=2)),
+    "followed, dynamic": lambda steps: with_services(*steps, traffic_routing=DYNAMIC),
+    "routed": lambda steps: routed(*steps, max_surge=1, max_unavailable=0),
+    "routed, dynamic": lambda steps: routed(*steps, dynamic=True),
+    "ping and pong": lambda steps: routed(*steps, by=(TIMED,), dynamic=True, ping_pong=True),
+}
+ROUTED = st.builds(
+    lambda kind, steps: KINDS[kind](steps),
+    st.sampled_from(sorted(KINDS)),
+    st.lists(st.one_of(*MOVES, *SCALES), min_size=1, max_size=6),
+)
+
+
+@MORE
+@example(KINDS["routed"]([SetCanaryReplicas(0), SetWeight(50)]), 4, []).via("no pod for half of the requests")
+@example(KINDS["routed, dynamic"]([SetCanaryReplicas(1), SetWeight(75)]), 7, []).via("the floor keeps stable pods")
+@example(KINDS["routed, dynamic"]([SetWeight(66), SetWeight(10)]), 6, []).via("stable shrank as it was to grow")
+@given(strategy=st.one_of(BY_RATIO, ROUTED), replicas=st.integers(1, 8), scaled=st.lists(st.integers(0, 8), max_size=4))
+def test_an_update_is_promoted_after_its_last_step(strategy: Canary, replicas: int, scaled: list[int]) -> None:
+    """Each pass keeps the invariants. The update waited for ever at some of these."""
+    there = updating(strategy, replicas=replicas)
+    for each in scaled:
+        if there.status.phase is not Phase.PAUSED:
+            break
+        there = settled(edited(there, replicas=each))
+    while there.status.phase is Phase.PAUSED:
+        index = there.status.step_index
+        there = settled(annotated(there, "promote", f"b@{index}"))
+        assert there.status.step_index > index
+
+    assert (there.status.phase, there.status.stable_revision) == (Phase.HEALTHY, "b"), there.status.message
+    assert sizes(there) == ({"b": there.rollout.spec.replicas} if there.rollout.spec.replicas else {})

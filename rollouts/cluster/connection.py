@@ -21,9 +21,18 @@ import yarl
 from aiohttp.abc import AbstractStreamWriter
 
 from rollouts.cluster.credentials import ClientCertificate
-from rollouts.cluster.target import NO_FLAGS, SERVICE_ACCOUNT, AccessFlags, ClusterTarget, read_target
+from rollouts.cluster.target import (
+    NO_FLAGS,
+    SERVICE_ACCOUNT,
+    AccessFlags,
+    ClusterTarget,
+    for_bearer,
+    read_cluster,
+    read_target,
+)
 from rollouts.errors import AnswerTooLarge, ApiUnavailable, NotLeader, SettingsInvalid
 from rollouts.ports import BODY_MAX_BYTES, LINE_MAX_BYTES, Request, Response
+from rollouts.secret import Secret
 
 CONNECT_TIMEOUT_S = 5.0
 DATE_EVERY_S = 60.0
@@ -58,6 +67,28 @@ async def connect(
     Raises: SettingsInvalid, with what to do.
     """
     target = await read_target(kubeconfig=kubeconfig, context=context, flags=flags, service_account=service_account)
+    return _connected(target, user_agent=user_agent, on_date=on_date)
+
+
+async def connector_of_bearers(
+    *,
+    kubeconfig: Path | None,
+    context: str | None,
+    user_agent: str,
+    flags: AccessFlags = NO_FLAGS,
+    service_account: Path = SERVICE_ACCOUNT,
+) -> Callable[[Secret], KubernetesConnection]:
+    """Reads the settings, and returns what makes a connection, with a pool of its own, for whoever has a bearer token.
+
+    No credentials but the token are sent by it: none of the kubeconfig's, and none of the pod's.
+
+    Raises: SettingsInvalid, with what to do.
+    """
+    target = await read_cluster(kubeconfig=kubeconfig, context=context, flags=flags, service_account=service_account)
+    return lambda token: _connected(for_bearer(target, token), user_agent=user_agent)
+
+
+def _connected(target: ClusterTarget, *, user_agent: str, on_date: OnDate | None = None) -> KubernetesConnection:
     try:
         return KubernetesConnection(target, user_agent=user_agent, on_date=on_date)
     except (OSError, ValueError) as exc:  # ssl.SSLError is an OSError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import copy
 import os
 import urllib.request
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -125,6 +126,45 @@ async def read_target(
     pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
     basic = Secret("Basic " + base64.b64encode(pair.encode()).decode())
     return replace(target, proxy_authorization=basic)
+
+
+async def read_cluster(
+    *,
+    kubeconfig: Path | None,
+    context: str | None,
+    flags: AccessFlags = NO_FLAGS,
+    service_account: Path = SERVICE_ACCOUNT,
+) -> ClusterTarget:
+    """Finds the cluster as `read_target` does, with nobody's credentials. A pod needs no token for it.
+
+    Args:
+        service_account: folder of ca.crt.
+
+    Raises: SettingsInvalid, with what to do.
+    """
+    host = os.environ.get("KUBERNETES_SERVICE_HOST", "")
+    if host and flags == NO_FLAGS and not _kubeconfig_paths(kubeconfig):
+        authority = service_account / "ca.crt"
+        if not authority.is_file():
+            raise SettingsInvalid(f"there is no {authority}: mount ca.crt of the ConfigMap kube-root-ca.crt there")
+        server = f"[{host}]" if ":" in host else host
+        port = os.environ.get("KUBERNETES_SERVICE_PORT", "443")
+        flags = AccessFlags(server=f"https://{server}:{port}", certificate_authority=authority)
+    target = await read_target(kubeconfig=kubeconfig, context=context, flags=flags, service_account=service_account)
+    return _with_credentials(target, Credentials(None))
+
+
+def for_bearer(target: ClusterTarget, token: Secret) -> ClusterTarget:
+    """The cluster for whoever has this token, and for nobody else: the target's own ways to sign in are left out."""
+    return _with_credentials(target, Credentials(Secret(f"Bearer {token.reveal()}")))
+
+
+def _with_credentials(target: ClusterTarget, credentials: Credentials) -> ClusterTarget:
+    configuration = copy.copy(target.configuration)
+    # A certificate comes before a token for the API server, and `as` after it: the person would be another one.
+    configuration.cert_file = configuration.key_file = configuration.username = configuration.password = None
+    configuration.api_key = {}
+    return replace(target, configuration=configuration, credentials=credentials, impersonation=())
 
 
 def _kubeconfig_paths(given: Path | None) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from http import HTTPStatus
 
+import htpy as h
 from aiohttp import web
 
 from rollouts.cli.dashboard.guard import RefusedRequest
@@ -11,10 +13,13 @@ from rollouts.cli.dashboard.pages import DashboardPage, document, message, sente
 from rollouts.cli.terminal.errors import error_text
 from rollouts.errors import RolloutsError
 
+SIGNED_IN: ContextVar[h.Node] = ContextVar("SIGNED_IN", default=None)
+"""Who is signed in, for the head of the pages that answer the present request; None where there is nothing to say."""
+
 
 def page_answer(page: DashboardPage, status: int = HTTPStatus.OK) -> web.Response:
     """The whole page."""
-    return web.Response(body=document(page), status=status, content_type="text/html", charset="utf-8")
+    return web.Response(body=document(page, SIGNED_IN.get()), status=status, content_type="text/html", charset="utf-8")
 
 
 def refusal_answer(refusal: RefusedRequest) -> web.Response:

@@ -1,9 +1,12 @@
-"""`rollouts dashboard`: serves the pages on this machine until it is stopped."""
+"""`rollouts dashboard`: serves the pages until it is stopped, to one person on their machine or to all who sign in."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ipaddress
+import signal
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -12,7 +15,7 @@ from rich.console import Console
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.listing import print_line
 from rollouts.cli.terminal.options import fail, note, on_cluster
-from rollouts.cli.view.session import Options, Session, open_session
+from rollouts.cli.view.session import Options, Session, bearers_of, open_session
 from rollouts.errors import ApiForbidden
 from rollouts.objects import ROLLOUT
 
@@ -20,16 +23,27 @@ PORT = 3100  # as Argo's
 ADDRESS = "127.0.0.1"
 
 
-def loopback(text: str) -> str:
-    """`typer` parser of an address of this machine that no other one reaches. Raises: typer.BadParameter."""
+class Auth(StrEnum):
+    """How people are known."""
+
+    TOKEN = "token"  # noqa: S105 - no password
+
+
+def ip_address(text: str) -> str:
+    """`typer` parser of an address to listen on. Raises: typer.BadParameter."""
     try:
-        address = ipaddress.ip_address(ADDRESS if text == "localhost" else text)
+        return str(ipaddress.ip_address(ADDRESS if text == "localhost" else text))
     except ValueError:
         raise typer.BadParameter(f"{text!r} is not an IP address: write 127.0.0.1 or ::1") from None
-    if not address.is_loopback:
+
+
+def _check_loopback(address: str) -> None:
+    """Raises: typer.BadParameter, for an address that other machines reach."""
+    if not ipaddress.ip_address(address).is_loopback:
         why = "whoever reaches the dashboard acts with your rights, so it listens on this machine alone"
-        raise typer.BadParameter(f"{text}: {why}; from another one: ssh -L {PORT}:127.0.0.1:{PORT} THIS-MACHINE")
-    return str(address)
+        raise typer.BadParameter(
+            f"{address}: {why}; from another one: ssh -L {PORT}:127.0.0.1:{PORT} THIS-MACHINE, or --auth token"
+        )
 
 
 @on_cluster
@@ -37,30 +51,74 @@ async def dashboard(
     options: Options,
     port: Annotated[int, typer.Option("-p", "--port", min=0, max=65_535, help="Port; 0 for any that is free.")] = PORT,
     address: Annotated[
-        str, typer.Option("--address", parser=loopback, metavar="ADDRESS", help="Address of this machine's loopback.")
-    ] = ADDRESS,
+        str | None,
+        typer.Option(
+            "--address",
+            parser=ip_address,
+            metavar="ADDRESS",
+            help="Address to listen on; default: 127.0.0.1, and with --auth all of the machine.",
+        ),
+    ] = None,
     all_namespaces: Annotated[
         bool, typer.Option("-A", "--all-namespaces", help="List every namespace, or fail; default: if you may.")
     ] = False,
+    auth: Annotated[
+        Auth | None,
+        typer.Option("--auth", help="Let people sign in, each with a token of the cluster and with its rights."),
+    ] = None,
+    hosts: Annotated[
+        list[str] | None,
+        typer.Option("--host", metavar="NAME", help="With --auth: a name by which browsers reach it; repeatable."),
+    ] = None,
 ) -> Exit:
     """Show all Rollouts in a browser, live, and promote, abort or roll back there, with your own rights.
 
     Lists every namespace if you may, else the context's. It listens on this machine alone, and the address that it prints is
-    good for one browser. Ends with Ctrl-C.
+    good for one browser. With `--auth token` it is for many people: each signs in with a bearer token of the cluster, and
+    nothing is read or written with other rights; put TLS before it. Ends with Ctrl-C.
     """
-    if all_namespaces and options.namespace:
-        raise typer.BadParameter("-A and -n cannot be combined")
+    if all_namespaces and (options.namespace or auth):
+        raise typer.BadParameter(
+            "-A and -n cannot be combined" if options.namespace else "-A has no meaning with --auth"
+        )
+    if hosts and auth is None:
+        raise typer.BadParameter("--host is for --auth: without it, only the printed address is served")
+    if auth is None:
+        _check_loopback(address or ADDRESS)
     try:
         from rollouts.cli.dashboard.app import serving  # noqa: PLC0415 - a server and its pages are for this command only
     except ImportError:
         fail("this command needs the extra `dashboard`: in the source tree, pip install '.[cli,dashboard]'")
         return Exit.USAGE
+    if auth is Auth.TOKEN:
+        return await _serve_people(options, address=address or "", port=port, hosts=hosts or [])
     async with open_session(options) as session:
         namespace = options.namespace or await _scope(session, all_namespaces=all_namespaces)
-        async with serving(session, namespace=namespace, address=address, port=port) as url:
+        async with serving(session, namespace=namespace, address=address or ADDRESS, port=port) as url:
             print_line(Console(), f"open {url}")
             note("it acts with your rights in the cluster, and ends with Ctrl-C")
             await asyncio.Event().wait()
+    return Exit.OK
+
+
+async def _serve_people(options: Options, *, address: str, port: int, hosts: list[str]) -> Exit:
+    from rollouts.cli.dashboard import app, doors, sessions, sites  # noqa: PLC0415 - as above
+
+    try:
+        names = [sites.named_site(text) for text in hosts]
+    except ValueError as wrong:
+        raise typer.BadParameter(str(wrong)) from None
+    connect = await bearers_of(options)
+    people = sessions.Sessions(connect, namespace=options.namespace, request_timeout_s=options.request_timeout_s)
+    stopped = asyncio.Event()
+    with contextlib.suppress(NotImplementedError, RuntimeError):  # Windows; a thread
+        # The first process of a pod has no default for it.
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
+    async with app.serving_people(doors.ManyPeople(sites.Sites(names), people), address=address, port=port) as served:
+        for origin in [site.origin for site in names] or [f"http://localhost:{served}"]:
+            print_line(Console(), f"sign in at {origin}")
+        note("each person acts with the rights of their own token; it ends with Ctrl-C")
+        await stopped.wait()
     return Exit.OK
 
 

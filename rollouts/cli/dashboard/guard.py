@@ -69,13 +69,9 @@ class AccessGuard:
             return RefusedRequest(
                 HTTPStatus.MISDIRECTED_REQUEST, "this is not the address that `rollouts dashboard` printed"
             )
-        site, mode = request.headers.get("Sec-Fetch-Site", "none"), request.headers.get("Sec-Fetch-Mode", "navigate")
-        reads = request.method in ("GET", "HEAD")
-        # A link on another page may lead here: opening it changes nothing, and that page sees nothing of it.
-        if site not in _OURS and not (reads and mode == "navigate"):
-            return RefusedRequest(HTTPStatus.FORBIDDEN, "this was sent by a page of another address")
-        if not reads and request.headers.getall("Origin", []) != [f"http://{request.host}"]:
-            return RefusedRequest(HTTPStatus.FORBIDDEN, "this was sent by a page of another address")
+        refusal = refusal_of_others(request, f"http://{request.host}")
+        if refusal is not None:
+            return refusal
         if request.path == LOGIN:
             return None
         if not same(request.cookies.get(self._cookie_name, ""), self._cookie):
@@ -94,6 +90,31 @@ class AccessGuard:
         answer = web.Response(status=HTTPStatus.SEE_OTHER, headers={"Location": "/"})
         answer.set_cookie(self._cookie_name, self._cookie, httponly=True, samesite="Strict", path="/")
         return answer
+
+
+def refusal_of_others(request: web.Request, origin: str) -> RefusedRequest | None:
+    """Why a request is refused that a page of another origin has sent; None when it is ours, or changes nothing.
+
+    Args:
+        origin: of the address at which the request has found us.
+    """
+    reads = request.method in ("GET", "HEAD")
+    # A link on another page may lead here: opening it changes nothing, and that page sees nothing of it.
+    if is_from_elsewhere(request) and not (reads and is_opened(request)):
+        return RefusedRequest(HTTPStatus.FORBIDDEN, "this was sent by a page of another address")
+    if not reads and request.headers.getall("Origin", []) != [origin]:
+        return RefusedRequest(HTTPStatus.FORBIDDEN, "this was sent by a page of another address")
+    return None
+
+
+def is_from_elsewhere(request: web.Request) -> bool:
+    """Whether a page of another origin has sent it, or led here."""
+    return request.headers.get("Sec-Fetch-Site", "none") not in _OURS
+
+
+def is_opened(request: web.Request) -> bool:
+    """Whether it is for a page that a browser opens, and not for a part of one."""
+    return request.headers.get("Sec-Fetch-Mode", "navigate") == "navigate"
 
 
 def same(given: str, secret: str) -> bool:

@@ -143,14 +143,15 @@ class Hub:
             yield feed
 
     @contextlib.asynccontextmanager
-    async def looking_at_list(self) -> AsyncIterator[Feed[Listed]]:
-        """The feed of all Rollouts, of which it keeps a row each. Raises: TooManyLook."""
-        rollouts = Collection(kind=ROLLOUT, namespace=self.namespace)
+    async def looking_at_list(self, namespace: str | None = None) -> AsyncIterator[Feed[Listed]]:
+        """The feed of all Rollouts, of this namespace or of the hub's; it keeps a row of each. Raises: TooManyLook."""
+        namespace = namespace or self.namespace
+        rollouts = Collection(kind=ROLLOUT, namespace=namespace)
 
         async def follow() -> AbstractAsyncContextManager[KeptObjects[Listed]]:
             return following_as(self.session, (rollouts,), keep=listed)
 
-        with self._seen(None, follow) as feed:
+        with self._seen(Key(namespace, "") if namespace else None, follow) as feed:
             yield feed
 
     async def close(self) -> None:

@@ -9,7 +9,17 @@ from urllib.parse import urlencode
 import htpy as h
 from msgspec import Struct
 
-from rollouts.cli.dashboard.pages import DashboardPage, address_of, cell, phase, share_bar, when
+from rollouts.cli.dashboard.pages import (
+    DashboardPage,
+    address_of,
+    cell,
+    notice,
+    phase,
+    sentence,
+    share_bar,
+    when,
+    with_code,
+)
 from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.objects import RolloutObjects, images_of, view_of
 from rollouts.cli.view.tree import RolloutView, percent_text
@@ -84,12 +94,21 @@ def listed(rollout: Manifest) -> Listed:
     return Listed(view, images_of(rollout), standing_of(view))
 
 
-def list_page(rows: Iterable[Listed], query: ListQuery, *, now_s: float, lost: h.Node, scope: str) -> DashboardPage:
+def list_page(
+    rows: Iterable[Listed],
+    query: ListQuery,
+    *,
+    now_s: float,
+    lost: h.Node,
+    scope: str,
+    chooses_namespace: bool = False,
+) -> DashboardPage:
     """The page.
 
     Args:
         lost: a box about an API server that does not answer; None where it does.
         scope: the namespace that is listed; "" for all.
+        chooses_namespace: another one is listed when it is named.
     """
     everything = [*rows]
     words = query.q.lower().split()
@@ -111,18 +130,34 @@ def list_page(rows: Iterable[Listed], query: ListQuery, *, now_s: float, lost: h
     main = h.fragment[
         h.div(".head")[h.h1[title], h.p(".soft")[f"in namespace {scope}" if scope else "in all namespaces"]],
         lost,
-        _filters(query, [*Counter(row.view.namespace for row in everything)], counts),
+        _other_namespace(scope) if chooses_namespace else None,
+        _filters(query, None if chooses_namespace else [*Counter(row.view.namespace for row in everything)], counts),
         h.div(".card.list")[_table(part, now_s)] if part else _nothing(everything),
         _paging(query, number, pages) if pages > 1 else None,
     ]
     return DashboardPage(title, main, "/events")
 
 
-def _filters(query: ListQuery, namespaces: Sequence[str], counts: dict[str, int]) -> h.Element:
-    chosen = [query.ns] if query.ns and query.ns not in namespaces else []
+def refused_list_page(scope: str, why: str) -> DashboardPage:
+    """That a person may not list a namespace, with the way to another one."""
+    said = notice("bad", "These Rollouts are not shown", h.p[with_code(sentence(why))], heading=h.h1)
+    return DashboardPage("Not shown", h.fragment[said, _other_namespace(scope)])
+
+
+def _other_namespace(scope: str) -> h.Element:
+    return h.form(".filters", method="get", action="/")[
+        h.label(for_="namespace")["Namespace"],
+        h.input("#namespace", type="text", name="ns", value=scope, autocomplete="off", spellcheck="false"),
+        h.button["Show"],
+    ]
+
+
+def _filters(query: ListQuery, namespaces: Sequence[str] | None, counts: dict[str, int]) -> h.Element:
+    """What narrows the list. `namespaces` to choose from; None where only one is listed, which stays."""
+    chosen = [query.ns] if query.ns and namespaces is not None and query.ns not in namespaces else []
     options = [
         h.option(value=name, selected=name == query.ns)[name or "All namespaces"]
-        for name in ("", *sorted([*namespaces, *chosen]))
+        for name in ("", *sorted([*(namespaces or ()), *chosen]))
     ]
     return h.div(".filters")[
         h.form(".filters", method="get", action="/", role="search")[
@@ -134,7 +169,9 @@ def _filters(query: ListQuery, namespaces: Sequence[str], counts: dict[str, int]
                 aria_label="Search",
                 autocomplete="off",
             ),
-            h.select(name="ns", aria_label="Namespace")[options],
+            h.select(name="ns", aria_label="Namespace")[options]
+            if namespaces is not None
+            else h.input(type="hidden", name="ns", value=query.ns),
             h.input(type="hidden", name="only", value=query.only) if query.only else None,
             h.noscript[h.button["Search"]],
         ],

@@ -50,8 +50,8 @@ class DashboardPage(Struct, frozen=True):
     stream: str = ""
 
 
-def document(page: DashboardPage) -> bytes:
-    """The whole page."""
+def document(page: DashboardPage, signed_in: h.Node = None) -> bytes:
+    """The whole page. `signed_in` says as whom, and has the way out; None where there is one person only."""
     frame = h.html(lang="en")[
         h.head[
             h.meta(charset="utf-8"),
@@ -64,7 +64,11 @@ def document(page: DashboardPage) -> bytes:
         h.body(data_stream=page.stream or None)[
             h.a(".skip", href="#main")["Skip to the content"],
             h.header(".top")[
-                h.div[h.a(".brand", href="/")["Rollouts"], h.span("#live", role="status")["" if page.stream else None]]
+                h.div[
+                    h.a(".brand", href="/")["Rollouts"],
+                    h.span("#live", role="status")["" if page.stream else None],
+                    signed_in,
+                ]
             ],
             h.main("#main")[page.main],
         ],

@@ -21,12 +21,12 @@ from rollouts.cli.dashboard.answers import error_page, page_answer, refusal_answ
 from rollouts.cli.dashboard.diff_page import diff_page
 from rollouts.cli.dashboard.guard import RefusedRequest, same
 from rollouts.cli.dashboard.hub import STREAMS_MAX, Feed, Hub
-from rollouts.cli.dashboard.list_page import WORD_MAX, Listed, ListQuery, list_page
+from rollouts.cli.dashboard.list_page import WORD_MAX, Listed, ListQuery, list_page, refused_list_page
 from rollouts.cli.dashboard.pages import DashboardPage, fragment, message, notice, when
 from rollouts.cli.dashboard.rights import ON_LOAD_S, WHILE_OPEN_S, KnownRights
 from rollouts.cli.dashboard.rollout_page import ask_page, rollout_page
 from rollouts.cli.dashboard.run_page import run_page
-from rollouts.cli.terminal.errors import may_not_text
+from rollouts.cli.terminal.errors import error_text, may_not_text
 from rollouts.cli.view.config import uses_of
 from rollouts.cli.view.config_reading import source_changes
 from rollouts.cli.view.difference import CURRENT, PREVIOUS, revision_named
@@ -35,7 +35,7 @@ from rollouts.cli.view.giving import unanswered
 from rollouts.cli.view.objects import run_named, view_of
 from rollouts.cli.view.reading import look, seen_in
 from rollouts.cli.view.verb_plans import CommandWrite
-from rollouts.errors import RolloutsError, SpecInvalid
+from rollouts.errors import ApiForbidden, RolloutsError, SpecInvalid
 from rollouts.objects import ROLLOUT, Key, Manifest
 
 REDRAWN_EVERY_S = 5.0  # ages and countdowns
@@ -48,7 +48,9 @@ _NAME = re.compile(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?")
 class PersonPages:
     """Answers the requests of one person."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: Hub, *, chooses_namespace: bool = False) -> None:
+        """`chooses_namespace`: the address of the list says which one is listed, as the person may not list all."""
+        self._chooses_namespace = chooses_namespace
         self.form_field = secrets.token_urlsafe(_SECRET_BYTES)
         self._hub = hub
         self._rights = KnownRights(hub.session)
@@ -56,12 +58,19 @@ class PersonPages:
 
     async def list(self, request: web.Request) -> web.StreamResponse:
         """The list, as its address filters it."""
-        async with self._hub.looking_at_list() as feed:
-            return page_answer(await self._list_now(feed, request))
+        scope = self._scope(request)
+        async with self._hub.looking_at_list(scope) as feed:
+            try:
+                return page_answer(await self._list_now(feed, request))
+            except ApiForbidden as error:
+                if not self._chooses_namespace:
+                    raise
+                return page_answer(refused_list_page(scope or "", error_text(error)), HTTPStatus.FORBIDDEN)
 
     async def list_stream(self, request: web.Request) -> web.StreamResponse:
         """Its live updates."""
-        return await self._stream(request, self._hub.looking_at_list(), lambda feed: self._list_now(feed, request))
+        looking = self._hub.looking_at_list(self._scope(request))
+        return await self._stream(request, looking, lambda feed: self._list_now(feed, request))
 
     async def one(self, request: web.Request) -> web.StreamResponse:
         """One Rollout."""
@@ -165,7 +174,13 @@ class PersonPages:
         rows = (await feed.objects()).all(ROLLOUT)
         query = ListQuery.read(request.query)
         now_s = self._hub.session.clock.now_s()
-        return list_page(rows, query, now_s=now_s, lost=self._lost(now_s), scope=self._hub.namespace or "")
+        scope, chooses = self._scope(request) or "", self._chooses_namespace
+        return list_page(rows, query, now_s=now_s, lost=self._lost(now_s), scope=scope, chooses_namespace=chooses)
+
+    def _scope(self, request: web.Request) -> str | None:
+        """The namespace that is listed; None for all."""
+        named = request.query.get("ns", "") if self._chooses_namespace else ""
+        return named if _NAME.fullmatch(named) else self._hub.namespace
 
     async def _one_now(self, feed: Feed[Manifest], key: Key, told: h.Node, *, newer_than_s: float) -> DashboardPage:
         seen = seen_in(await feed.objects(), key)

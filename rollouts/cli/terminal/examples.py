@@ -38,6 +38,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "dashboard": (
         ("dashboard", "print an address to open in a browser"),
         ("dashboard -n shop --port 0", "one namespace, on a free port"),
+        ("dashboard --auth token --host rollouts.example.com", "for all who sign in, behind TLS"),
     ),
     "analysis": (
         ("analysis list", "AnalysisRuns of the namespace"),

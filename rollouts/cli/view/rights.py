@@ -16,6 +16,9 @@ REVIEW = Kind("authorization.k8s.io", "v1", "SubjectAccessReview", "subjectacces
 OWN_REVIEW = Kind("authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False)
 """Everybody may ask about themselves."""
 
+OWN_IDENTITY = Kind("authentication.k8s.io", "v1", "SelfSubjectReview", "selfsubjectreviews", namespaced=False)
+"""And as whom the API server knows them."""
+
 REVIEWS_AT_ONCE = 16
 
 

@@ -12,9 +12,10 @@ from msgspec import Struct
 
 from rollouts.clock import SystemClock
 from rollouts.cluster.client import Client
-from rollouts.cluster.connection import connect
+from rollouts.cluster.connection import connect, connector_of_bearers
 from rollouts.cluster.target import NO_FLAGS, AccessFlags
 from rollouts.ports import ApiServer, Clock, Request, Response, WatchStream
+from rollouts.secret import Secret
 
 USER_AGENT = "rollouts-cli"
 OnAnswer: TypeAlias = Callable[[Request, int, float], object]
@@ -74,6 +75,16 @@ class _Watched:
 
     async def aclose(self) -> None:
         await self._api.aclose()
+
+
+async def bearers_of(options: Options) -> Callable[[Secret], ApiServer]:
+    """What connects to the cluster of the options for whoever has a bearer token, and with no other credentials.
+
+    Raises: SettingsInvalid (no usable kubeconfig, with the remedy).
+    """
+    return await connector_of_bearers(
+        kubeconfig=options.kubeconfig, context=options.context, flags=options.flags, user_agent=USER_AGENT
+    )
 
 
 @asynccontextmanager

@@ -70,10 +70,22 @@ function follow() {
     stream.close();
     say(JSON.parse(event.data));
   });
-  stream.onerror = () => {
+  const own = stream;
+  stream.onerror = async () => {
     say("no live updates: the dashboard does not answer");
-    if (stream.readyState === EventSource.CLOSED) setTimeout(follow, RETRY_MS);
+    if (own.readyState !== EventSource.CLOSED) return;
+    if (await isUnknown()) location.reload();
+    else if (own === stream) setTimeout(follow, RETRY_MS);
   };
+}
+
+// Whether the dashboard does not know who we are any more: its answer to a page that is opened says why.
+async function isUnknown() {
+  try {
+    return (await fetch(location.href, { method: "HEAD" })).status === 401;
+  } catch {
+    return false;
+  }
 }
 
 async function search(form) {
@@ -96,7 +108,7 @@ function keys(event) {
 }
 
 document.addEventListener("input", (event) => {
-  if (event.target.form && event.target.form.method === "get") search(event.target.form);
+  if (event.target.form && event.target.form.role === "search") search(event.target.form);
 });
 document.addEventListener("keydown", keys);
 document.addEventListener("visibilitychange", follow);

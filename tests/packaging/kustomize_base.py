@@ -20,6 +20,7 @@ BASE = ROOT / "kustomize" / "rollouts.yaml"
 NOTES = ROOT / "kustomize" / "command-notes" / "policies.yaml"
 RIGHTS = ROOT / "kustomize" / "command-rights" / "policies.yaml"
 HOLDS = ROOT / "kustomize" / "holds" / "policies.yaml"
+DASHBOARD = ROOT / "kustomize" / "dashboard" / "objects.yaml"
 _HEAD = "# Written by `make kustomize` from the chart's defaults.\n"
 _HELMS = ("helm.sh/chart", "app.kubernetes.io/managed-by")
 
@@ -51,6 +52,12 @@ def holds(helm: Path) -> str:
     return _text(one for one in with_holds if ".hold-" in one["metadata"]["name"])
 
 
+def dashboard(helm: Path) -> str:
+    """The text of the component's file: the dashboard for many people."""
+    with_dashboard = render(helm, "--set", "crds.enabled=false,dashboard.enabled=true")
+    return _text(one for one in with_dashboard if one["metadata"]["name"].endswith("-dashboard"))
+
+
 def _text(documents: Iterable[dict[str, Any]]) -> str:
     texts = (yaml.safe_dump(_without_helm(one), sort_keys=False, width=130) for one in documents)
     return _HEAD + "---\n".join(texts)
@@ -66,4 +73,5 @@ if __name__ == "__main__":
     BASE.write_text(base(binaries.folder() / "helm"), encoding="utf-8")
     NOTES.write_text(command_notes(binaries.folder() / "helm"), encoding="utf-8")
     RIGHTS.write_text(command_rights(binaries.folder() / "helm"), encoding="utf-8")
+    DASHBOARD.write_text(dashboard(binaries.folder() / "helm"), encoding="utf-8")
     HOLDS.write_text(holds(binaries.folder() / "helm"), encoding="utf-8")

@@ -12,7 +12,19 @@ import pytest
 from tests.documents import documents
 from tests.lab.chart import RELEASE_NAMESPACE, render
 from tests.lab.control_plane import ControlPlane
-from tests.packaging.kustomize_base import BASE, HOLDS, NOTES, RIGHTS, ROOT, base, command_notes, command_rights, holds
+from tests.packaging.kustomize_base import (
+    BASE,
+    DASHBOARD,
+    HOLDS,
+    NOTES,
+    RIGHTS,
+    ROOT,
+    base,
+    command_notes,
+    command_rights,
+    dashboard,
+    holds,
+)
 
 pytestmark = pytest.mark.controlplane
 
@@ -27,6 +39,7 @@ def test_the_base_is_what_the_chart_gives(lab_programs: Path) -> None:
     assert NOTES.read_text() == command_notes(lab_programs / "helm")
     assert RIGHTS.read_text() == command_rights(lab_programs / "helm")
     assert HOLDS.read_text() == holds(lab_programs / "helm")
+    assert DASHBOARD.read_text() == dashboard(lab_programs / "helm")
 
 
 def _built(plane: ControlPlane, folder: Path, *policies: Path) -> dict[tuple[str, str, str], dict[str, Any]]:
@@ -65,6 +78,16 @@ def test_rights_to_commands_are_a_component(control_plane: ControlPlane, lab_pro
     assert more == chosen.keys() - plain.keys()
     assert len(more) == 3
     assert all(with_rights[name].get(part) == chosen[name].get(part) for name in more for part in ("spec", "rules"))
+
+
+def test_the_dashboard_is_a_component(control_plane: ControlPlane, lab_programs: Path, tmp_path: Path) -> None:
+    """It is for those who want one in the cluster."""
+    without, with_dashboard = _built(control_plane, tmp_path), _built(control_plane, tmp_path, DASHBOARD)
+    chosen = _by_name(render(lab_programs / "helm", "--set", "dashboard.enabled=true"))
+    wanted = {name: one.get("spec") for name, one in chosen.items() if name[2] == "rollouts-dashboard"}
+
+    assert {name: one.get("spec") for name, one in with_dashboard.items() if name not in without} == wanted
+    assert len(wanted) == 4
 
 
 def test_holds_are_a_component(control_plane: ControlPlane, lab_programs: Path, tmp_path: Path) -> None:

@@ -25,10 +25,19 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
 {{- end }}
 
-{{/* Labels and annotations of an object: of the root, or of a dict with `root`, and with `labels` and `annotations` of its own. */}}
+{{/* The dashboard's pods. Nothing of the controller's selects them, and `rollouts doctor` takes them for no controller. */}}
+{{- define "rollouts.dashboardSelector" -}}
+app.kubernetes.io/name: rollouts-dashboard
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
+{{- end }}
+
+{{/*
+Labels and annotations of an object: of the root, or of a dict with `root`, and with `labels` and `annotations` of its own. `selector`
+takes the place of the controller's.
+*/}}
 {{- define "rollouts.metadata" -}}
 {{- $root := .root | default . }}
-{{- $labels := merge (include "rollouts.labels" $root | fromYaml) (.labels | default dict) $root.Values.commonLabels }}
+{{- $labels := merge (.selector | default dict) (include "rollouts.labels" $root | fromYaml) (.labels | default dict) $root.Values.commonLabels }}
 {{- $annotations := merge dict (.annotations | default dict) $root.Values.commonAnnotations }}
 labels: {{- toYaml $labels | nindent 2 }}
 {{- with $annotations }}

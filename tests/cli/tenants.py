@@ -146,7 +146,7 @@ class PeoplesDashboard:
 
 @contextlib.asynccontextmanager
 async def peoples_dashboard(
-    there: Served, people: Mapping[str, Tenant], *hosts: str, clock: Clock | None = None
+    there: Served, people: Mapping[str, Tenant], *hosts: str, clock: Clock | None = None, port: int = 0
 ) -> AsyncIterator[PeoplesDashboard]:
     """A dashboard before an API server that knows these people by their tokens."""
     tenancy = Tenancy(there.api, dict(people))
@@ -156,7 +156,7 @@ async def peoples_dashboard(
         clock = clock or SystemClock()
         sessions = Sessions(connect, namespace=None, request_timeout_s=2.0, clock=clock)
         door = ManyPeople(Sites(map(named_site, hosts)), sessions, clock=clock)
-        async with serving_people(door, address="127.0.0.1", port=0) as port:
+        async with serving_people(door, address="127.0.0.1", port=port) as found:
             yield PeoplesDashboard(
-                f"http://127.0.0.1:{port}", tenancy, sessions, lambda: http.__aexit__(None, None, None)
+                f"http://127.0.0.1:{found}", tenancy, sessions, lambda: http.__aexit__(None, None, None)
             )

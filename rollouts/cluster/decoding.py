@@ -23,17 +23,19 @@ from rollouts.cluster.structs import (
     ConfigContent,
     ConfigMapMetadata,
     ConfigMapObject,
+    EndpointSliceObject,
     Metadata,
     Partial,
     ReplicaSetObject,
     RolloutObject,
     RouteObject,
+    ServiceObject,
     SpecAndStatus,
     T,
     WorkloadObject,
     annotators_of,
 )
-from rollouts.core.model.revision import POD_TEMPLATE_HASH_LABEL, REVISION_LABEL
+from rollouts.core.model.revision import DEPLOYMENT_REVISION_ANNOTATION, POD_TEMPLATE_HASH_LABEL, REVISION_LABEL
 from rollouts.errors import ApiUnavailable
 from rollouts.objects import ROLLOUT, Kind, Manifest
 from rollouts.ports import LINE_MAX_BYTES
@@ -50,9 +52,14 @@ SERVED_LEVELS_MAX = 10_000
 OUR_PREFIX = f"{ROLLOUT.group}/"
 """Of our own labels and annotations."""
 
+KRUISE_PREFIX = "rollouts.kruise.io/"
+"""Of the marks of OpenKruise Rollouts on a workload."""
+
 _Any = TypeVar("_Any")
 _NO_JSON = msgspec.Raw()
 _REVISIONS = (REVISION_LABEL, POD_TEMPLATE_HASH_LABEL)
+_READ_PREFIXES = (OUR_PREFIX, KRUISE_PREFIX)
+_READ_NAMES = (POD_TEMPLATE_HASH_LABEL, DEPLOYMENT_REVISION_ANNOTATION)
 _MALFORMED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -427,6 +434,8 @@ def _keep(kept: T) -> T:
     # A bookmark has no name, and its annotation is its meaning.
     if isinstance(kept, ConfigMapObject | ConfigContent) and metadata.name:
         _shrink(kept.metadata)
+    if isinstance(kept, WorkloadObject | ReplicaSetObject | ServiceObject | EndpointSliceObject) and metadata.name:
+        put(metadata, "annotations", _read(metadata.annotations))
     if metadata.labels:
         _intern(metadata.labels)
     if metadata.annotations and LAST_APPLIED in metadata.annotations:
@@ -443,6 +452,8 @@ def _keep(kept: T) -> T:
         case AnalysisTemplateObject():
             put(kept, "spec", kept.spec.copy())
         case WorkloadObject(spec=spec):
+            put(metadata, "labels", _shared(tuple((_read(metadata.labels) or {}).items())))
+            put(metadata, "creation_timestamp", None)
             put(kept, "template", kept.template.copy())
             put(kept, "status", _one_for_all(kept.status))
             put(spec, "selector", spec.selector.copy())
@@ -475,14 +486,21 @@ def _shrink(metadata: ConfigMapMetadata) -> None:
     put = msgspec.structs.force_setattr
     put(metadata, "managed_fields", None)
     put(metadata, "changed_at", changed_at or None)
-    if metadata.labels:
-        put(metadata, "labels", _ours(metadata.labels))
-    if metadata.annotations:
-        put(metadata, "annotations", _ours(metadata.annotations))
+    put(metadata, "labels", _read(metadata.labels))
+    put(metadata, "annotations", _read(metadata.annotations))
 
 
-def _ours(texts: dict[str, str]) -> dict[str, str] | None:
-    return {key: value for key, value in texts.items() if key.startswith(OUR_PREFIX)} or None
+def _read(marks: dict[str, str] | None) -> dict[str, str] | None:
+    """The labels or annotations that decisions read; a change of any other wakes nobody."""
+    marks = marks or {}
+    kept = (key for key in marks if key.startswith(_READ_PREFIXES) or key in _READ_NAMES)
+    return {sys.intern(key): marks[key] for key in kept} or None
+
+
+@lru_cache(maxsize=256)
+def _shared(marks: tuple[tuple[str, str], ...]) -> dict[str, str] | None:
+    """The labels of most workloads: ours are the same."""
+    return dict(marks) or None
 
 
 def _intern(labels: dict[str, str]) -> None:

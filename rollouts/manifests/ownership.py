@@ -46,7 +46,12 @@ from msgspec.structs import asdict
 
 from rollouts.core.model.config import ConfigKind, ConfigUse
 from rollouts.core.model.pod_exit import Injection, injection_fields, read_injection
-from rollouts.core.model.revision import POD_TEMPLATE_HASH_LABEL, REVISION_LABEL, short_hash
+from rollouts.core.model.revision import (
+    DEPLOYMENT_REVISION_ANNOTATION,
+    POD_TEMPLATE_HASH_LABEL,
+    REVISION_LABEL,
+    short_hash,
+)
 from rollouts.core.model.rollout import PodMetadata, Rollout
 from rollouts.core.model.status import AbortNote
 from rollouts.objects import ROLLOUT, Kind, Manifest, mapping, name_problem, whole_number
@@ -112,8 +117,7 @@ POD_TEMPLATE_HASH = POD_TEMPLATE_HASH_LABEL
 CONTROLLER_REVISION_HASH = "controller-revision-hash"
 """The same of a StatefulSet (the name of a ControllerRevision) and a DaemonSet."""
 
-DEPLOYMENT_REVISION = "deployment.kubernetes.io/revision"
-"""The annotation with the number that a Deployment's controller notes on it and on the ReplicaSet of its template."""
+DEPLOYMENT_REVISION = DEPLOYMENT_REVISION_ANNOTATION
 
 
 def revision_of(labels: Mapping[str, str]) -> str:

@@ -17,10 +17,10 @@ from rollouts.cluster.decoding import (
     json_object,
     metadata_of,
 )
-from rollouts.cluster.structs import ConfigMapObject, ReplicaSetObject, RolloutObject
+from rollouts.cluster.structs import ConfigMapObject, ReplicaSetObject, RolloutObject, WorkloadObject
 from rollouts.core.model.revision import POD_TEMPLATE_HASH_LABEL, REVISION_LABEL
 from rollouts.errors import ApiUnavailable
-from rollouts.objects import CONFIG_MAP, DEPLOYMENT, ENDPOINT_SLICE, POD, REPLICA_SET, ROLLOUT, SERVICE
+from rollouts.objects import CONFIG_MAP, DEPLOYMENT, ENDPOINT_SLICE, POD, REPLICA_SET, ROLLOUT, SERVICE, Kind
 
 
 def wire(**fields: Any) -> bytes:
@@ -277,6 +277,31 @@ def test_of_a_config_map_only_what_is_ours_is_kept() -> None:
     assert copy.metadata.annotations == {"rollouts.dev/content": "abc"}
     assert (copy.metadata.controller_uid, copy.metadata.version) == ("r", 7)
     assert (foreign.metadata.labels, foreign.metadata.annotations) == (None, None)
+
+
+@pytest.mark.parametrize("kind", [DEPLOYMENT, REPLICA_SET, SERVICE, ENDPOINT_SLICE], ids=lambda kind: kind.plural)
+def test_annotations_that_nobody_reads_are_not_kept(kind: Kind) -> None:
+    """They are a third of a ReplicaSet that a Deployment's controller made, and change with each of its updates."""
+    read = {"rollouts.dev/held": "a", "rollouts.kruise.io/b": "c", "deployment.kubernetes.io/revision": "1"}
+    unread = {LAST_APPLIED: "{}", "deployment.kubernetes.io/desired-replicas": "2", "note": "x"}
+    one = decode(kind, wire(metadata={"name": "cart", "annotations": read | unread}))
+    other = decode(kind, wire(metadata={"name": "till", "annotations": unread}))
+
+    assert one.metadata.annotations == read
+    assert other.metadata.annotations is None
+
+
+def test_workloads_at_rest_have_one_set_of_labels() -> None:
+    """Those that are read are the same for all; an update in place and a ReplicaSet have labels of their own."""
+    ours = {"rollouts.dev/managed": "true", "rollouts.dev/hold": "true"}
+    one, two = (decode(DEPLOYMENT, wire(metadata={"name": name, "labels": {"app": name} | ours})) for name in "ab")
+    updated = decode(DEPLOYMENT, wire(metadata={"name": "c", "labels": ours | {"rollouts.dev/own-fields": "s1"}}))
+    listed = Decoder(WorkloadObject).object(wire(metadata={"name": "d", "labels": {POD_TEMPLATE_HASH_LABEL: "f"}}))
+
+    assert one.metadata.labels == ours
+    assert one.metadata.labels is two.metadata.labels
+    assert updated.metadata.labels == ours | {"rollouts.dev/own-fields": "s1"}
+    assert listed.metadata.labels == {POD_TEMPLATE_HASH_LABEL: "f"}
 
 
 def test_config_maps_share_what_they_have_in_common() -> None:

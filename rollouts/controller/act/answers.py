@@ -68,7 +68,7 @@ ASKS_AT_ONCE = 64  # as many as the connection's pool has room for
 LISTS_AT_ONCE = 4  # the API server looks at every pod of a namespace to find those of one Rollout
 PLANES_AT_ONCE = 32
 STARTS_AT_ONCE = (
-    8  # all workloads in place are asked about when a controller starts, and a connection costs 0.1 MiB and more
+    4  # all workloads in place are asked about when a controller starts, and a connection costs 0.1 MiB and more
 )
 PLANES_DEADLINE_S = 5.0
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct
 
 from rollouts.api.spec.parse import WorkloadTemplate
-from rollouts.cluster.decoding import json_object
+from rollouts.cluster.decoding import KRUISE_PREFIX, json_object
 from rollouts.cluster.store import Store
 from rollouts.cluster.structs import WorkloadObject
 from rollouts.cluster.watch_state import FAILED_TELL_S
@@ -51,7 +51,6 @@ from rollouts.manifests.ownership import HELD, HOLD, MANAGED, MANAGED_VALUE, OWN
 from rollouts.manifests.partition import partition_held_of, replaced_of
 from rollouts.objects import REPLICA_SET, ROLLOUT, Key, Kind
 
-_KRUISE = "rollouts.kruise.io/"
 _FLAGGER = "flagger.app/"
 _EXAMPLE = own_text(UpdateFields(max_surge=Percent(25), max_unavailable=Percent(25)))
 """Of a label of the user's fields: the defaults of Kubernetes."""
@@ -301,7 +300,7 @@ def template_of(seen: WorkloadObject) -> WorkloadTemplate | None:
 def _problem(kind: WorkloadKind, seen: WorkloadObject) -> str:
     metadata = seen.metadata
     marks = sorted({*(metadata.labels or ()), *(metadata.annotations or ())})
-    if mark := next((mark for mark in marks if mark.startswith(_KRUISE)), ""):
+    if mark := next((mark for mark in marks if mark.startswith(KRUISE_PREFIX)), ""):
         return f"OpenKruise Rollouts manages it ({mark}): delete its Rollout first"
     for owner in metadata.owner_references or ():
         if owner.api_version.startswith(_FLAGGER):

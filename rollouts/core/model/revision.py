@@ -19,6 +19,8 @@ HASH_SCHEMES = (HASH_SCHEME_V1, HASH_SCHEME_V2)
 REVISION_LABEL = "rollouts.dev/revision"
 POD_TEMPLATE_HASH_LABEL = "pod-template-hash"
 """Names the revision of pods that a Deployment keeps: every ReplicaSet of a Deployment has it in its selector."""
+DEPLOYMENT_REVISION_ANNOTATION = "deployment.kubernetes.io/revision"
+"""The number that a Deployment's controller notes on it and on the ReplicaSet of its template."""
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # no vowels and no look-alikes: no words, no 0/O or 1/l
 _LENGTH = 10  # 27^10 = 2^47 names: the chance that 1,000 revisions of one Rollout clash is 2.4e-9
 _HASHES = len(_ALPHABET) ** _LENGTH

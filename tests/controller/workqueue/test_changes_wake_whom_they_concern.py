@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
 
-from rollouts.cluster.structs import ConfigMapObject, Metadata
+from rollouts.cluster.structs import ConfigMapObject, Metadata, WorkloadObject
 from rollouts.controller.configs import contents
 from rollouts.controller.workqueue.askers import Askers
 from rollouts.controller.workqueue.inbox import ServiceAnswer
@@ -15,7 +15,7 @@ from rollouts.controller.workqueue.managed import ManagedNames
 from rollouts.controller.workqueue.triggers import Watched
 from rollouts.core.model.config import ConfigKind
 from rollouts.manifests.ownership import name_label
-from rollouts.objects import CONFIG_MAP, SERVICE, Key
+from rollouts.objects import CONFIG_MAP, DEPLOYMENT, SERVICE, Key
 from tests.controller.world import (
     CART,
     World,
@@ -52,6 +52,14 @@ def config_copy(*, version: int = 1, labels: dict[str, str] | None = COPY) -> Co
     return msgspec.convert({"metadata": {**metadata, "labels": labels}}, ConfigMapObject)
 
 
+def deployment(
+    *, version: int = 1, labels: dict[str, str] | None = None, annotations: dict[str, str] | None = None
+) -> WorkloadObject:
+    """The Deployment that Rollout cart manages."""
+    marks = {"annotations": {"rollouts.dev/managed-by": "cart"} | (annotations or {}), "labels": labels or {}}
+    return cast(WorkloadObject, obj(DEPLOYMENT, {"metadata": metadata("web", version=version) | marks}))
+
+
 def running(value: str, phase: str = "Failed") -> dict[str, Any]:
     """The status of a run that has measured this."""
     measurement = {"phase": phase, "startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:00:00Z"}
@@ -65,6 +73,7 @@ OF_A_DEPLOYMENT, OF_A_JOB = (
     for version, kind in (("apps/v1", "Deployment"), ("batch/v1", "Job"))
 )
 TILL = Key("shop", "till")
+UNREAD = {"deployment.kubernetes.io/desired-replicas": "2", "kubectl.kubernetes.io/last-applied-configuration": "{}"}
 BESIDE = {"rollouts.dev/analysis": "background"}
 
 
@@ -85,6 +94,8 @@ BESIDE = {"rollouts.dev/analysis": "background"}
         (None, service("web", managed_by="cart")),
         (service("web", managed_by="cart"), service("web", managed_by="cart", version=2, extra="1")),
         (service("web", managed_by="cart"), None),
+        (deployment(), deployment(version=2, annotations={"deployment.kubernetes.io/revision": "2"})),
+        (deployment(), deployment(version=2, labels={"rollouts.dev/own-fields": "s1"})),
         (None, config_copy()),
         (config_copy(), None),
         (config_copy(), config_copy(version=2)),
@@ -111,6 +122,9 @@ async def test_a_change_of_what_a_decision_reads_wakes_its_rollout(before: Any, 
         (rollout(), rollout(version=2, managedFields=[{"manager": "somebody"}])),
         (replica_set(), replica_set(version=2)),
         (replica_set(), replica_set(version=2, status={"fullyLabeledReplicas": 2})),
+        (replica_set(), replica_set(version=2, annotations=UNREAD)),
+        (deployment(), deployment(version=2, annotations=UNREAD)),
+        (deployment(), deployment(version=2, labels={"team": "shop"})),
         (None, replica_set(ownerReferences=OF_A_DEPLOYMENT, labels={})),
         (None, replica_set(ownerReferences=None, labels={})),
         (None, analysis_run(ownerReferences=OF_A_JOB)),

@@ -5,6 +5,9 @@ Somebody promotes at each pause, and may scale there. The worlds that are distur
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
+
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -18,10 +21,12 @@ from rollouts.core.model.steps import (
     SetWeight,
     Step,
 )
-from tests.core.model import annotated
+from tests.core.deployments import deployed, scaled, template_changed
+from tests.core.model import World, annotated
+from tests.core.stateful_sets import new_template, rescaled, stateful
 from tests.core.test_any_world_is_safe_and_comes_to_rest import DYNAMIC, MORE
 from tests.core.updates import GATE, TIMED, routed, updating, with_services
-from tests.core.worlds import edited, settled, sizes
+from tests.core.worlds import edited, settled
 
 MOVES: list[st.SearchStrategy[Step]] = [
     st.sampled_from([0, 1, 5, 10, 25, 33, 50, 66, 75, 90, 99, 100]).map(SetWeight),
@@ -51,22 +56,59 @@ ROUTED = st.builds(
 )
 
 
-@MORE
-@example(KINDS["routed"]([SetCanaryReplicas(0), SetWeight(50)]), 4, []).via("no pod for half of the requests")
-@example(KINDS["routed, dynamic"]([SetCanaryReplicas(1), SetWeight(75)]), 7, []).via("the floor keeps stable pods")
-@example(KINDS["routed, dynamic"]([SetWeight(66), SetWeight(10)]), 6, []).via("stable shrank as it was to grow")
-@given(strategy=st.one_of(BY_RATIO, ROUTED), replicas=st.integers(1, 8), scaled=st.lists(st.integers(0, 8), max_size=4))
-def test_an_update_is_promoted_after_its_last_step(strategy: Canary, replicas: int, scaled: list[int]) -> None:
-    """Each pass keeps the invariants. The update waited for ever at some of these."""
-    there = updating(strategy, replicas=replicas)
-    for each in scaled:
+Scaled = Callable[[World, int], World]
+
+
+def assert_gone_through(there: World, scale: Scaled, scaled_to: list[int]) -> None:
+    """Somebody scales at the first pause, and promotes at each."""
+    for each in scaled_to:
         if there.status.phase is not Phase.PAUSED:
             break
-        there = settled(edited(there, replicas=each))
+        there = settled(scale(there, each))
     while there.status.phase is Phase.PAUSED:
         index = there.status.step_index
         there = settled(annotated(there, "promote", f"b@{index}"))
         assert there.status.step_index > index
 
-    assert (there.status.phase, there.status.stable_revision) == (Phase.HEALTHY, "b"), there.status.message
-    assert sizes(there) == ({"b": there.rollout.spec.replicas} if there.rollout.spec.replicas else {})
+    assert there.status.phase is Phase.HEALTHY, there.status.message
+    assert Counter(pod.revision for pod in there.pods) == Counter({"b": there.rollout.spec.replicas})
+
+
+@MORE
+@example(KINDS["routed"]([SetCanaryReplicas(0), SetWeight(50)]), 4, []).via("no pod for half of the requests")
+@example(KINDS["routed, dynamic"]([SetCanaryReplicas(1), SetWeight(75)]), 7, []).via("the floor keeps stable pods")
+@example(KINDS["routed, dynamic"]([SetWeight(66), SetWeight(10)]), 6, []).via("stable shrank as it was to grow")
+@given(
+    strategy=st.one_of(BY_RATIO, ROUTED), replicas=st.integers(1, 8), scaled_to=st.lists(st.integers(0, 8), max_size=4)
+)
+def test_an_update_is_promoted_after_its_last_step(strategy: Canary, replicas: int, scaled_to: list[int]) -> None:
+    """Each pass keeps the invariants. The update waited for ever at some of these."""
+    there = updating(strategy, replicas=replicas)
+
+    assert_gone_through(there, lambda there, size: edited(there, replicas=size), scaled_to)
+
+
+@MORE
+@given(
+    strategy=st.one_of(BY_RATIO, ROUTED), replicas=st.integers(1, 8), scaled_to=st.lists(st.integers(0, 8), max_size=4)
+)
+def test_so_is_that_of_a_deployment(strategy: Canary, replicas: int, scaled_to: list[int]) -> None:
+    """In place by the ratio of pods; beside it where traffic is routed."""
+    there = settled(template_changed(settled(deployed(strategy, replicas=replicas)), "b"))
+
+    assert_gone_through(there, scaled, scaled_to)
+
+
+@MORE
+@example(Canary(steps=(GATE, SetWeight(90), SetWeight(25))), 7, True, [1]).via("nothing goes back to the old revision")
+@given(
+    strategy=BY_RATIO,
+    replicas=st.integers(1, 8),
+    ordered=st.booleans(),
+    scaled_to=st.lists(st.integers(0, 8), max_size=4),
+)
+def test_so_is_that_of_a_stateful_set(strategy: Canary, replicas: int, ordered: bool, scaled_to: list[int]) -> None:
+    """Once all of its pods are new, its controller makes no old one any more."""
+    there = settled(new_template(settled(stateful(strategy, replicas=replicas, ordered=ordered)), "b"))
+
+    assert_gone_through(there, rescaled, scaled_to)

@@ -83,14 +83,19 @@ def _surplus(found: StatefulSetSeen, made: int, *, replicas: int) -> int:
 
 
 def _without_stable(ctx: PassContext, sizes: Sizes, stable: ReplicaSet) -> Sizes:
-    """The sizes with pods of older revisions in place of stable ones, which its controller cannot make any more."""
+    """The sizes with pods of older revisions in place of stable ones, which its controller cannot make any more, or new ones."""
     pods, older = ctx.spec.replicas - sizes.wanted_new - stable.spec_replicas, []
     for each, size in zip(ctx.older, sizes.older, strict=True):
         older.append(min(each.spec_replicas, max(size, pods)))
         pods -= older[-1]
-    made = stable.spec_replicas
+    made, wanted_new = stable.spec_replicas, sizes.wanted_new + max(pods, 0)
     return replace(
-        sizes, older=tuple(older), stable=min(sizes.stable, made), wanted_stable=min(sizes.wanted_stable, made)
+        sizes,
+        older=tuple(older),
+        new=max(sizes.new, wanted_new),
+        wanted_new=wanted_new,
+        stable=min(sizes.stable, made),
+        wanted_stable=min(sizes.wanted_stable, made),
     )
 
 

@@ -16,7 +16,7 @@ from rollouts.cli.view import giving
 from tests.cli.runs import Served
 from tests.cli.tenants import PeoplesDashboard, peoples_dashboard, token_of
 from tests.cli.test_people_sign_in_to_the_dashboard import ADMIN, PEOPLE, RELEASER, shared
-from tests.cli.test_the_dashboard_in_a_browser import CHROMIUM, WIDTHS, chromium, opened
+from tests.cli.test_the_dashboard_in_a_browser import CHROMIUM, PATIENCE_MS, WIDTHS, chromium, opened
 from tests.cli.test_the_dashboard_shows_and_acts import annotations_of
 from tests.cluster.tables import HandClock
 
@@ -139,12 +139,14 @@ async def test_an_open_page_goes_to_the_way_in_when_its_session_is_over(
             await sign_in(page, brief)
             await expect(page.get_by_role("status")).to_have_text("live")
             clock.at_s = 600.0
-            await expect(page.get_by_role("heading", name="Your token has expired")).to_be_visible()
+            over = page.get_by_role("heading", name="Your token has expired")
+            await expect(over).to_be_visible(timeout=PATIENCE_MS)  # a browser waits before it asks again
             await expect(page.get_by_text("waiting for promotion")).to_have_count(0)
             await sign_in(page, ADMIN)
             await expect(page).to_have_title("Paused: cart")
             await expect(page.get_by_role("status")).to_have_text("live")
         async with peoples_dashboard(there, PEOPLE, port=port or 0):
-            await expect(page.get_by_role("heading", name="the dashboard was started again")).to_be_visible()
+            over = page.get_by_role("heading", name="the dashboard was started again")
+            await expect(over).to_be_visible(timeout=PATIENCE_MS)  # a browser waits before it asks again
             await sign_in(page, ADMIN)
             await expect(page).to_have_title("Paused: cart")

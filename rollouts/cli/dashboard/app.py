@@ -13,7 +13,7 @@ from importlib import resources
 from aiohttp import web
 
 from rollouts.cli.dashboard.answers import error_page, page_answer
-from rollouts.cli.dashboard.connections import Connections
+from rollouts.cli.dashboard.connections import ConnectionBound
 from rollouts.cli.dashboard.doors import STATIC, Door, ManyPeople, OnePerson
 from rollouts.cli.dashboard.guard import HEADERS, AccessGuard
 from rollouts.cli.dashboard.hub import Hub, TooManyLook
@@ -98,7 +98,7 @@ async def _answering(door: Door, listening: socket.socket) -> AsyncIterator[None
     try:
         await runner.setup()
         assert runner.server is not None  # noqa: S101 - it is set up
-        dashboard.connections = Connections(runner.server)
+        dashboard.connections = ConnectionBound(runner.server)
         server = await asyncio.get_running_loop().create_server(dashboard.connections, sock=listening)
         try:
             yield
@@ -113,7 +113,7 @@ async def _answering(door: Door, listening: socket.socket) -> AsyncIterator[None
 class Dashboard:
     """The pages by their addresses."""
 
-    connections: Connections
+    connections: ConnectionBound
 
     def __init__(self, door: Door) -> None:
         self._door = door

@@ -14,7 +14,7 @@ from aiohttp import web
 CONNECTIONS_MAX = 500
 
 
-class Connections:
+class ConnectionBound:
     """Makes what serves a connection, for `loop.create_server`."""
 
     def __init__(self, server: web.Server) -> None:

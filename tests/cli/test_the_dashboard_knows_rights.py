@@ -7,11 +7,15 @@ import json
 import pytest
 
 from rollouts.cli.dashboard import rights
+from rollouts.cli.dashboard.acts import ACTS
+from rollouts.cli.dashboard.app import serving
 from rollouts.cli.view import giving
+from rollouts.cli.view.objects import RolloutObjects
+from rollouts.cli.view.verb_plans import CommandWrite
 from rollouts.objects import ROLLOUT
 from rollouts.ports import Request, Response
-from tests.cli.dashboards import dashboard, until_page
-from tests.cli.runs import Served, install
+from tests.cli.dashboards import Visitor, dashboard, session_of, until_page
+from tests.cli.runs import Served, install, rollout
 from tests.cli.test_the_dashboard_shows_and_acts import PAUSED, PROMOTE, annotations_of
 
 REVIEWS = "selfsubjectaccessreviews"
@@ -107,3 +111,50 @@ async def test_a_form_that_is_sent_all_the_same_is_judged_by_the_api_server(ther
 
     assert answer.status == 403
     assert await annotations_of(there) == {}
+
+
+async def test_where_commands_need_verbs_each_button_is_locked_by_its_own(there: Served) -> None:
+    """Whoever may promote and not abort sees that before they press; what both lack is said once."""
+    allowed = {"patch", "promote"}
+
+    def answers(request: Request) -> Response | None:
+        if not request.path.endswith(REVIEWS):
+            return None
+        verb = json.loads(request.body)["spec"]["resourceAttributes"]["verb"]
+        return Response(201, json.dumps({"status": {"allowed": verb in allowed}}).encode())
+
+    there.door.answers = answers
+    await install(there)
+    await there.put_status(ROLLOUT, "cart", PAUSED)
+    url = serving(session_of(there), namespace=None, address="127.0.0.1", port=0, rights_of_commands=True)
+    async with url as address:
+        visitor = Visitor(address)
+        await visitor.log_in()
+        page = (await visitor.get("/r/default/cart")).body
+        promote, abort = (await visitor.get(PROMOTE)).body, (await visitor.get("/r/default/cart/abort")).body
+
+    assert (LINK in page, LOCKED in page) == (True, False)
+    assert '<button type="button" disabled>Abort</button>' in page
+    assert 'href="/r/default/cart/abort"' not in page
+    said = "You may not abort, pause, restart rollouts in namespace default: ask for the ClusterRole"
+    assert page.count("You may not") == page.count(f"{said} <code>rollouts-commands</code> of the chart.") == 1
+    assert '<button class="main">Promote</button>' in promote
+    assert '<button class="main grave" disabled>Abort</button>' in abort
+    verbs = [json.loads(each.body)["spec"]["resourceAttributes"]["verb"] for each in there.door.asked if each.body]
+    assert sorted(verbs) == ["abort", "patch", "pause", "promote", "restart", "retry", "rollback"]
+
+
+def test_a_button_asks_for_the_right_of_what_it_writes() -> None:
+    """A button that is locked by another verb than the policy's would be locked for the wrong people."""
+    found = set()
+    for status in (PAUSED, {"phase": "Aborted", "abortedRevision": "newrev"}, {"phase": "Healthy"}):
+        made = rollout(**status)
+        for written in ({}, {"rollouts.dev/pause": "true"}):
+            seen = RolloutObjects(rollout={**made, "metadata": {**made["metadata"], "annotations": written}})
+            for word, act in ACTS.items():
+                planned = act.plan("1800000000" if act.timed else "")(seen)
+                if isinstance(planned, CommandWrite):
+                    found.add(word)
+                    assert planned.verb is act.verb, word
+
+    assert {"promote", "pause", "resume", "abort", "restart", "promote-full"} <= found

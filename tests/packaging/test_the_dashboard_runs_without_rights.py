@@ -75,6 +75,7 @@ def test_it_starts_with_its_names_and_is_reached_where_the_chart_says(helm: Path
     """The words are the command line's own; who may reach it, and whom it may ask, are values."""
     values = {
         "dashboard.enabled": True,
+        "admission.commandRights": True,
         "dashboard.hosts": ["rollouts.example.com", "http://plain.example:8080"],
         "dashboard.from": [{"podSelector": {"matchLabels": {"app": "ingress"}}}],
         "dashboard.egress": [{"to": [{"ipBlock": {"cidr": "10.0.0.10/32"}}], "ports": [{"port": 6443}]}],
@@ -91,6 +92,7 @@ def test_it_starts_with_its_names_and_is_reached_where_the_chart_says(helm: Path
         "dashboard",
         "--auth=token",
         f"--port={PORT}",
+        "--command-rights",
         "--host=rollouts.example.com",
         "--host=http://plain.example:8080",
     ]

@@ -24,6 +24,7 @@ from rollouts.cli.view.verb_plans import (
     plan_retry,
     plan_rollback,
 )
+from rollouts.core.model.status import Verb
 from rollouts.objects import whole_number
 
 _TIME_DIGITS = 10
@@ -35,6 +36,7 @@ class Button(Struct, frozen=True, kw_only=True):
     Args:
         label: of its button.
         command: what follows `kubectl rollouts`, with `{name}` and `{to}`.
+        verb: the annotation that is written, and the right that it may need.
         plan: of the revision to go back to, "" for the previous one; other acts do not ask.
         timed: its plan is given the time of the page instead, in whole seconds, so that the same time is confirmed.
         grave: it takes traffic away, or passes something that was to be judged.
@@ -42,6 +44,7 @@ class Button(Struct, frozen=True, kw_only=True):
 
     label: str
     command: str
+    verb: Verb
     plan: Callable[[str], PlannedWrite]
     timed: bool = False
     grave: bool = False
@@ -54,35 +57,39 @@ class Button(Struct, frozen=True, kw_only=True):
 
 
 ACTS: Mapping[str, Button] = {
-    "promote": Button(label="Promote", command="promote {name}", plan=lambda _: plan_promote),
-    "resume": Button(label="Resume", command="resume {name}", plan=lambda _: plan_resume),
-    "retry": Button(label="Retry", command="retry {name}", plan=lambda _: plan_retry),
-    "pause": Button(label="Pause", command="pause {name}", plan=lambda _: plan_pause),
+    "promote": Button(label="Promote", command="promote {name}", verb=Verb.PROMOTE, plan=lambda _: plan_promote),
+    "resume": Button(label="Resume", command="resume {name}", verb=Verb.PAUSE, plan=lambda _: plan_resume),
+    "retry": Button(label="Retry", command="retry {name}", verb=Verb.RETRY, plan=lambda _: plan_retry),
+    "pause": Button(label="Pause", command="pause {name}", verb=Verb.PAUSE, plan=lambda _: plan_pause),
     "restart": Button(
         label="Restart pods",
         command="restart {name}",
+        verb=Verb.RESTART,
         plan=lambda at: lambda seen: plan_restart(seen, at_s=float(whole_number(at, digits=_TIME_DIGITS) or 0)),
         timed=True,
     ),
     "skip-analysis": Button(
         label="Skip analysis",
         command="promote {name} --skip-analysis",
+        verb=Verb.PROMOTE,
         plan=lambda _: lambda seen: plan_promote(seen, skip_analysis=True),
         grave=True,
     ),
     "promote-full": Button(
         label="Promote fully",
         command="promote {name} --full",
+        verb=Verb.PROMOTE,
         plan=lambda _: lambda seen: plan_promote(seen, full=True),
         grave=True,
     ),
     "undo": Button(
         label="Roll back",
         command="undo {name}{to}",
+        verb=Verb.ROLLBACK,
         plan=lambda to: lambda seen: plan_rollback(seen, to=to or None),
         grave=True,
     ),
-    "abort": Button(label="Abort", command="abort {name}", plan=lambda _: plan_abort, grave=True),
+    "abort": Button(label="Abort", command="abort {name}", verb=Verb.ABORT, plan=lambda _: plan_abort, grave=True),
 }
 """By the word in the address of their pages, in the order of their buttons."""
 

@@ -47,20 +47,24 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @contextlib.asynccontextmanager
-async def serving(session: Session, *, namespace: str | None, address: str, port: int) -> AsyncIterator[str]:
+async def serving(
+    session: Session, *, namespace: str | None, address: str, port: int, rights_of_commands: bool = False
+) -> AsyncIterator[str]:
     """Serves the pages to one person for as long as the block lasts.
 
     Args:
         namespace: whose Rollouts are listed; None for all.
         address: an IP address of this machine's loopback.
         port: 0 for any that is free.
+        rights_of_commands: each command needs a verb of its own.
 
     Yields: the address to open, with the key.
     Raises: SettingsInvalid, when the port cannot be used.
     """
     listening = _listening(address, port)
     guard = AccessGuard(address, listening.getsockname()[1])
-    async with _answering(OnePerson(guard, Hub(session, namespace)), listening):
+    door = OnePerson(guard, Hub(session, namespace), rights_of_commands=rights_of_commands)
+    async with _answering(door, listening):
         yield guard.address
 
 

@@ -70,6 +70,9 @@ async def dashboard(
         list[str] | None,
         typer.Option("--host", metavar="NAME", help="With --auth: a name by which browsers reach it; repeatable."),
     ] = None,
+    command_rights: Annotated[
+        bool, typer.Option("--command-rights", help="Lock buttons by the verbs that the chart's policy asks for.")
+    ] = False,
 ) -> Exit:
     """Show all Rollouts in a browser, live, and promote, abort or roll back there, with your own rights.
 
@@ -91,17 +94,21 @@ async def dashboard(
         fail("this command needs the extra `dashboard`: in the source tree, pip install '.[cli,dashboard]'")
         return Exit.USAGE
     if auth is Auth.TOKEN:
-        return await _serve_people(options, address=address or "", port=port, hosts=hosts or [])
+        everywhere = (address or "", port)
+        return await _serve_people(options, everywhere, hosts=hosts or [], rights_of_commands=command_rights)
     async with open_session(options) as session:
         namespace = options.namespace or await _scope(session, all_namespaces=all_namespaces)
-        async with serving(session, namespace=namespace, address=address or ADDRESS, port=port) as url:
+        where, by_verb = address or ADDRESS, command_rights
+        async with serving(session, namespace=namespace, address=where, port=port, rights_of_commands=by_verb) as url:
             print_line(Console(), f"open {url}")
             note("it acts with your rights in the cluster, and ends with Ctrl-C")
             await asyncio.Event().wait()
     return Exit.OK
 
 
-async def _serve_people(options: Options, *, address: str, port: int, hosts: list[str]) -> Exit:
+async def _serve_people(
+    options: Options, where: tuple[str, int], *, hosts: list[str], rights_of_commands: bool
+) -> Exit:
     from rollouts.cli.dashboard import app, doors, sessions, sites  # noqa: PLC0415 - as above
 
     try:
@@ -109,12 +116,18 @@ async def _serve_people(options: Options, *, address: str, port: int, hosts: lis
     except ValueError as wrong:
         raise typer.BadParameter(str(wrong)) from None
     connect = await bearers_of(options)
-    people = sessions.Sessions(connect, namespace=options.namespace, request_timeout_s=options.request_timeout_s)
+    people = sessions.Sessions(
+        connect,
+        namespace=options.namespace,
+        request_timeout_s=options.request_timeout_s,
+        rights_of_commands=rights_of_commands,
+    )
     stopped = asyncio.Event()
     with contextlib.suppress(NotImplementedError, RuntimeError):  # Windows; a thread
         # The first process of a pod has no default for it.
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
-    async with app.serving_people(doors.ManyPeople(sites.Sites(names), people), address=address, port=port) as served:
+    door, (address, port) = doors.ManyPeople(sites.Sites(names), people), where
+    async with app.serving_people(door, address=address, port=port) as served:
         for origin in [site.origin for site in names] or [f"http://localhost:{served}"]:
             print_line(Console(), f"sign in at {origin}")
         note("each person acts with the rights of their own token; it ends with Ctrl-C")

@@ -58,10 +58,10 @@ class Door(Protocol):
 class OnePerson:
     """Implements `Door` for the laptop: the rights are those of whoever started it."""
 
-    def __init__(self, guard: AccessGuard, hub: Hub) -> None:
+    def __init__(self, guard: AccessGuard, hub: Hub, *, rights_of_commands: bool = False) -> None:
         self._guard = guard
         self._hub = hub
-        self._pages = PersonPages(hub)
+        self._pages = PersonPages(hub, rights_of_commands=rights_of_commands)
 
     def routes(self) -> Sequence[web.RouteDef]:
         """Where the key is exchanged."""

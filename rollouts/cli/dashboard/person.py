@@ -26,7 +26,7 @@ from rollouts.cli.dashboard.pages import DashboardPage, fragment, message, notic
 from rollouts.cli.dashboard.rights import ON_LOAD_S, WHILE_OPEN_S, KnownRights
 from rollouts.cli.dashboard.rollout_page import ask_page, rollout_page
 from rollouts.cli.dashboard.run_page import run_page
-from rollouts.cli.terminal.errors import error_text, may_not_text
+from rollouts.cli.terminal.errors import error_text
 from rollouts.cli.view.config import uses_of
 from rollouts.cli.view.config_reading import source_changes
 from rollouts.cli.view.difference import CURRENT, PREVIOUS, revision_named
@@ -48,12 +48,17 @@ _NAME = re.compile(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?")
 class PersonPages:
     """Answers the requests of one person."""
 
-    def __init__(self, hub: Hub, *, chooses_namespace: bool = False) -> None:
-        """`chooses_namespace`: the address of the list says which one is listed, as the person may not list all."""
+    def __init__(self, hub: Hub, *, chooses_namespace: bool = False, rights_of_commands: bool = False) -> None:
+        """Pages of the hub's session.
+
+        Args:
+            chooses_namespace: the address of the list says which one is listed, as the person may not list all.
+            rights_of_commands: each command needs a verb of its own.
+        """
         self._chooses_namespace = chooses_namespace
         self.form_field = secrets.token_urlsafe(_SECRET_BYTES)
         self._hub = hub
-        self._rights = KnownRights(hub.session)
+        self._rights = KnownRights(hub.session, of_commands=rights_of_commands)
         self._told: deque[tuple[str, Key, str, str]] = deque(maxlen=_TOLD_KEPT)
 
     async def list(self, request: web.Request) -> web.StreamResponse:
@@ -140,8 +145,8 @@ class PersonPages:
         asked, seen = await acts.ask(
             self._hub.session_in(key.namespace), key.name, word, _to(request.query.get("to", ""))
         )
-        missing = await self._missing(key, newer_than_s=ON_LOAD_S)
-        form_field = self.form_field
+        locks = await self._rights.locks(key.namespace, newer_than_s=ON_LOAD_S)
+        form_field, missing = self.form_field, locks.why(asked.act.verb)
         return page_answer(ask_page(asked, view_of(seen), form_field=form_field, changed=False, missing=missing))
 
     async def act(self, request: web.Request) -> web.StreamResponse:
@@ -188,20 +193,15 @@ class PersonPages:
             return message(
                 f"{key.name} was deleted", f"There is no Rollout {key.name} in namespace {key.namespace} any more."
             )
-        missing = await self._missing(key, newer_than_s=newer_than_s)
+        locks = await self._rights.locks(key.namespace, newer_than_s=newer_than_s)
         now_s = self._hub.session.clock.now_s()
-        return rollout_page(seen, now_s=now_s, lost=self._lost(now_s), told=told, missing=missing)
+        return rollout_page(seen, now_s=now_s, lost=self._lost(now_s), told=told, locks=locks)
 
     async def _run_now(self, feed: Feed[Manifest], key: Key, name: str) -> DashboardPage | None:
         seen = seen_in(await feed.objects(), key)
         run = run_named(name, seen) if seen is not None else None
         now_s = self._hub.session.clock.now_s()
         return run_page(run, key, now_s=now_s, lost=self._lost(now_s)) if run is not None else None
-
-    async def _missing(self, key: Key, *, newer_than_s: float) -> str:
-        """Why nobody can give commands with these rights; "" where they can, or where that is not known."""
-        lacking = await self._rights.lacking(key.namespace, newer_than_s=newer_than_s)
-        return may_not_text(lacking.verb, lacking.resource, lacking.namespace) if lacking is not None else ""
 
     def _told_about(self, key: Key, mark: str) -> h.Node:
         found = next((each for each in self._told if each[:2] == (mark, key)), None)

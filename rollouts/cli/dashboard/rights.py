@@ -10,15 +10,18 @@ from collections import defaultdict
 
 from msgspec import Struct
 
+from rollouts.cli.terminal.errors import may_not_text
 from rollouts.cli.view.rights import OWN_REVIEW, Right, denied
 from rollouts.cli.view.session import Session
+from rollouts.core.model.status import Verb
 from rollouts.errors import RolloutsError
 from rollouts.objects import ROLLOUT
 
 ON_LOAD_S = 10.0  # a person who was just given a right loads the page again
 WHILE_OPEN_S = 60.0
 ANSWERED_WITHIN_S = 1.0
-_KEPT_MAX = 1_000  # namespaces
+_KEPT_MAX = 1_000  # rights, each in a namespace
+_WRITE = "patch"
 
 
 class _Answer(Struct, frozen=True):
@@ -26,21 +29,51 @@ class _Answer(Struct, frozen=True):
     denied: bool
 
 
+class Locks(Struct, frozen=True):
+    """Which commands somebody may not give in a namespace.
+
+    Args:
+        lacking: verbs on Rollouts that are known to be missing: `patch`, without which there is no command, or those of commands.
+    """
+
+    namespace: str = ""
+    lacking: frozenset[str] = frozenset()
+
+    @property
+    def everything(self) -> bool:
+        """Whether no command can be given."""
+        return _WRITE in self.lacking
+
+    def why(self, *verbs: Verb) -> str:
+        """Why some of these commands cannot be given; "" where all can, or where that is not known."""
+        missing = [_WRITE] if self.everything else sorted(self.lacking.intersection(verbs))
+        return may_not_text(", ".join(missing), ROLLOUT.plural, self.namespace) if missing else ""
+
+
+NO_LOCKS = Locks()
+
+
 class KnownRights:
     """The answers of the API server to one person, each asked for once whatever the number of pages."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, *, of_commands: bool = False) -> None:
+        """`of_commands`: each command needs a verb of its own in this cluster."""
+        self._verbs = (_WRITE, *(Verb if of_commands else ()))
         self._session = session
         self._answers: dict[Right, _Answer] = {}
         self._turns: defaultdict[Right, asyncio.Lock] = defaultdict(asyncio.Lock)
 
-    async def lacking(self, namespace: str, *, newer_than_s: float) -> Right | None:
-        """The right that is needed for commands in a namespace, if it is known to be missing.
+    async def locks(self, namespace: str, *, newer_than_s: float) -> Locks:
+        """The commands that cannot be given in a namespace.
 
         Args:
             newer_than_s: an answer that is younger is good enough.
         """
-        right = Right(ROLLOUT.group, ROLLOUT.plural, "patch", namespace)
+        lacks = await asyncio.gather(*(self._lacks(verb, namespace, newer_than_s) for verb in self._verbs))
+        return Locks(namespace, frozenset(verb for verb, lacking in zip(self._verbs, lacks, strict=True) if lacking))
+
+    async def _lacks(self, verb: str, namespace: str, newer_than_s: float) -> bool:
+        right = Right(ROLLOUT.group, ROLLOUT.plural, verb, namespace)
         async with self._turns[right]:
             now_s = asyncio.get_running_loop().time()
             known = self._answers.get(right)
@@ -50,7 +83,7 @@ class KnownRights:
                     self._answers.clear()
                     self._turns.clear()
                 self._answers[right] = known
-        return right if known.denied else None
+        return known.denied
 
     async def _is_denied(self, right: Right, *, before: bool) -> bool:
         """Asks; without an answer it is as it was `before`."""

@@ -9,6 +9,7 @@ import htpy as h
 from rollouts.cli.dashboard import cards
 from rollouts.cli.dashboard.acts import ACTS, Confirmation, possible
 from rollouts.cli.dashboard.pages import DashboardPage, address_of, facts_line, notice, phase, sentence, with_code
+from rollouts.cli.dashboard.rights import NO_LOCKS, Locks
 from rollouts.cli.view.history import history_rows
 from rollouts.cli.view.objects import RolloutObjects, status_of, view_of
 from rollouts.cli.view.tree import RolloutView
@@ -20,14 +21,14 @@ _COLOURS = {Standing.BAD: "bad", Standing.PERSON: "wait", Standing.MOVING: "move
 
 
 def rollout_page(
-    seen: RolloutObjects, *, now_s: float, lost: h.Node, told: h.Node = None, missing: str = ""
+    seen: RolloutObjects, *, now_s: float, lost: h.Node, told: h.Node = None, locks: Locks = NO_LOCKS
 ) -> DashboardPage:
     """The page.
 
     Args:
         lost: a box about an API server that does not answer; None where it does.
         told: a box about what became of a command that was just given.
-        missing: why whoever looks cannot give commands; "" where they can.
+        locks: which commands whoever looks cannot give.
     """
     view, history, commands = view_of(seen), history_rows(seen), status_of(seen.rollout).commands
     main = h.fragment[
@@ -47,13 +48,13 @@ def rollout_page(
         ],
         lost,
         told,
-        _state(view, [*possible(seen)], now_s, missing),
+        _state(view, [*possible(seen)], now_s, locks),
         h.div(".columns")[
             h.div[
                 cards.traffic(view, weights_of(seen), now_s),
                 cards.analyses(view, now_s),
                 cards.revisions(view, now_s),
-                cards.history(view, history, now_s, may_act=not missing),
+                cards.history(view, history, now_s, may_act=not locks.why(ACTS["undo"].verb)),
             ],
             h.div[
                 cards.steps(view),
@@ -122,7 +123,7 @@ def _locked(missing: str) -> h.Node:
     return h.p(".locked")[with_code(sentence(missing))] if missing else None
 
 
-def _state(view: RolloutView, acts: Sequence[str], now_s: float, missing: str) -> h.Element:
+def _state(view: RolloutView, acts: Sequence[str], now_s: float, locks: Locks) -> h.Element:
     wait, colour = view.waiting, _COLOURS[standing_of(view)]
     asked_for = [way.command.partition(" ")[0] for way in wait.ways] if wait is not None else []
     lines: list[h.Node] = []
@@ -136,16 +137,15 @@ def _state(view: RolloutView, acts: Sequence[str], now_s: float, missing: str) -
         lines += [h.code(".line")[f"kubectl rollouts {way.command}"] for way in wait.ways]
     else:
         title = waits_for(view, now_s=now_s) or "Nothing is under way"
-    return notice(colour, title, *lines, _buttons(view, acts, asked_for, missing) if acts else None)
+    return notice(colour, title, *lines, _buttons(view, acts, asked_for, locks) if acts else None)
 
 
-def _buttons(view: RolloutView, acts: Sequence[str], asked_for: Sequence[str], missing: str) -> h.Node:
-    """Links to the pages of acts; locked buttons, if something is missing for all of them."""
-    if missing:
-        locked = [h.button(type="button", disabled=True)[ACTS[word].label] for word in acts]
-        return h.fragment[h.div(".acts")[locked], _locked(missing)]
-    links = [
-        h.a(class_=ACTS[word].style(asked_for=word in asked_for), href=address_of(view, word))[ACTS[word].label]
+def _buttons(view: RolloutView, acts: Sequence[str], asked_for: Sequence[str], locks: Locks) -> h.Node:
+    """Links to the pages of acts; locked buttons for those that cannot be given, with what is missing."""
+    buttons = [
+        h.button(type="button", disabled=True)[ACTS[word].label]
+        if locks.why(ACTS[word].verb)
+        else h.a(class_=ACTS[word].style(asked_for=word in asked_for), href=address_of(view, word))[ACTS[word].label]
         for word in acts
     ]
-    return h.div(".acts")[links]
+    return h.fragment[h.div(".acts")[buttons], _locked(locks.why(*(ACTS[word].verb for word in acts)))]

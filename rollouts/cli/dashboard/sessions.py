@@ -82,12 +82,15 @@ class SignedIn:
     ends_by: SessionEnd
     """Why it ends then."""
 
-    def __init__(self, key: bytes, name: str, host: str, api: _OwnApi, hub: Hub) -> None:
+    def __init__(
+        self, key: bytes, name: str, host: str, api: _OwnApi, hub: Hub, *, rights_of_commands: bool = False
+    ) -> None:
         self.key = key
         self.name = name
         self.host = host
         self.hub = hub
-        self.pages = PersonPages(hub, chooses_namespace=hub.namespace is not None)
+        chooses = hub.namespace is not None
+        self.pages = PersonPages(hub, chooses_namespace=chooses, rights_of_commands=rights_of_commands)
         self.used_at_s = self._confirmed_at_s = asyncio.get_running_loop().time()
         self._api = api
 
@@ -153,8 +156,15 @@ class Sessions:
         namespace: str | None,
         request_timeout_s: float,
         clock: Clock | None = None,
+        rights_of_commands: bool = False,
     ) -> None:
-        """`namespace` is shown first to whoever may not list all of them; None for the one of their service account."""
+        """No session yet.
+
+        Args:
+            namespace: is shown first to whoever may not list all of them; None for the one of their service account.
+            rights_of_commands: each command needs a verb of its own.
+        """
+        self._rights_of_commands = rights_of_commands
         self._connect = connect
         self._namespace = namespace
         self._request_timeout_s = request_timeout_s
@@ -194,7 +204,8 @@ class Sessions:
             await api.aclose()
             return full
         cookie, over_s, expires_s = secrets.token_urlsafe(_KEY_BYTES), self._clock.now_s() + LASTS_S, expiry_s(token)
-        signed_in = SignedIn(_hash(cookie), found.name, host, api, Hub(session, found.namespace))
+        hub, by_verb = Hub(session, found.namespace), self._rights_of_commands
+        signed_in = SignedIn(_hash(cookie), found.name, host, api, hub, rights_of_commands=by_verb)
         signed_in.ends_at_s, signed_in.ends_by = over_s, SessionEnd.OVER
         if expires_s is not None and expires_s < over_s:
             signed_in.ends_at_s, signed_in.ends_by = expires_s, SessionEnd.TOKEN

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from rollouts.core.model.status import Verb
 from rollouts.errors import (
     APPLY_CRDS,
     ApiExists,
@@ -56,8 +57,10 @@ def error_text(error: RolloutsError) -> str:
 
 
 def may_not_text(verb: str, resource: str, namespace: str | None) -> str:
-    """The sentence about a right that somebody lacks, in one namespace or in all."""
+    """The sentence about a right that somebody lacks, in one namespace or in all. `verb` may be several, with commas."""
     where = f"in namespace {namespace}" if namespace else "in every namespace"
+    if {*verb.split(", ")} <= {*Verb}:
+        return f"you may not {verb} {resource} {where}: ask for the ClusterRole `rollouts-commands` of the chart"
     role = "view" if verb in ("get", "list", "watch") else "edit"
     return (
         f"you may not {verb} {resource} {where}: ask for the ClusterRole `{role}`, which the chart extends to Rollouts"

@@ -271,6 +271,32 @@ async def test_a_name_that_a_form_claims_is_not_written(there: Served, monkeypat
     assert await annotations_of(there) == {"rollouts.dev/promote": "newrev@1"}
 
 
+async def test_on_a_connection_of_many_each_request_is_of_its_own_person(there: Served) -> None:
+    """A proxy sends the requests of all people on the connections that it keeps: nothing of one is in an answer to the next."""
+    async with peoples_dashboard(there, PEOPLE) as served:
+        admin, stranger = await served.signed_in(ADMIN), await served.signed_in(STRANGER)
+        own = f"Host: {admin.host}\r\n"
+        reader, writer = await asyncio.open_connection(*admin.host.split(":"))
+        answers = []
+        for path, cookie in (
+            ("/", admin.cookie),
+            ("/static/none", ""),
+            ("/login", ""),
+            ("/", admin.cookie),
+            ("/", stranger.cookie),
+            ("/nothing", "rollouts-session-1=x"),
+        ):
+            writer.write(f"GET {path} HTTP/1.1\r\n{own}Cookie: {cookie}\r\n\r\n".encode())
+            async with asyncio.timeout(20.0):
+                head = (await reader.readuntil(b"\r\n\r\n")).decode()
+                size = int(head.lower().partition("content-length: ")[2].partition("\r\n")[0])
+                answers.append((await reader.readexactly(size)).decode())
+        writer.close()
+
+    assert ["admin@example.com" in body for body in answers] == [True, False, False, True, False, False]
+    assert ["Sign out" in body for body in answers] == [True, False, False, True, True, False]
+
+
 async def test_what_tenants_and_names_say_is_text(there: Served) -> None:
     """On the page to sign in, in the head of each page, and in what is said of a namespace that somebody asked for."""
     await shared(there)

@@ -12,7 +12,7 @@ from importlib import resources
 
 from aiohttp import web
 
-from rollouts.cli.dashboard.answers import error_page, page_answer
+from rollouts.cli.dashboard.answers import SIGNED_IN, error_page, page_answer
 from rollouts.cli.dashboard.connections import ConnectionBound
 from rollouts.cli.dashboard.doors import STATIC, Door, ManyPeople, OnePerson
 from rollouts.cli.dashboard.guard import HEADERS, AccessGuard
@@ -159,6 +159,7 @@ class Dashboard:
 
     @web.middleware
     async def _judged(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        SIGNED_IN.set(None)  # whoever asked before on this connection may be somebody else: a proxy keeps them open
         try:
             admitted = await self._door.admit(request)
             if isinstance(admitted, web.StreamResponse):

@@ -288,6 +288,10 @@ async def test_without_the_api_server_nobody_comes_in_and_the_page_says_why(ther
 
     assert {answer.status for answer in answers} == {502}
     assert "The token could not be checked: the API server cannot be reached" in answers[0].body
+    assert "127.0.0.1" not in answers[0].body  # where it is, is in the log
+    log = there.printed.readouterr().err
+    assert "error: a token could not be checked: the API server cannot be reached: " in log
+    assert ADMIN not in log
 
 
 async def test_where_nobody_is_known_there_is_only_the_way_in(there: Served) -> None:

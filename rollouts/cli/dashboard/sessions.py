@@ -13,6 +13,7 @@ import hashlib
 import json
 import re
 import secrets
+import sys
 from collections.abc import Callable, Coroutine
 from enum import Enum
 from http import HTTPStatus
@@ -22,7 +23,6 @@ from msgspec import Struct
 
 from rollouts.cli.dashboard.guard import RefusedRequest
 from rollouts.cli.dashboard.hub import Hub
-from rollouts.cli.dashboard.pages import sentence
 from rollouts.cli.dashboard.person import PersonPages
 from rollouts.cli.terminal.errors import error_text
 from rollouts.cli.view.rights import OWN_IDENTITY
@@ -273,10 +273,12 @@ class Sessions:
             why = "The API server does not accept this token: it has expired, or is for another cluster or audience."
             return RefusedRequest(HTTPStatus.UNAUTHORIZED, why)
         except RolloutsError as error:
-            why = "this API server cannot say whose it is: Kubernetes 1.28 or newer is needed"
-            unknown = isinstance(error, ApiNotFound) and OWN_IDENTITY.plural in str(error)
-            said = sentence(f"the token could not be checked: {why if unknown else error_text(error)}")
-            return RefusedRequest(HTTPStatus.BAD_GATEWAY, said)
+            # Whoever has not signed in is told nothing of the cluster.
+            sys.stderr.write(f"error: a token could not be checked: {error_text(error)}\n")
+            why = "the API server cannot be reached, or refuses to say whose it is; the dashboard's log has more"
+            if isinstance(error, ApiNotFound) and OWN_IDENTITY.plural in str(error):
+                why = "this API server cannot say whose it is: Kubernetes 1.28 or newer is needed"
+            return RefusedRequest(HTTPStatus.BAD_GATEWAY, f"The token could not be checked: {why}.")
 
     async def _scope(self, session: Session, name: str) -> str | None:
         """None for all namespaces; else the one to begin with."""

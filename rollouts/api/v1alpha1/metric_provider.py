@@ -76,7 +76,7 @@ class ProviderSignature(Wire):
     """AWS's signatures (Signature Version 4)."""
 
     region: Name | None = needed("Region of AWS.")
-    service: Name | None = optional("Service that is signed for; default monitoring for cloudWatch, otherwise aps.")
+    service: Name | None = optional("Service that is signed for; default that of the type, otherwise aps.")
     access_key_id: Line | None = optional("Key; without it AWS's own library finds credentials, such as a role.")
     secret_access_key: ProviderCredential | None = optional("Where the key's secret is.")
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
@@ -17,6 +18,7 @@ from rollouts.controller.providers.declarations import server_of
 from rollouts.core.analysis.recipe import Recipe
 from rollouts.metrics.requests import Bearer, HttpAnswer, HttpRequest, MetricEndpoint, Signature
 from rollouts.secret import Secret
+from tests.metrics import servers
 from tests.metrics.answers import NOW_S
 
 Series: TypeAlias = Sequence[tuple[Any, Any]]
@@ -167,7 +169,7 @@ def timed(at_s: Any, factor: int = 1) -> Any:
     return at_s * factor if isinstance(at_s, int | float) and not isinstance(at_s, bool) else at_s
 
 
-_MODULES = sorted(path.stem for path in Path(__file__).parent.glob("*.py") if path.stem != "fake")
+_MODULES = sorted(module.name for module in iter_modules(servers.__path__) if module.name != "fake")
 
 
 def whole_metrics() -> list[tuple[str, dict[str, Any]]]:

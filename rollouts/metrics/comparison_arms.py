@@ -1,7 +1,7 @@
 """One look of a comparison: what is asked of each arm, what the answers show, and what is carried to the next look. Pure.
 
-Counters are read raw and summed here; any other source gives one number of each arm. A number of the cluster's own metrics
-counts when all its samples are newer than the look before, as one that is seen twice would be evidence twice.
+Counters are read raw and summed here; any other source gives one number of each arm. A number whose times are known counts when
+all its samples are newer than the look before, as one that is seen twice would be evidence twice.
 """
 
 from __future__ import annotations
@@ -9,13 +9,23 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
+from statistics import fmean
 from typing import TypeAlias
 
 import msgspec
 from msgspec import Struct, field
 
 from rollouts.core.analysis.cluster_source import ExternalMetric
-from rollouts.core.analysis.source import ComparedBy, ComparedSource, Comparison, Fills, HttpSource, PrometheusQuery
+from rollouts.core.analysis.recipe import Recipe
+from rollouts.core.analysis.source import (
+    ComparedBy,
+    ComparedSource,
+    Comparison,
+    Fills,
+    HttpSource,
+    PrometheusQuery,
+    ServerQuery,
+)
 from rollouts.core.compare.rates import Counts, RateEvidence
 from rollouts.core.compare.stakes import Stakes
 from rollouts.core.compare.values import Sides
@@ -23,9 +33,11 @@ from rollouts.core.model.frozen import replace
 from rollouts.core.model.grammar import is_label_value
 from rollouts.core.placeholders import filled
 from rollouts.core.promql import filled_query
+from rollouts.errors import ExpressionInvalid
 from rollouts.metrics.figures import FiguresFound, NotYet
+from rollouts.metrics.member_paths import NotThereError, values_at
 from rollouts.metrics.prometheus import STALE_S, Series, series_of
-from rollouts.metrics.requests import HttpAnswer, MetricAnswer
+from rollouts.metrics.requests import HttpAnswer, MetricAnswer, Window
 from rollouts.metrics.samples import Absence, Document, NoEvidence, Numbers, finite
 from rollouts.metrics.sources import found_in, window_of
 from rollouts.objects import whole_number
@@ -70,7 +82,7 @@ class Growth(Struct, frozen=True):
 
 
 class Sampled(Struct, frozen=True):
-    """A number of the cluster's own metrics."""
+    """A number of samples whose times are known."""
 
     value: float
     newest_at_s: float
@@ -105,6 +117,10 @@ class ComparisonLook(Struct, frozen=True, kw_only=True):
         half = len(self.queries) // 2
         return (self.source.canary,) * half + (self.source.stable,) * half
 
+    def window_of(self, source: HttpSource) -> Window | NoEvidence:
+        """The times that one of `queries` is asked for: a server that is asked for an interval since the look before."""
+        return Window(self.at_s, self.since_s) if isinstance(source, ServerQuery) else window_of(source, self.at_s)
+
 
 def look_of(
     source: Comparison, carried: Sequence[tuple[str, str]], *, began_at_s: float, now_s: float
@@ -129,7 +145,9 @@ def look_of(
     queries: list[ComparedSource] = []
     problems: list[str] = []
     for arm in (source.canary, source.stable):
-        fills = _fills_of_arm({"arm": arm, "window": f"{math.floor(span_s)}s"}, problems)
+        fills = _fills_of_arm(
+            {"arm": arm, "window": f"{math.floor(span_s)}s", "seconds": f"{math.floor(span_s)}"}, problems
+        )
         queries += [query.filled(fills) for query in asked]
     if problems:
         return NoEvidence(problems[0], Absence.ERROR)
@@ -148,8 +166,11 @@ def _fills_of_arm(values: Mapping[str, str], problems: list[str]) -> Fills:
     return Fills(plain=plain, url=plain, body=plain, json=plain, query=query)
 
 
-def seen_in(answer: MetricAnswer, look: ComparisonLook) -> ArmSeen:
+def seen_in(answer: MetricAnswer, look: ComparisonLook, recipe: Recipe | None = None) -> ArmSeen:
     """What the answer to one of `look.queries` shows, of a source that is asked over HTTP.
+
+    Args:
+        recipe: of its MetricProvider, where that has one of its own.
 
     Raises: nothing that a server could cause.
     """
@@ -163,13 +184,19 @@ def seen_in(answer: MetricAnswer, look: ComparisonLook) -> ArmSeen:
         if series is None:
             return NoEvidence(problem, Absence.ERROR)
         return growth(series, since_s=look.since_s, until_s=look.until_s)
-    window = window_of(source, look.at_s)
+    if isinstance(source, ServerQuery) and recipe is not None:
+        source = replace(source, recipe=recipe)
+    window = look.window_of(source)
     found = window if isinstance(window, NoEvidence) else found_in(answer, source, window)
     match found:
         case NoEvidence():
             return found
+        case Numbers() if isinstance(source, ServerQuery):
+            return _mean_of_one_series(found, look)
         case Numbers():
             return _values_of_one_series(found, look)
+        case Document() if isinstance(source, ServerQuery):
+            return _number_at(found, look.source.path)
         case Document(None):
             return NoEvidence("no value")
         case Document(float(number)):
@@ -188,6 +215,40 @@ def _values_of_one_series(found: Numbers, look: ComparisonLook) -> tuple[float, 
     if look.source.by is ComparedBy.VALUES and len(found.samples) > 1:
         return NoEvidence("the query gave many values of one series, and a look needs one", Absence.ERROR)
     return found.numbers if finite(found.numbers) else NoEvidence("a number is NaN or infinite")
+
+
+def _mean_of_one_series(found: Numbers, look: ComparisonLook) -> Sampled | NoEvidence:
+    """The mean of the points that are newer than the look before: which of them a server gives is its own affair."""
+    if (series := len({sample.series for sample in found.samples})) > 1:
+        return NoEvidence(f"the query gave {series} series: let it give one", Absence.ERROR)
+    newer = [sample for sample in found.samples if sample.at_s > look.since_s]
+    if not newer:
+        return NoEvidence("there is no newer value than at the look before" if found.samples else "no value")
+    value = fmean(sample.value for sample in newer)
+    if not math.isfinite(value):
+        return NoEvidence("a number is NaN or infinite")
+    return Sampled(value, max(sample.at_s for sample in newer))
+
+
+def _number_at(found: Document, path: str) -> tuple[float, ...] | NoEvidence:
+    """The number of an answer that is JSON. Without a path it is the only one that the server has measured."""
+    numbers: list[object] = list(found.counted or ())
+    if found.counted is None:
+        if not path:
+            return NoEvidence("the answer is JSON: say in compare.path where its number is", Absence.ERROR)
+        try:
+            numbers = [value for value in values_at(found.value, path) if value is not None]
+        except NotThereError:
+            return NoEvidence("nothing is where compare.path leads", Absence.ERROR)
+        except ExpressionInvalid as error:
+            return NoEvidence(f"compare.path {error}", Absence.ERROR)
+    match numbers:
+        case []:
+            return NoEvidence("no value")
+        case [float(number)]:
+            return (number,) if math.isfinite(number) else NoEvidence("a number is NaN or infinite")
+        case _:
+            return NoEvidence("the answer is not one number: let the query give one for the arm", Absence.ERROR)
 
 
 def figures_seen(found: FiguresFound, look: ComparisonLook) -> ArmSeen:

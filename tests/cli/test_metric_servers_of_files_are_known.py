@@ -79,6 +79,24 @@ def test_a_metric_fits_the_servers_of_its_files(made: Sequence[Manifest], asked:
     assert [words in each.message for each in problems] == ([True] if words else [])
 
 
+def test_a_comparison_fits_the_servers_of_its_files() -> None:
+    """As every metric: it asks the same server for both arms."""
+    compare = {
+        "canary": "{{args.server}}-1",
+        "stable": "{{args.server}}-2",
+        "kind": "value",
+        "effect": "10%",
+        "of": {"datadog": {"query": "avg:latency{version:{{arm}}}"}},
+    }
+    asked = template("compare")
+    asked["spec"]["metrics"] = [{"name": "m", "interval": "1m", "count": 9, "provider": {"compare": compare}}]
+
+    assert lint_text(yaml.safe_dump_all([datadog(), asked])).problems == []
+    (found,) = lint_text(yaml.safe_dump_all([datadog(), datadog("two"), asked])).problems
+    assert "provider.compare.of.datadog" in found.message
+    assert "there are 2, so the metric must name one" in found.message
+
+
 def measured(manifests: Sequence[Manifest], answers: Mapping[str, bytes | None]) -> tuple[Exit, Any, list[str]]:
     """The exit code, the metric, and the requests' headers of one template, whose server is the only MetricProvider."""
     console = Console(record=True, width=200)

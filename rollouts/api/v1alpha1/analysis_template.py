@@ -214,17 +214,14 @@ class ExternalMetricWire(Wire):
     max_age_seconds: Integer | None = optional("Age of a value that counts; default 90.")
 
 
-class CompareOfWire(Wire):
-    """What is measured of both arms."""
+class CompareOfWire(ServersWire):
+    """What is measured of both arms; {{arm}} stands in texts of a monitoring service where it tells them apart."""
 
     RULES = (
         exactly_one(
-            "prometheus",
-            "web",
-            "containerResource",
-            "customMetric",
-            "externalMetric",
-            text="exactly one of prometheus, web, containerResource, customMetric and externalMetric is required",
+            *("prometheus", "web", "containerResource", "customMetric", "externalMetric"),
+            *(name for name, recipe in RECIPES.items() if not recipe.not_compared),
+            text="exactly one source of both arms is required",
         ),
     )
 
@@ -261,6 +258,9 @@ class CompareWire(Wire):
         "Of a rate the counters of bad events, with direction decrease of good ones; otherwise the value."
     )
     total: Query | None = optional("Of a rate: PromQL that selects the counters of all events.")
+    path: Text | None = optional(
+        "Of a monitoring service that answers with JSON: where the number is in it, such as latency.value."
+    )
     effect: Value | None = needed(
         "How much worse the canary may be: '1%' of all events; of values '10%' of stable's, or a difference."
     )

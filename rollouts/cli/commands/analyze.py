@@ -55,7 +55,7 @@ from rollouts.metrics.addresses import TenantUrls
 from rollouts.metrics.comparison import condition_of_comparison, failure_of, measurement_of
 from rollouts.metrics.comparison_arms import ArmSeen, look_of, seen_in
 from rollouts.metrics.evidence import measured
-from rollouts.metrics.requests import MetricEndpoint
+from rollouts.metrics.requests import MetricEndpoint, Window
 from rollouts.metrics.samples import Absence, MetricData, NoEvidence
 from rollouts.metrics.sources import Question, found_in, question_to, window_of
 from rollouts.objects import ROLLOUT, mapping
@@ -79,9 +79,9 @@ class AnalyzeOptions(Struct, frozen=True, kw_only=True):
         known = {name: endpoint for name, endpoint in servers.endpoints.items() if name not in servers.missing}
         return known | ({DEFAULT_ENDPOINT: MetricEndpoint(url=url, declared=True)} if url else {})
 
-    def question_to(self, source: HttpSource, *, now_s: float) -> Question | NoEvidence:
+    def question_to(self, source: HttpSource, window: Window | NoEvidence) -> Question | NoEvidence:
         """What is asked, and whom; or why nobody can be asked from here."""
-        question = question_to(source, self.declared, window_of(source, now_s), anywhere=True)
+        question = question_to(source, self.declared, window, anywhere=True)
         if isinstance(question, NoEvidence) and isinstance(source, ServerQuery) and self.servers.missing:
             return NoEvidence("; ".join(self.servers.missing.values()), question.absence)
         return question
@@ -220,11 +220,11 @@ async def _compared(
     seen: list[ArmSeen] = []
     for query in look.queries:
         assert isinstance(query, HttpSource)  # noqa: S101 - a query keeps the kind of its source
-        question = asked.question_to(query, now_s=look.at_s)
+        question = asked.question_to(query, look.window_of(query))
         if isinstance(question, NoEvidence):
             return failure_of(question, now_s=now_s)
         answer = await endpoints.ask(question.request, question.endpoint, deadline_s=asked.deadline_s)
-        seen.append(seen_in(answer, look))
+        seen.append(seen_in(answer, look, question.endpoint.recipe))
     return measurement_of(look, seen, started_at_s=now_s, finished_at_s=clock.now_s())
 
 
@@ -233,7 +233,7 @@ async def _found(metric: Metric, asked: AnalyzeOptions, endpoints: MetricEndpoin
         return nothing
     source = metric.source
     assert isinstance(source, HttpSource)  # noqa: S101 - the others are not measured from here
-    question = asked.question_to(source, now_s=now_s)
+    question = asked.question_to(source, window_of(source, now_s))
     if isinstance(question, NoEvidence):
         return question
     answer = await endpoints.ask(question.request, question.endpoint, deadline_s=asked.deadline_s)

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from rollouts.api.spec.analysis.run import parse_template
 from rollouts.api.spec.reading import core_value
+from rollouts.api.v1alpha1.analysis_template import MetricWire
 from rollouts.api.v1alpha1.metric_servers import server_given
 from rollouts.api.v1alpha1.wire import Wire
 from rollouts.cli.kubernetes.parts import is_a
@@ -120,10 +121,19 @@ def server_problems(spec: Any, servers: FileServers) -> Iterator[Problem]:
     except SpecInvalid:  # a problem of its own
         return
     for index, metric in enumerate(template.metrics or ()):
-        for recipe, wire in server_given(metric.provider) if metric.provider is not None else ():
+        for within, recipe, wire in _servers_of(metric):
             if unfit := _unfit(recipe, wire, servers.endpoints):
                 at, why = unfit
-                yield f"spec.metrics[{index}].provider.{recipe.name}{at}", why
+                yield f"spec.metrics[{index}].provider.{within}{recipe.name}{at}", why
+
+
+def _servers_of(metric: MetricWire) -> Iterator[tuple[str, Recipe, Wire]]:
+    """The server that a metric asks, for itself or for both arms of a comparison, with the path to it within `provider`."""
+    if (provider := metric.provider) is None:
+        return
+    yield from (("", *given) for given in server_given(provider))
+    if provider.compare is not None and provider.compare.of is not None:
+        yield from (("compare.of.", *given) for given in server_given(provider.compare.of))
 
 
 def _unfit(recipe: Recipe, wire: Wire, declared: Mapping[str, MetricEndpoint]) -> Problem | None:

@@ -25,7 +25,7 @@ from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.core.model.frozen import replace
 from rollouts.errors import ApiForbidden, ApiNotFound
 from rollouts.metrics.comparison import failure_of, measurement_of
-from rollouts.metrics.comparison_arms import ArmSeen, look_of, seen_in
+from rollouts.metrics.comparison_arms import ArmSeen, ComparisonLook, look_of, seen_in
 from rollouts.metrics.evidence import measured
 from rollouts.metrics.requests import HttpAnswer, MetricAnswer, MetricEndpoint, origin_of
 from rollouts.metrics.samples import Absence, NoEvidence
@@ -157,12 +157,13 @@ class HttpMeasurements:
             return failure_of(look, now_s=now_s)
         seen: list[ArmSeen] = []
         for query in look.queries:
-            answered = await self._answer(run.namespace, replace(metric, source=query), values, look.at_s)
+            answered = await self._answer(run.namespace, replace(metric, source=query), values, look.at_s, look)
             if isinstance(answered, NoEvidence):
                 return failure_of(answered, now_s=now_s)
             if isinstance(answered[0], HttpAnswer) and answered[0].asks_to_wait:
                 return _waiting(answered[0], due, now_s=now_s, finished_at_s=self.clock.now_s())
-            seen.append(await self.bounded.call(seen_in, answered[0], look, tenant=run.namespace))
+            recipe = answered[1].endpoint.recipe
+            seen.append(await self.bounded.call(seen_in, answered[0], look, recipe, tenant=run.namespace))
         judge = partial(measurement_of, look, seen, started_at_s=now_s, finished_at_s=self.clock.now_s())
         # Importing scipy takes about a second, in which no pass would run.
         measurement = await asyncio.to_thread(judge) if source.by is ComparedBy.RANKS else judge()
@@ -171,7 +172,7 @@ class HttpMeasurements:
         return measurement if numbers.isdisjoint(_numbers(values.values())) else replace(measurement, value="")
 
     async def _answer(
-        self, tenant: str, metric: Metric, values: Mapping[str, str], now_s: float
+        self, tenant: str, metric: Metric, values: Mapping[str, str], now_s: float, look: ComparisonLook | None = None
     ) -> tuple[MetricAnswer, Question] | NoEvidence:
         """The answer to a metric's question for these times; or why nobody can be asked. Raises: CallEnded."""
         source = with_secret_values(metric, values).source
@@ -179,7 +180,7 @@ class HttpMeasurements:
         if isinstance(source, PrometheusQuery) and source.range is not None:  # its times are a tenant's expressions
             window = await self.bounded.call(window_of, source, now_s, tenant=tenant)
         else:
-            window = window_of(source, now_s)
+            window = window_of(source, now_s) if look is None else look.window_of(source)
         question = question_to(source, self.declared(), window)
         if isinstance(question, NoEvidence):
             why_not = self.why_not(source.endpoint)

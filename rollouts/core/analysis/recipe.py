@@ -210,6 +210,11 @@ def fields_with(mark: FieldText, fields: type[ServerFields]) -> frozenset[str]:
     return frozenset(name for name, hint in hints.items() if mark in get_args(hint))
 
 
+def fields_of_servers(fields: type[ServerFields]) -> frozenset[str]:
+    """The fields that say which server is asked."""
+    return fields_with(NAME, fields) | fields_with(ADDRESS, fields) | fields_with(HOST, fields)
+
+
 class Recipe(Struct, frozen=True, kw_only=True):
     """A kind of server.
 
@@ -222,6 +227,7 @@ class Recipe(Struct, frozen=True, kw_only=True):
         headers: that a MetricProvider must have, as they are the server's credentials.
         scheme: of `Authorization` where a MetricProvider has `bearer`.
         service: of AWS, for the signature; "" for a server that is none of AWS's.
+        not_compared: why it gives no number of each arm of a comparison; "" where it does.
     """
 
     name: str
@@ -234,6 +240,13 @@ class Recipe(Struct, frozen=True, kw_only=True):
     headers: tuple[str, ...] = ()
     scheme: str = "Bearer"
     service: str = ""
+    not_compared: str = ""
+
+    @property
+    def gives_json(self) -> bool:
+        """A comparison has to say where in an answer its number is."""
+        json = (ResultKind.ROWS, ResultKind.DOCUMENT)
+        return any(exchange.read.kind in json and not exchange.read.series for exchange in self.exchanges)
 
     def exchange_of(self, fields: ServerFields) -> Exchange:
         """The exchange of a metric with these fields."""

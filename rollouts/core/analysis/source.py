@@ -6,14 +6,14 @@ request puts it in, at that moment. `Metric.secrets` says which those are.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
-from typing import ClassVar, NamedTuple, Self, TypeAlias
+from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from rollouts.core.analysis.recipe import Recipe, ServerFields
+from rollouts.core.analysis.recipe import Recipe, ServerFields, fields_of_servers
 from rollouts.core.model.frozen import replace
 from rollouts.objects import Manifest
 
@@ -221,6 +221,30 @@ class ServerQuery(HttpSource):
         """See `MetricSource.provider`."""
         return self.kind
 
+    def filled(self, fills: Fills) -> ServerQuery:
+        """See `MetricSource.filled`. Which server is asked is said by no value that is known late."""
+        fields = {
+            name: _filled(value, fills.plain)
+            for name, value in structs.asdict(self.fields).items()
+            if name not in fields_of_servers(type(self.fields))
+        }
+        return replace(HttpSource.filled(self, fills), fields=structs.replace(self.fields, **fields))
+
+
+def _filled(value: Any, fill: _Fill) -> Any:
+    """A field with values in the places of all its texts."""
+    match value:
+        case str():
+            return fill(value)
+        case Struct():
+            return structs.replace(value, **{name: _filled(part, fill) for name, part in structs.asdict(value).items()})
+        case Mapping():
+            return {fill(name): _filled(part, fill) for name, part in value.items()}
+        case tuple() | list():
+            return type(value)(_filled(part, fill) for part in value)
+        case _:
+            return value
+
 
 class JobMetric(Struct, MetricSource, frozen=True, kw_only=True):
     """A Kubernetes Job in the Rollout's namespace: its success is the measurement's.
@@ -280,6 +304,7 @@ class Comparison(Struct, MetricSource, frozen=True, kw_only=True):
         canary, stable: what stands in place of `{{arm}}`, such as revisions. Of pods' own metrics they are revisions.
         of: of rates the events that `less_is_worse` calls good or bad, as counters of Prometheus; otherwise the value.
         total: PromQL of all events, of rates; "" otherwise.
+        path: where in the JSON of a monitoring service the number is (`metrics/member_paths.py`); "" for one that gives numbers.
         alpha: chance that the answer is wrong.
         less_is_worse: of rates: `of` counts good events.
         looks_max: after so many looks it ends without an answer; None for the one look of a test that takes one.
@@ -292,6 +317,7 @@ class Comparison(Struct, MetricSource, frozen=True, kw_only=True):
     by: ComparedBy
     of: ComparedSource
     total: str = ""
+    path: str = ""
     effect: Effect
     alpha: float = ALPHA
     less_is_worse: bool = False

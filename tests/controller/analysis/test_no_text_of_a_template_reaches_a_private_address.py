@@ -50,6 +50,13 @@ REFUSED = {
     *(f"metrics[].provider.{name}" for name in PLANNED),
     *(f"metrics[].provider.compare.of.{name}" for name in ("job", "kubernetes", "hpa")),
     *(
+        field
+        for field in FIELDS
+        for name, recipe in RECIPES.items()
+        if field.startswith(f"metrics[].provider.compare.of.{name}.")
+        and (recipe.not_compared or field.endswith(".interval"))
+    ),
+    *(
         f"metrics[].provider.{of}{source}.authentication.sigv4.{name}"
         for of in ("", "compare.of.")
         for source in ("prometheus", "web")
@@ -69,8 +76,10 @@ URLS = {
         *("prometheus.authentication.oauth2.tokenUrl", "web.authentication.oauth2.tokenUrl"),
     )
 } | {
-    f"metrics[].provider.{name}.{address}"
+    f"metrics[].provider.{of}{name}.{address}"
+    for of in ("", "compare.of.")
     for name, recipe in RECIPES.items()
+    if not (of and recipe.not_compared)
     for mark in (ADDRESS, HOST)
     for address in fields_with(mark, recipe.fields)
 }

@@ -10,15 +10,18 @@ from urllib.parse import parse_qs, parse_qsl, quote, urlsplit
 
 import pytest
 
+from rollouts.api.spec.analysis.run import parse_run
 from rollouts.bounded.here import Here
 from rollouts.clock import SystemClock
 from rollouts.controller.analysis.http_measurements import HttpMeasurements
 from rollouts.controller.providers.declarations import server_of
+from rollouts.core.analysis.measurement import Measurement
 from rollouts.core.analysis.metric import Metric, MetricCondition, MetricRules
 from rollouts.core.analysis.metric_server import CredentialPlace, InSecret
 from rollouts.core.analysis.run import Due, Task
 from rollouts.core.analysis.source import PrometheusQuery
 from rollouts.core.model.analysis import AnalysisPhase
+from rollouts.core.model.frozen import replace
 from rollouts.metrics.addresses import TenantUrls
 from rollouts.metrics.declared import endpoint_of_server
 from rollouts.metrics.requests import HttpAnswer, HttpRequest, Window
@@ -98,6 +101,41 @@ def asked_by(sent: Sent) -> Asked:
 @pytest.mark.parametrize(("value", "phase"), [(1.0, AnalysisPhase.SUCCESSFUL), (200.0, AnalysisPhase.FAILED)])
 async def test_a_server_is_asked_as_it_wants_to_be(fake: Fake, value: float, phase: AnalysisPhase) -> None:
     """Path, parameters, body and credentials, which come out of Secrets of the controller's own namespace."""
+    condition = MetricCondition(success=f"{fake.result} < 100")
+    metric = Metric(rules=MetricRules(name="m"), condition=condition, source=source_of(fake))
+    found, (sent,) = await measured(fake, metric, value)
+
+    assert found.phase is phase, found
+    assert fake.why_refused(asked_by(sent)) == ""
+    if fake.signed:
+        assert sent.headers["authorization"] == signature_of(sent, fake.signed)
+
+
+@pytest.mark.parametrize("name", ["dynatrace", "declared"])
+async def test_a_comparison_asks_for_each_arm_and_for_the_time_of_its_look(name: str) -> None:
+    """With the credentials, and with the recipe, of the service."""
+    fake = FAKES[name]
+    asked = {kind: each for kind, each in fake.metric.items() if kind != "interval"}
+    asked |= {"query": "errors:splitBy({{arm}})"}
+    compare = {"canary": "new", "stable": "old", "kind": "value", "effect": "10%", "of": {fake.kind: asked}}
+    spec = {"name": "m", "interval": "1m", "count": 9, "provider": {"compare": compare}}
+    (metric,) = parse_run({"metrics": [spec]}).metrics
+    found, (canary, stable) = await measured(fake, metric, 3.0, began_at_s=NOW_S - 90)
+
+    assert found.phase is AnalysisPhase.PENDING, found
+    assert found.value.startswith("canary 3 · stable 3 · evidence")
+    for sent, arm in ((canary, "new"), (stable, "old")):
+        got = asked_by(sent)
+        assert f"errors:splitBy({arm})" in (got.parameter("metricSelector") or repr(got.body))
+        assert {"authorization", "x-asked-by"} & got.headers.keys()
+        assert str(int(NOW_S) * 1_000) in (got.parameter("to") or repr(got.body))
+        assert "90" in (repr(got.body) if got.body else str(int(NOW_S) - int(got.parameter("from")) // 1_000))
+
+
+async def measured(
+    fake: Fake, metric: Metric, value: float, *, began_at_s: float = NOW_S - 600
+) -> tuple[Measurement, list[Sent]]:
+    """What a metric finds on a server that has this value, and what the server was sent."""
     async with serving({"/base/": raw(written(fake.body(one(value))))}) as server:
         spec = provider_spec(fake, f"{server.url()}/base")
         declared = server_of("it", spec, folder=Path("/nowhere"), taken=False)
@@ -111,16 +149,9 @@ async def test_a_server_is_asked_as_it_wants_to_be(fake: Fake, value: float, pha
                 clock=StandingClock(),
                 deadline_s=10.0,
             )
-            condition = MetricCondition(success=f"{fake.result} < 100")
-            metric = Metric(rules=MetricRules(name="m"), condition=condition, source=source_of(fake))
             due = Due(metric="m", task=Task.TAKE, number=1)
-            found = await source.measure(RUN, metric, due, now_s=NOW_S)
-
-    assert found.phase is phase, found
-    (sent,) = server.sent
-    assert fake.why_refused(asked_by(sent)) == ""
-    if fake.signed:
-        assert sent.headers["authorization"] == signature_of(sent, fake.signed)
+            run = replace(RUN, started_at_s=began_at_s)
+            return await source.measure(run, metric, due, now_s=NOW_S), server.sent
 
 
 @pytest.mark.parametrize(

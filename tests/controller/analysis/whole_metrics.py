@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from rollouts.api.schema import structural
+from rollouts.api.spec.analysis.run import parse_run
 from rollouts.api.v1alpha1.wire import Wire
+from rollouts.core.analysis.recipes import RECIPES
+from rollouts.errors import SpecInvalid
 from tests.metrics.servers.fake import ADDRESS, whole_metrics
 
 Path = tuple[str | int, ...]
@@ -48,10 +53,15 @@ def whole_runs(declared: str) -> dict[str, dict[str, Any]]:
         "kubernetes": {"kubernetes": {"maxRestarts": 1, "minReadyPercent": 90, "containers": ["app"]}},
         "hpa": {"hpa": {"name": "cart"}},
     }
+    arms = {"canary": "new", "stable": "old", "effect": "10%", "alpha": "0.05"}
     for place, (kind, fields) in enumerate(whole_metrics()):
         here = {name: declared if value == ADDRESS else value for name, value in fields.items()}
         providers[f"{kind} {place}"] = {kind: here}
-    arms = {"canary": "new", "stable": "old", "effect": "10%", "alpha": "0.05"}
+        if not RECIPES[kind].not_compared:
+            of = {kind: {**of_each_arm(kind, fields), **_addresses(here, fields)}}
+            providers[f"compare: {kind} {place}"] = {
+                "compare": {**arms, "kind": "value", "of": of, **path_of_number(kind)}
+            }
     for name, source in _sources(declared, "{{arm}}"):
         # A value of a range takes the other test, which has a rule of its own for it.
         test = {"test": "mannWhitney"} if "rangeQuery" in source.get("prometheus", {}) else {"kind": "value"}
@@ -60,6 +70,40 @@ def whole_runs(declared: str) -> dict[str, dict[str, Any]]:
     rates = {**arms, "effect": "1%", "of": counters, "total": 'requests_total{hash="{{arm}}"}'}
     providers["compare: rates"] = {"compare": rates}
     return {name: _run(name, provider) for name, provider in copy.deepcopy(providers).items()}
+
+
+def path_of_number(kind: str, path: str = "a.value") -> dict[str, str]:
+    """What a comparison needs of a service that answers with JSON."""
+    return {"path": path} if RECIPES[kind].gives_json else {}
+
+
+def _addresses(here: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: here[name] for name, value in fields.items() if value == ADDRESS}
+
+
+def of_each_arm(kind: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields with `{{arm}}` in the first text that may have it, and without what a comparison has no use for."""
+    bare = {name: value for name, value in fields.items() if name != "interval"}
+    place = _place_of_arm(kind, json.dumps(bare))
+    return planted(bare, place, f"{value_at(bare, place)}{{{{arm}}}}")
+
+
+@lru_cache(maxsize=64)  # kinds, each with a few metrics
+def _place_of_arm(kind: str, fields: str) -> Path:
+    bare = json.loads(fields)
+    texts = (path for path in leaves_of(bare) if isinstance(value_at(bare, path), str))
+    return next(
+        path for path in texts if _may_be_compared({kind: planted(bare, path, f"{value_at(bare, path)}{{{{arm}}}}")})
+    )
+
+
+def _may_be_compared(of: Mapping[str, Any]) -> bool:
+    compare = {"canary": "new", "stable": "old", "effect": "10%", "kind": "value", "of": of, **path_of_number(*of)}
+    try:
+        parse_run(_run("compare", {"compare": compare}))
+    except SpecInvalid:
+        return False
+    return True
 
 
 def _run(name: str, provider: Mapping[str, Any]) -> dict[str, Any]:
@@ -96,6 +140,14 @@ def leaves_of(value: Any, path: Path = ()) -> Iterator[Path]:
             return
         case _:
             yield path
+
+
+def value_at(spec: Mapping[str, Any], path: Path) -> Any:
+    """What stands in that place."""
+    at: Any = spec
+    for part in path:
+        at = at[part]
+    return at
 
 
 def planted(spec: Mapping[str, Any], path: Path, text: str) -> dict[str, Any]:

@@ -17,9 +17,12 @@ from rollouts.api.v1alpha1.analysis_template import (
     MetricWire,
     PrometheusWire,
 )
+from rollouts.api.v1alpha1.metric_servers import server_given
 from rollouts.api.v1alpha1.template_scalars import OPEN
-from rollouts.api.v1alpha1.wire import wire_name
+from rollouts.api.v1alpha1.wire import attributes_of, wire_name
 from rollouts.core.analysis import metric as core
+from rollouts.core.analysis.recipe import fields_of_servers
+from rollouts.core.analysis.recipes import RECIPES
 from rollouts.core.analysis.source import ALPHA, ComparedBy, ComparedSource, Comparison, Effect
 from rollouts.core.placeholders import named_in
 from rollouts.core.promql import is_selector
@@ -35,6 +38,7 @@ _NO_ARMS = {
     "job": "gives success or failure and no number, so there is nothing to compare; let it be a metric of its own",
     "kubernetes": "gives success or failure and no number, so there is nothing to compare; let it be a metric of its own",
     "hpa": "has one number for all revisions, so there is nothing to compare; let it be a metric of its own",
+    **{name: recipe.not_compared for name, recipe in RECIPES.items() if recipe.not_compared},
 }
 
 _DECIMAL = re.compile(r"(?P<number>[0-9]{1,9}(?:\.[0-9]{1,12})?) ?(?P<percent>%?)", re.ASCII)
@@ -58,17 +62,26 @@ def check_comparison(metric: MetricWire, wire: CompareWire, path: str, problems:
         problems.add(f"{root}.stable", "is the same as canary, so there is nothing to compare")
     _check_looks(metric, wire, path, problems)
     _check_numbers(wire, root, problems)
+    _check_path(wire, root, problems)
     if wire.baseline:
         problems.add(f"{root}.baseline", NO_BASELINE)
     of = wire.of or CompareOfWire()
     for name, why in _NO_ARMS.items():
-        if getattr(of, name) is not None:
+        if getattr(of, attributes_of(CompareOfWire)[name]) is not None:
             problems.add(f"{root}.of.{name}", why)
     check_exactly_one(of, f"{root}.of", problems)
     if len(given := given_of(of)) == 1 and of.prometheus is not None:
         _check_queries(wire, of.prometheus, root, problems)
     elif len(given) == 1:
         _check_other(wire, of, f"{root}.of.{given[0]}", root, problems)
+
+
+def _check_path(wire: CompareWire, root: str, problems: Problems) -> None:
+    recipes = [recipe for recipe, _ in server_given(wire.of)] if wire.of is not None else []
+    if not wire.path and any(recipe.gives_json and not recipe.not_compared for recipe in recipes):
+        problems.add_missing(f"{root}.path", "is required: where the number is in what a condition sees as result")
+    if wire.path and not any(recipe.gives_json or not recipe.exchanges for recipe in recipes):
+        problems.add(f"{root}.path", "is for a monitoring service that answers with JSON; leave it out")
 
 
 def _check_looks(metric: MetricWire, wire: CompareWire, path: str, problems: Problems) -> None:
@@ -140,19 +153,29 @@ def _check_other(wire: CompareWire, of: CompareOfWire, path: str, root: str, pro
         problems.add(f"{root}.kind", "must be value: a rate is counted from counters, which prometheus alone gives")
     elif wire.total is not None:
         problems.add(f"{root}.total", "has no meaning here: it is for kind rate")
-    places: dict[str, str] = {}  # texts that can tell the arms apart; none where the arms' pods are asked about
-    if of.web is not None:
-        headers = " ".join(header.value or "" for header in of.web.headers or ())
-        body = f"{of.web.body or ''}{json.dumps(of.web.json_body)}"
-        places = {"url": of.web.url or "", "headers": headers, "body": body}
-    elif of.custom_metric is not None and of.custom_metric.described_object is not None:
-        name = of.custom_metric.described_object.name or ""
-        places = {**_of_metric(of.custom_metric.metric), "object's name": name}
-    elif of.external_metric is not None:
-        places = _of_metric(of.external_metric.metric)
+    for recipe, server in server_given(of):
+        if getattr(server, "interval", None) is not None:
+            why = "has no meaning here: a look asks for the time since the look before, which is {{window}} in a query"
+            problems.add(f"{root}.of.{recipe.name}.interval", why)
+    places = _places_of_arms(of)
     if places and not any("arm" in named_in(text) for text in places.values()):
         where = " or ".join(filter(None, (", ".join([*places][:-1]), [*places][-1])))
         problems.add(path, f"must have {{{{arm}}}} in its {where}, or canary and stable are asked the same")
+
+
+def _places_of_arms(of: CompareOfWire) -> dict[str, str]:
+    """The texts that can tell the arms apart, by what they are; none where the arms' pods are asked about."""
+    if of.web is not None:
+        headers = " ".join(header.value or "" for header in of.web.headers or ())
+        body = f"{of.web.body or ''}{json.dumps(of.web.json_body)}"
+        return {"url": of.web.url or "", "headers": headers, "body": body}
+    if of.custom_metric is not None and of.custom_metric.described_object is not None:
+        name = of.custom_metric.described_object.name or ""
+        return {**_of_metric(of.custom_metric.metric), "object's name": name}
+    if of.external_metric is not None:
+        return _of_metric(of.external_metric.metric)
+    texts = [server.model_dump_json(exclude={*fields_of_servers(recipe.fields)}) for recipe, server in server_given(of)]
+    return {"fields": " ".join(texts)} if texts else {}
 
 
 def _of_metric(metric: MetricIdentifier | None) -> dict[str, str]:

@@ -115,8 +115,6 @@ def _check_source(wire: MetricSourceWire, path: str, problems: Problems) -> None
     if len(given) != 1:
         problems.add_missing(path, f"needs exactly one of {_CARRIED_OUT}; it has {' and '.join(given) or 'none'}")
     _check_number_source(wire, path, problems)
-    for recipe, server in server_given(wire):
-        _check_server(recipe, server, f"{path}.{recipe.name}", problems)
     if wire.job is not None:
         _check_not_empty(wire.job, f"{path}.job", problems, "spec")
     if wire.compare is not None and wire.compare.of is not None:
@@ -138,6 +136,8 @@ def _check_number_source(wire: MetricSourceWire | CompareOfWire, path: str, prob
         _check_prometheus(wire.prometheus, f"{path}.prometheus", problems)
     if wire.web is not None:
         _check_web(wire.web, f"{path}.web", problems)
+    for recipe, server in server_given(wire):
+        _check_server(recipe, server, f"{path}.{recipe.name}", problems)
     check_cluster_source(wire, path, problems)
 
 
@@ -251,10 +251,6 @@ def core_metric(
         rules, comparison = core_comparison(wire, compare, of, dry_run=dry_run, kept=kept)
         return core.Metric(rules=rules, source=comparison, secrets=secrets)
     measured: source.MetricSource | None = _number_source(wire.provider)
-    for recipe, server in server_given(wire.provider):
-        fields = core_value(recipe.fields, server)
-        timeout_s = fields.given(recipe.limits).timeout_s
-        measured = source.ServerQuery(kind=recipe.name, fields=fields, endpoint=fields.server, timeout_s=timeout_s)
     if measured is None and (job := wire.provider.job) is not None:
         metadata = {} if job.metadata is None else job.metadata.model_dump(exclude_none=True)
         measured = source.JobMetric(metadata=metadata, spec=dict(job.spec or {}))
@@ -271,7 +267,7 @@ def core_metric(
 
 def _number_source(
     wire: MetricSourceWire | CompareOfWire,
-) -> source.PrometheusQuery | source.WebQuery | ClusterSource | None:
+) -> source.HttpSource | ClusterSource | None:
     if (asked := wire.prometheus) is not None:
         return core_value(
             source.PrometheusQuery,
@@ -291,6 +287,10 @@ def _number_source(
             body_is_json=as_json,
             authentication=_authentication(web.authentication),
         )
+    for recipe, server in server_given(wire):
+        fields = core_value(recipe.fields, server)
+        timeout_s = fields.given(recipe.limits).timeout_s
+        return source.ServerQuery(kind=recipe.name, fields=fields, endpoint=fields.server, timeout_s=timeout_s)
     return cluster_source(wire)
 
 

@@ -14,8 +14,10 @@ from typing import Any
 
 from rollouts.api.problems import Problems, path_of
 from rollouts.api.spec.analysis.arguments import ArgumentValues
+from rollouts.api.v1alpha1.metric_servers import SERVER_MODELS
+from rollouts.api.v1alpha1.wire import attributes_of
 from rollouts.core.analysis.metric import SecretReference
-from rollouts.core.analysis.recipe import ADDRESS, fields_with
+from rollouts.core.analysis.recipe import ADDRESS, fields_of_servers, fields_with
 from rollouts.core.analysis.recipes import RECIPES
 from rollouts.core.filled_texts import (
     filled_body,
@@ -34,7 +36,7 @@ SIZE_MAX = 131_072
 _PREFIX = "args."
 _QUERIES_OF_ARMS = frozenset({("provider", "compare", "of", "prometheus", "query"), ("provider", "compare", "total")})
 _QUERIES = frozenset({("provider", "prometheus", "query")}) | _QUERIES_OF_ARMS
-OF_ARMS = frozenset({"arm", "window"})
+OF_ARMS = frozenset({"arm", "window", "seconds"})
 """Places in queries of comparisons that get their values with each look."""
 
 _EXPRESSIONS = frozenset(
@@ -185,6 +187,8 @@ def _is_of_arms(location: Location) -> bool:
             | ("provider", "compare", "of", "customMetric", "describedObject", "name")
         ):
             return True
+        case ("provider", "compare", "of", str(name), str(field), *_) if name in RECIPES:
+            return attributes_of(SERVER_MODELS[name]).get(field) not in fields_of_servers(RECIPES[name].fields)
         case _:
             return location in _QUERIES_OF_ARMS
 

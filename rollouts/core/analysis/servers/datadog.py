@@ -46,7 +46,7 @@ class Datadog(ServerFields, frozen=True, kw_only=True):
     ] = "last"
     interval_s: Annotated[float, "How far back the query looks; default 5m."] = 300.0
     api_version: Annotated[Literal["v1", "v2"], "Version of the API; default v1."] = "v1"
-    secret_ref: Annotated[DatadogAccount | None, "In place of metricProvider, as Argo Rollouts has it."] = None
+    secret_ref: Annotated[DatadogAccount | None, "In place of metricProvider, as Argo Rollouts has it.", NAME] = None
     request_timeout_s: Annotated[float, "Until the query must be answered; default 10s."] = 10.0
 
     @property

@@ -24,7 +24,17 @@ NO_END = 1_000_000
 _CHECKSUM = {"name": "checksum", "valueFrom": {"podTemplateHashValue": "Latest"}}
 _TIMEOUT_S, _TIMEOUT_MAX_S = 10.0, 300.0
 _WAITS = {"failureLimit": -1, "consecutiveSuccessLimit": 1, "consecutiveErrorLimit": NO_END}
-_NOBODY_HEARS = "nothing is sent here after an update, and no Events, until there are notifications"
+_INSTEAD = {
+    "post-rollout": (
+        "nothing is asked after an update: let the pipeline that applies it wait for `kubectl rollouts status {}`, which ends"
+        " with 0 after a promotion and with 1 after a rollback, and send it then"
+    ),
+    "event": (
+        "no Event is posted: let an exporter of Kubernetes Events send those whose involvedObject is Rollout {}; revision and"
+        " weight are annotations of theirs (rollouts.dev/revision, rollouts.dev/weight)"
+    ),
+}
+"""What to write for the hooks that decide nothing."""
 _NO_INCREASE = "has no effect, as with Flagger: no weight is increased"
 _PLACES = {
     "confirm-rollout": "beforeUpdate",
@@ -93,7 +103,8 @@ def _template_name(canary: FlaggerCanary, kind: str) -> str:
 def _told(canary: FlaggerCanary, kind: str, router: str | None) -> tuple[Told, str]:
     """What a person has to know of a webhook of that type."""
     if kind not in _PLACES:
-        return Told.LEFT_OUT, _NOBODY_HEARS
+        unknown = f"Flagger has no such type: there are {', '.join((*_PLACES, *_INSTEAD))}"
+        return Told.LEFT_OUT, _INSTEAD.get(kind, unknown).format(name_of(canary.manifest))
     if kind == "confirm-traffic-increase" and (router is None or canary.iterations):
         return Told.CHANGED, _NO_INCREASE
     where = _PLACES[kind] if router is not None or kind == "confirm-rollout" else "prePromotionAnalysis"

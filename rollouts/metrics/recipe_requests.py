@@ -22,6 +22,7 @@ BODY_MAX_BYTES = 131_072
 URL_MAX = 16_384  # characters; what the servers take at most is about that
 
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
+_OF_TIMES = frozenset({"start", "end", "window", "timeout"})
 
 
 def places_of(
@@ -43,6 +44,13 @@ def places_of(
             return NoEvidence(f"{recipe.title} needs the {setting.text}: {how}", Absence.ERROR)
         values[setting.name] = int(text) if setting.number else text
     return values | msgspec.structs.asdict(fields) | dict(fields.places())
+
+
+def filled_by_metrics(recipe: Recipe) -> frozenset[str]:
+    """The names of the places that a metric fills, of a recipe that is a MetricProvider's own."""
+    asks = (exchange.ask for exchange in recipe.exchanges)
+    texts = (f"{ask.path} {ask.query} {ask.headers} {ask.body}" for ask in asks)
+    return frozenset(name for text in texts for name in _PLACE.findall(text)) - _OF_TIMES
 
 
 def request_from(

@@ -14,6 +14,7 @@ from rollouts.objects import METRIC_PROVIDER, SECRET, Manifest
 from tests import build
 from tests.cli.command_line import CommandLine
 from tests.cli.runs import Served
+from tests.metrics.servers.fake import all_fakes
 from tests.probes.servers import ok, raw, serving
 
 TOKEN: dict[str, Any] = {"bearer": {"secretKeyRef": {"name": "keys", "key": "token"}}}
@@ -85,6 +86,17 @@ async def test_one_that_cannot_be_asked_says_why(wide: CommandLine) -> None:
     assert "`rollouts lint` says what is wrong with it" in row(said.out, "wrong")
     assert "none:" in row(said.out, "closed")
     assert said.out.startswith("NAME ") and said.err == "", "nothing of what a controller would log"
+
+
+async def test_a_server_with_a_recipe_of_its_own_is_asked(wide: CommandLine) -> None:
+    """The places that its metrics would fill are empty; what it says of that is what is told."""
+    async with serving({"/": raw(b"{}", status="400 Bad Request")}) as server:
+        made = provider("own", server.url(), recipe=all_fakes()["declared"].recipe)
+        said = await wide.run("analysis", "providers", "-f", wide.file(made))
+
+    assert "400 in" in row(said.out, "own")
+    assert "it is there, and an empty question is none to it" in row(said.out, "own")
+    assert [each.line.split()[1] for each in server.sent] == ["/api/infrastructure-monitoring/metrics"]
 
 
 @pytest.mark.parametrize("kind", RECIPES)

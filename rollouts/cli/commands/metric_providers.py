@@ -26,10 +26,13 @@ from rollouts.cli.view.follow import Collection, list_all
 from rollouts.cli.view.session import Session
 from rollouts.cluster.decoding import manifest_from
 from rollouts.core.analysis.metric_server import InSecret
+from rollouts.core.analysis.recipe import ServerFields
 from rollouts.core.analysis.recipes import RECIPES
+from rollouts.core.analysis.servers.declared import DeclaredQuery
 from rollouts.core.analysis.source import HttpSource, PrometheusQuery, ServerQuery
 from rollouts.errors import ApiForbidden, ApiNotFound
 from rollouts.metrics.addresses import TenantUrls
+from rollouts.metrics.recipe_requests import filled_by_metrics
 from rollouts.metrics.requests import MetricEndpoint, NoAnswer
 from rollouts.metrics.samples import NoEvidence
 from rollouts.metrics.sources import question_to, window_of
@@ -138,8 +141,12 @@ def empty_question(name: str, endpoint: MetricEndpoint) -> HttpSource:
     if not endpoint.kind:
         return PrometheusQuery(query="vector(1)", endpoint=name, timeout_s=10.0)
     fields = RECIPES[endpoint.kind].fields
-    needed = {field.name: "" for field in msgspec.structs.fields(fields) if field.required}
-    return ServerQuery(kind=endpoint.kind, fields=fields(**needed), endpoint=name, timeout_s=10.0)
+    empty: ServerFields
+    if endpoint.recipe is not None:
+        empty = DeclaredQuery(fields=dict.fromkeys(filled_by_metrics(endpoint.recipe), ""))
+    else:
+        empty = fields(**{field.name: "" for field in msgspec.structs.fields(fields) if field.required})
+    return ServerQuery(kind=endpoint.kind, fields=empty, endpoint=name, timeout_s=10.0)
 
 
 async def cluster_providers(session: Session) -> list[Manifest]:

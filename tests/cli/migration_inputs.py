@@ -335,14 +335,8 @@ CANARIES: dict[str, tuple[tuple[Manifest, ...], bool]] = {
     "with webhooks and iterations": ((canary("kubernetes", {"interval": "30s", "iterations": 3, "webhooks": [
         *HOOKS, {**HOOKS[0], "type": "confirm-promotion", "timeout": "30s"}]}), deployment()), True),
     "with events": ((canary(analysis={**WEIGHTS, "webhooks": [{**HOOKS[0], "type": "event"}]}), deployment()), False),
-    "with a hook after it": (
-        (canary(analysis={**WEIGHTS, "webhooks": [{**HOOKS[0], "type": "post-rollout"}]}), deployment()),
-        False,
-    ),
-    "with a hook of no type": (
-        (canary(analysis={**WEIGHTS, "webhooks": [{**HOOKS[0], "type": "confirm-rolout"}]}), deployment()),
-        False,
-    ),
+    **{f"with a hook {kind}": ((canary(analysis={**WEIGHTS, "webhooks": [{**HOOKS[0], "type": kind}]}), deployment()), False)
+        for kind in ("post-rollout", "confirm-rolout")},
     "with a gate": ((canary(analysis={**WEIGHTS, "webhooks": [
         {"name": "gate", "type": "confirm-promotion", "url": "http://gate.test/"}]}), deployment()), True),
     "with alerts": ((canary(analysis={**WEIGHTS, "alerts": [{"name": "us", "providerRef": {"name": "slack"}}]}), deployment(),

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from rollouts.cluster.decoding import (
-    LAST_APPLIED,
     Decoder,
     decode,
     decode_config,
@@ -17,6 +16,7 @@ from rollouts.cluster.decoding import (
     json_object,
     metadata_of,
 )
+from rollouts.cluster.kept import LAST_APPLIED
 from rollouts.cluster.structs import ConfigMapObject, ReplicaSetObject, RolloutObject, WorkloadObject
 from rollouts.core.model.revision import POD_TEMPLATE_HASH_LABEL, REVISION_LABEL
 from rollouts.errors import ApiUnavailable

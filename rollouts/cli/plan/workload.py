@@ -10,7 +10,8 @@ from rollouts.api.spec.parse import WorkloadTemplate
 from rollouts.cli.kubernetes.parts import is_a
 from rollouts.cli.kubernetes.schema import quantity
 from rollouts.cli.plan.config import SourceReader
-from rollouts.cluster.decoding import LAST_APPLIED, manifest_from
+from rollouts.cluster.decoding import manifest_from
+from rollouts.cluster.kept import LAST_APPLIED
 from rollouts.core.model.workload import NO_POD
 from rollouts.core.model.workload_ref import WorkloadKind, WorkloadMode
 from rollouts.errors import ApiForbidden, ApiNotFound, RolloutsError

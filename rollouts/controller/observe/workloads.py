@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct
 
 from rollouts.api.spec.parse import WorkloadTemplate
-from rollouts.cluster.decoding import KRUISE_PREFIX, json_object
+from rollouts.cluster.decoding import json_object
+from rollouts.cluster.kept import KRUISE_PREFIX
 from rollouts.cluster.store import Store
 from rollouts.cluster.structs import WorkloadObject
 from rollouts.cluster.watch_state import FAILED_TELL_S

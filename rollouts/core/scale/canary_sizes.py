@@ -118,14 +118,10 @@ def _routed_sizes(ctx: PassContext, strategy: Canary, demand: Demand) -> Sizes:
     older = tuple([kept_size(ctx, replica_set, limit=limit) for replica_set in ctx.older])
     if ctx.stable is None:
         return Sizes(new=replicas, stable=0, older=older, wanted_new=replicas, wanted_stable=0)
-    wanted_new, wanted_stable = demand.canary_replicas, _wanted_stable(ctx, strategy, ctx.stable, demand)
-    if ctx.aborted:
-        wanted_new = 0 if ctx.new is None else aborted_size(ctx, ctx.new, delay_s=strategy.abort_scale_down_delay_s)
-    else:  # `setCanaryScale` takes no pods that the weight needs, and none that are promised
-        if ctx.routed and ctx.new is not None and ctx.new.spec_replicas > wanted_new:
-            wanted_new = max(wanted_new, min(ctx.new.spec_replicas, ceil_percent(replicas, demand.weight_percent)))
-        wanted_stable = max(wanted_stable, ctx.promised - wanted_new)
-    stable = wanted_stable
+    wanted_new = demand.canary_replicas
+    if ctx.aborted or (ctx.new is not None and ctx.new.spec_replicas > wanted_new):
+        wanted_new = _kept_new(ctx, strategy, demand)
+    stable = wanted_stable = _wanted_stable(ctx, strategy, ctx.stable, demand, beside=wanted_new)
     new_is_there = ctx.new is not None and ctx.new_available >= wanted_new
     blocked = ctx.paused or demand.lacking or not (ctx.aborted or new_is_there)
     if stable < ctx.stable.spec_replicas and blocked:
@@ -138,13 +134,26 @@ def _routed_sizes(ctx: PassContext, strategy: Canary, demand: Demand) -> Sizes:
     return Sizes(new=new, stable=stable, older=older, wanted_new=wanted_new, wanted_stable=wanted_stable)
 
 
+def _kept_new(ctx: PassContext, strategy: Canary, demand: Demand) -> int:
+    """New pods that stay of more than the step asks for: those that an abort leaves, or that the weight needs all the same."""
+    if ctx.new is None:
+        return 0
+    if ctx.aborted:
+        return aborted_size(ctx, ctx.new, delay_s=strategy.abort_scale_down_delay_s)
+    needed = ceil_percent(ctx.spec.replicas, demand.weight_percent) if ctx.routed else 0
+    return max(demand.canary_replicas, min(ctx.new.spec_replicas, needed))
+
+
 def _keeps_stable_service(ctx: PassContext) -> bool:
     """Whether the stable Service stays with the stable revision: until the last step is done, and with `pingPong` after it."""
     return ctx.status.step_index < ctx.spec.strategy.step_count or exchanges_roles(ctx)
 
 
-def _wanted_stable(ctx: PassContext, strategy: Canary, stable: ReplicaSet, demand: Demand) -> int:
-    """Stable pods that the step asks for: enough for the requests that still reach them and for those that may return."""
+def _wanted_stable(ctx: PassContext, strategy: Canary, stable: ReplicaSet, demand: Demand, *, beside: int) -> int:
+    """Stable pods that the step asks for: enough for the requests that still reach them and for those that may return.
+
+    Those that are promised stay, too, where `setCanaryScale` asks for few new pods (`beside`).
+    """
     routing = strategy.traffic_routing
     assert routing is not None  # noqa: S101 - the caller has checked this; the type checker needs it
     left_percent = ctx.status.weight_percent or 0  # the share that is known to have left the stable revision
@@ -156,12 +165,13 @@ def _wanted_stable(ctx: PassContext, strategy: Canary, stable: ReplicaSet, deman
         # Requests to a superseded revision return to the stable revision first (argo-rollouts issue 3372).
         another = selected not in ("", stable.revision, ctx.status.current_revision)
         superseded = (another and demand.canary_traffic.reaches_canary) or ctx.none_available
-    return routed_stable_replicas(
+    share = routed_stable_replicas(
         replicas=ctx.spec.replicas,
         weight_percent=0 if superseded else demand.weight_percent,
         recorded_weight_percent=left_percent,
         dynamic=routing.dynamic_stable_scale,
     )
+    return max(share, ctx.promised - beside)
 
 
 def _for_traffic(ctx: PassContext, strategy: Canary, canary_traffic: EffectiveWeight) -> int:

@@ -35,7 +35,7 @@ GIVES: Manifest = {"apiGroups": ["rollouts.dev"], "resources": ["rollouts"], "ve
 
 
 @pytest.fixture
-def dashboard(control_plane: ControlPlane, tmp_path: Path) -> Iterator[str]:
+def program(control_plane: ControlPlane, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """One that has the API server's address and authority and no credentials, as the chart's pod; SIGTERM stops it."""
     where = ("--server", control_plane.url, "--certificate-authority", str(control_plane.certificate))
     words = ("dashboard", "--auth", "token", "--address", "127.0.0.1", "-p", "0", *where)
@@ -44,25 +44,34 @@ def dashboard(control_plane: ControlPlane, tmp_path: Path) -> Iterator[str]:
         [sys.executable, "-m", "rollouts", *words], env=environment, stdout=subprocess.PIPE, text=True
     ) as running:
         try:
-            assert running.stdout is not None
-            yield running.stdout.readline().split()[-1].replace("localhost", "127.0.0.1")
+            yield running
             running.send_signal(signal.SIGTERM)
             assert running.wait(STOPS_WITHIN_S) == 0
         finally:
             running.kill()
 
 
-def token_for(stage: Stage, account: str, *rules: Manifest) -> str:
-    """A token of a new service account with these rights in the namespace; it ends with a Secret of that name."""
+@pytest.fixture
+def dashboard(program: subprocess.Popen[str]) -> str:
+    """Its address."""
+    assert program.stdout is not None
+    return program.stdout.readline().split()[-1].replace("localhost", "127.0.0.1")
+
+
+def token_for(stage: Stage, account: str, *rules: Manifest, audience: str = "") -> str:
+    """A token of a new service account with these rights in the namespace; it ends with a Secret of that name.
+
+    Args:
+        audience: whom it is for; "" for the API server.
+    """
     plane, below = stage.plane, f"/api/v1/namespaces/{stage.namespace}"
     plane.api.post(f"{below}/serviceaccounts", json={"metadata": {"name": account}}).raise_for_status()
     subject = {"kind": "ServiceAccount", "name": account, "namespace": stage.namespace}
     plane.apply(*granted(account, stage.namespace, rules, to=subject))
     made = plane.api.post(f"{below}/secrets", json={"metadata": {"name": account}}).raise_for_status().json()
     bound = {"apiVersion": "v1", "kind": "Secret", "name": account, "uid": made["metadata"]["uid"]}
-    answer = plane.api.post(
-        f"{below}/serviceaccounts/{account}/token", json={"spec": {"expirationSeconds": 600, "boundObjectRef": bound}}
-    )
+    wanted = {"expirationSeconds": 600, "boundObjectRef": bound, **({"audiences": [audience]} if audience else {})}
+    answer = plane.api.post(f"{below}/serviceaccounts/{account}/token", json={"spec": wanted})
     return str(answer.raise_for_status().json()["status"]["token"])
 
 
@@ -91,10 +100,9 @@ def test_each_sees_and_does_what_their_token_may(
     promote = f"/r/{stage.namespace}/web/promote"
     reader, releaser = token_for(stage, "reader", *READS), token_for(stage, "releaser", *READS, GIVES)
     stranger = token_for(Stage(control_plane, namespace), "stranger", *READS)
-    assert (
-        httpx.post(f"{dashboard}/login", data={"token": "Bearer nothing"}, headers={"Origin": dashboard}).status_code
-        == 401
-    )
+    for token in ("Bearer nothing", token_for(stage, "elsewhere", *READS, GIVES, audience="https://vault.example")):
+        refused = httpx.post(f"{dashboard}/login", data={"token": token}, headers={"Origin": dashboard})
+        assert (refused.status_code, "set-cookie" in refused.headers) == (401, False)
 
     with signed_in(dashboard, stranger) as client:
         assert f"in namespace {namespace}" in client.get("/").text
@@ -126,3 +134,16 @@ def test_each_sees_and_does_what_their_token_may(
         if each["verb"] == "patch" and each["responseStatus"]["code"] == 200
     }
     assert of == {f"system:serviceaccount:{stage.namespace}:releaser"}
+
+
+def test_it_stops_at_once_while_people_look(
+    program: subprocess.Popen[str], dashboard: str, control_plane: ControlPlane, namespace: str
+) -> None:
+    """A pod that is evicted takes its live pages along, and is not waited for."""
+    token = token_for(Stage(control_plane, namespace), "reader", *READS)
+    with signed_in(dashboard, token) as client, client.stream("GET", "/events") as stream:
+        texts = stream.iter_text()
+        assert "event: page" in next(texts)
+        program.send_signal(signal.SIGTERM)
+        assert program.wait(STOPS_WITHIN_S) == 0
+        assert not [text for text in texts if "event: page" in text]

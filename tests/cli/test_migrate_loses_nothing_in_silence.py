@@ -342,7 +342,7 @@ def test_pods_get_a_label_that_the_workload_before_has_not() -> None:
     [
         ("with events", "left out: Canary web spec.analysis.webhooks[0]: event: no Event is posted: let an exporter"),
         ("with a hook post-rollout", "left out: Canary web spec.analysis.webhooks[0]: post-rollout: nothing is asked after an"),
-        ("with a hook confirm-rolout", "left out: Canary web spec.analysis.webhooks[0]: confirm-rolout: Flagger has no such type"),
+        ("with a hook confirm-rolout", "left out: Canary web spec.analysis.webhooks[0]: confirm-rolout: Flagger has no such"),
         ("with queries for the primary", "left out: Canary web spec.autoscalerRef.primaryScalerQueries: has no equal"),
         ("with an HPA that is elsewhere", "to do: Canary web spec.autoscalerRef.name: HorizontalPodAutoscaler web is not"),
         ("with retries that the Gateway API lacks", "left out: Canary web spec.service.retries: has no equal here"),

@@ -27,6 +27,7 @@ from rollouts.metrics.autoscalers import listed_autoscalers
 from rollouts.metrics.figures import (
     AGAIN_S,
     NAMES,
+    VALUES_MAX,
     Figures,
     FiguresFound,
     LookTimes,
@@ -37,6 +38,7 @@ from rollouts.metrics.figures import (
     figures_measured,
 )
 from rollouts.metrics.metric_values import metric_values
+from rollouts.metrics.samples import Absence, NoEvidence
 from tests.metrics.measured_pods import NOW_S, at, autoscaler, listed, pod, sample
 from tests.metrics.test_what_the_cluster_says_is_read_as_it_means_it import MISSING, used
 
@@ -338,3 +340,10 @@ def test_every_name_is_listed() -> None:
     for provider, found in wanted.items():
         assert isinstance(found, Figures)
         assert {*found.values, *found.unknown} == NAMES[provider]
+
+
+def test_more_values_than_an_expression_takes_are_an_error() -> None:
+    """Nobody reads a hundred pages of them in time."""
+    found = of_queue(*[value()] * (VALUES_MAX + 1))
+
+    assert found == NoEvidence(f"the metric has more than {VALUES_MAX} values", Absence.ERROR)

@@ -64,7 +64,7 @@ def _names(*own: Manifest) -> dict[str, Any]:
 
 
 UNFIT = {"httpRoutes": [{"name": "a"}], "features": ["Telepathy"]}
-NO_ROUTER = "no router of trafficRouting names"
+NO_ROUTER = "no router of trafficRouting names gateway.networking.k8s.io/"
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ NO_ROUTER = "no router of trafficRouting names"
         ({"plugins": {"acme/router": {"a": 1}}}, {".plugins[acme/router]": "gatewayAPI"}),
         ({"gatewayAPI": UNFIT, "plugins": {"mine": {}}}, {".gatewayAPI.features": "", ".plugins.mine": ""}),
         ({"gatewayAPI": {"httpRoutes": [{"name": "a"}, {"name": "a", "rules": ["x"]}]}}, {".gatewayAPI": ""}),
-        (_names(_own("b")), {".own[0]": NO_ROUTER}),
+        (_names(_own("b")), {".own[0]": f"{NO_ROUTER}v1 HTTPRoute b; name it there"}),
         (_names({**_own(), "apiVersion": "gateway.networking.k8s.io/v9"}), {".own[0]": NO_ROUTER}),
         (_names(_own(namespace="else")), {".own[0]": NO_ROUTER}),
         (_names(_own(), _own()), {".own[1]": "a second time"}),

@@ -82,6 +82,8 @@ def test_with_max_unavailable_0_a_new_pod_comes_before_an_old_one_goes(strategy:
 def test_no_pod_is_evicted_while_nobody_makes_new_ones(strategy: Strategy) -> None:
     """The ReplicaSet controller stands still: what serves stays, and status says what is waited for."""
     there = annotated(later(running(strategy, replicas=1), 100), "restart", "true")
+    there = next(each for each in steps_of(there) if one(each, "a").restart_surge)
+    assert "after adding 1 pod" in waiting(there).message
     for _ in range(30):
         there = later(reconciled(pods_ready(slices_caught_up(there))), 1)
 

@@ -70,6 +70,9 @@ def test_a_header_that_must_have_two_values_matches_nothing() -> None:
     own = [{"headers": [{"type": "Exact", "name": "X-Canary", "value": "0"}]}]
 
     assert narrowed_matches(own, [HEADER], grpc=True) == []
+    own[0]["headers"][0]["type"] = "RegularExpression"
+    with pytest.raises(Unroutable, match="a rule matches x-canary already"):
+        narrowed_matches(own, [HEADER], grpc=True)
 
 
 @pytest.mark.parametrize(

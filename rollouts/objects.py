@@ -153,6 +153,7 @@ CLUSTER_ANALYSIS_TEMPLATE = Kind(
     "rollouts.dev", "v1alpha1", "ClusterAnalysisTemplate", "clusteranalysistemplates", namespaced=False
 )
 ANALYSIS_RUN = Kind("rollouts.dev", "v1alpha1", "AnalysisRun", "analysisruns")
+EXPERIMENT = Kind("rollouts.dev", "v1alpha1", "Experiment", "experiments")
 DEPLOYMENT = Kind("apps", "v1", "Deployment", "deployments")
 STATEFUL_SET = Kind("apps", "v1", "StatefulSet", "statefulsets")
 DAEMON_SET = Kind("apps", "v1", "DaemonSet", "daemonsets")
@@ -161,6 +162,8 @@ REPLICA_SET = Kind("apps", "v1", "ReplicaSet", "replicasets")
 POD_TEMPLATE = Kind("", "v1", "PodTemplate", "podtemplates")
 NAMED_REPLICA_SET = Kind("apps", "v1", "ReplicaSet", "replicasets", view="workloads")
 """A ReplicaSet that a Rollout names in `workloadRef`, in contrast to those that it makes."""
+EXPERIMENT_REPLICA_SET = Kind("apps", "v1", "ReplicaSet", "replicasets", view="experiments")
+"""A ReplicaSet of an Experiment."""
 SERVICE = Kind("", "v1", "Service", "services")
 ENDPOINT_SLICE = Kind("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices")
 POD = Kind("", "v1", "Pod", "pods")

@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from rollouts.api.status.analysis_run import run_status_schema
+from rollouts.api.status.experiment import experiment_status_schema
 from rollouts.api.status.wire import status_schema
 from rollouts.api.v1alpha1.analysis_template import AnalysisRunSpecWire, AnalysisTemplateSpec
+from rollouts.api.v1alpha1.experiment import ExperimentSpecWire
 from rollouts.api.v1alpha1.metric_provider import MetricProviderSpec, MetricProviderStatus
 from rollouts.api.v1alpha1.rollout import RolloutSpecWire
 from rollouts.api.v1alpha1.traffic_provider import TrafficProviderSpec, TrafficProviderStatus
@@ -25,6 +27,7 @@ from rollouts.objects import (
     ANALYSIS_RUN,
     ANALYSIS_TEMPLATE,
     CLUSTER_ANALYSIS_TEMPLATE,
+    EXPERIMENT,
     METRIC_PROVIDER,
     ROLLOUT,
     TRAFFIC_PROVIDER,
@@ -54,6 +57,12 @@ _ROLLOUT_COLUMNS = (
 _RUN_COLUMNS = (
     ("Status", "string", ".status.phase", "The verdict, once there is one", 0),
     ("Rollout", "string", ".metadata.ownerReferences[0].name", "The Rollout that is judged", 0),
+    _AGE,
+    ("Message", "string", ".status.message", "", 1),
+)
+_EXPERIMENT_COLUMNS = (
+    ("Status", "string", ".status.phase", "How it ended, once it has", 0),
+    ("Available", "date", ".status.availableAt", "Since when all pods were available", 0),
     _AGE,
     ("Message", "string", ".status.message", "", 1),
 )
@@ -152,8 +161,23 @@ def _crd_texts() -> tuple[str, ...]:
                 ("Message", "string", f"{_READY}.message", "", 1),
             ),
         ),
+        _experiment_crd(),
     )
     return tuple(map(json.dumps, crds))
+
+
+def _experiment_crd() -> Manifest:
+    spec = structural(ExperimentSpecWire)
+    group = spec["properties"]["templates"]["items"]["properties"]
+    group["template"] = pod_template_schema(group["template"]["description"])
+    return _crd(
+        EXPERIMENT,
+        "An Experiment runs pods beside all others for a while, and judges them by analyses.",
+        spec,
+        experiment_status_schema(),
+        names={"shortNames": ["exp"]},
+        columns=_EXPERIMENT_COLUMNS,
+    )
 
 
 def _crd(

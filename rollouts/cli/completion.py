@@ -29,7 +29,7 @@ from rollouts.cluster.decoding import manifest_from
 from rollouts.cluster.target import AccessFlags
 from rollouts.core.model.reasons import Reason
 from rollouts.errors import RolloutsError
-from rollouts.objects import ANALYSIS_RUN, ROLLOUT, Kind
+from rollouts.objects import ANALYSIS_RUN, EXPERIMENT, ROLLOUT, Kind
 from rollouts.secret import Secret
 
 ASKED_WITHIN_S = 2.0  # nobody waits longer for a key
@@ -154,10 +154,16 @@ def _of_parameter(parameter: Any, place: _Place) -> tuple[list[Candidate], Direc
         return [Candidate(*each) for each in sorted(explained.items())], Directive.NO_FILES
     if parameter.name in ("file", "files", "kubeconfig", "serve", "ca_file"):
         return [], Directive.DEFAULT
-    return asyncio.run(_names(parameter.name, place.values, run="RUN" in (parameter.metavar or ""))), Directive.NO_FILES
+    return asyncio.run(
+        _names(parameter.name, place.values, kind=_KINDS.get(parameter.metavar or "", ROLLOUT))
+    ), Directive.NO_FILES
 
 
-async def _names(parameter: str, values: Mapping[str, str], *, run: bool) -> list[Candidate]:
+_KINDS = {"RUN": ANALYSIS_RUN, "EXPERIMENT": EXPERIMENT}
+"""What arguments with these placeholders name; the others name Rollouts."""
+
+
+async def _names(parameter: str, values: Mapping[str, str], *, kind: Kind) -> list[Candidate]:
     """Names from the cluster; none where it does not answer in time, or may not be asked."""
     kubeconfig = values.get("kubeconfig")
     options = Options(
@@ -178,14 +184,14 @@ async def _names(parameter: str, values: Mapping[str, str], *, run: bool) -> lis
             if parameter == "namespace":
                 return await _listed(session, NAMESPACE)
             if parameter in ("name", "names", "rollout"):
-                return await _listed(session, ANALYSIS_RUN if run else ROLLOUT)
+                return await _listed(session, kind)
             if parameter in _REVISIONS:
                 name = values.get("name", "")
                 if name not in {rollout.word for rollout in await _listed(session, ROLLOUT)}:
                     return []
                 rollout = manifest_from(await session.client.get(ROLLOUT, session.namespace, name))
-                kind, query = revisions_kind(rollout), query_of_its_pods(rollout)
-                kept, _ = await list_all(session, Collection(kind=kind, namespace=session.namespace, query=query))
+                of, query = revisions_kind(rollout), query_of_its_pods(rollout)
+                kept, _ = await list_all(session, Collection(kind=of, namespace=session.namespace, query=query))
                 newest_first = sorted(as_replica_sets(kept, ()), key=number_of, reverse=True)
                 revisions = ((revision_of(replica_set), number_of(replica_set)) for replica_set in newest_first)
                 return [Candidate(revision, f"#{number}") for revision, number in revisions if revision]

@@ -26,6 +26,7 @@ from rollouts.cli.commands import (
     diff,
     doctor,
     drain_report,
+    experiment,
     explain,
     get,
     lint_output,
@@ -182,6 +183,9 @@ _command("delete", CHANGE, "delete Rollouts with their pods")(delete.delete)
 _command("analyze", ANALYSES, "make an AnalysisRun, or measure now without one")(analysis.analyze)
 app.add_typer(
     analysis.app, name="analysis", cls=CliGroup, rich_help_panel=ANALYSES, short_help="see and end AnalysisRuns"
+)
+app.add_typer(
+    experiment.app, name="experiment", cls=CliGroup, rich_help_panel=ANALYSES, short_help="see and end Experiments"
 )
 _command("lint", FILES, "every problem of the objects in files")(lint_output.lint)
 _command("migrate", FILES, "Deployments, Argo Rollouts and Flagger Canaries to Rollouts")(migrate.migrate)

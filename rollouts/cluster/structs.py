@@ -19,6 +19,8 @@ from rollouts.objects import (
     DAEMON_SET,
     DEPLOYMENT,
     ENDPOINT_SLICE,
+    EXPERIMENT,
+    EXPERIMENT_REPLICA_SET,
     METRIC_PROVIDER,
     NAMED_REPLICA_SET,
     POD,
@@ -115,6 +117,10 @@ class ProviderObject(SpecAndStatus, frozen=True):
 
 class AnalysisRunObject(SpecAndStatus, frozen=True):
     """An AnalysisRun."""
+
+
+class ExperimentObject(SpecAndStatus, frozen=True):
+    """An Experiment."""
 
 
 class AnalysisTemplateObject(Partial, frozen=True):
@@ -424,6 +430,8 @@ STRUCTS: dict[Kind, type[Any]] = {
     ENDPOINT_SLICE: EndpointSliceObject,
     POD: PodObject,
     ANALYSIS_RUN: AnalysisRunObject,
+    EXPERIMENT: ExperimentObject,
+    EXPERIMENT_REPLICA_SET: ReplicaSetObject,
     ANALYSIS_TEMPLATE: AnalysisTemplateObject,
     CLUSTER_ANALYSIS_TEMPLATE: AnalysisTemplateObject,
     TRAFFIC_PROVIDER: ProviderObject,

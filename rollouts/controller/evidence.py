@@ -1,4 +1,4 @@
-"""What judges revisions in this process: AnalysisRuns, their templates, servers they may ask, what the cluster measures."""
+"""What judges revisions in this process: AnalysisRuns, their templates and servers, what the cluster measures, Experiments."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from rollouts.cluster.client import Client
 from rollouts.cluster.store import Store
@@ -22,6 +22,7 @@ from rollouts.controller.analysis.pace import PacedEndpoints
 from rollouts.controller.analysis.pod_measurements import PodMeasurements
 from rollouts.controller.analysis.runs import AnalysisRuns
 from rollouts.controller.analysis.sources import MeasurementSource
+from rollouts.controller.experiments.experiments import Experiments
 from rollouts.controller.facts.cluster_metrics import ClusterMetrics
 from rollouts.controller.facts.in_place import in_place_in
 from rollouts.controller.providers.metric_providers import FreshCredentials, MetricProviders
@@ -98,8 +99,24 @@ class Evidence:
             rng=random.Random(settings.identity),  # noqa: S311 - jitter of its own
             identity=settings.identity,
             measurements=settings.metrics.at_once,
-            on_change=partial(self.on_change, ANALYSIS_RUN),
+            on_change=partial(self.follow, ANALYSIS_RUN),
         )
+        self._experiments = Experiments(
+            api=self.api,
+            client=self.client,
+            store=self.store,
+            events=self.events,
+            telemetry=self.telemetry,
+            clock=self.clock,
+            rng=random.Random(f"{settings.identity} experiments"),  # noqa: S311 - jitter of its own: most clusters have none
+            identity=settings.identity,
+            why_unseen=self.why_unseen,
+        )
+
+    def follow(self, kind: Kind, before: Any, after: Any) -> None:
+        """Tells of a change whoever may wait for it: Experiments, and then Rollouts. The store shows the change already."""
+        self._experiments.seen(kind, before, after)
+        self.on_change(kind, before, after)
 
     def _sources(self) -> Mapping[str, MeasurementSource]:
         """What takes the measurements of AnalysisRuns in this installation."""
@@ -135,6 +152,7 @@ class Evidence:
         """Returns when it is known which runs and templates there are. Cancellation: safe."""
         for watch in (self._runs.watch, *self._templates.values()):
             await watch.listed.wait()
+        await self._experiments.wait_listed()
 
     async def run(self) -> NoReturn:
         """Follows the cluster until cancelled. Raises: nothing on purpose."""
@@ -142,6 +160,7 @@ class Evidence:
             for watch in (*self._templates.values(), self._runs.watch):
                 watches.create_task(watch.run())
             watches.create_task(self._providers.watch())
+            watches.create_task(self._experiments.run())
         raise AssertionError("a watch ended by itself")
 
     async def lead(self) -> None:
@@ -151,10 +170,13 @@ class Evidence:
             if (folder := self.settings.metrics.templates) is not None:
                 beside.append(tasks.create_task(create_templates(folder, self.client)))
             await self._providers.wait_known(PROVIDERS_KNOWN_DEADLINE_S)
+            experiments = tasks.create_task(self._experiments.lead())
             await self._runs.lead()
+            await asyncio.wait({experiments})
             for task in beside:
                 task.cancel()
 
     def close(self) -> None:
         """Begins no more looks; those that have begun are finished."""
         self._runs.close()
+        self._experiments.close()

@@ -430,7 +430,7 @@ class Controller:
             self._store.table(kind),
             namespace=scope,
             label_selector=labels,
-            on_change=self._on_change,
+            on_change=self._evidence.follow,
             on_problem=self.readiness.on_problem,
             on_unreadable=self._on_unreadable,
             rng=self.rng,

@@ -28,6 +28,8 @@
   (JSON Patch with its uid and resourceVersion). The source (the user's): nothing.
 * Copy of a Secret (ours), and the key of a namespace: everything at its creation (POST); both are immutable.
 * AnalysisRun (ours): everything but its status at its creation (POST); later `spec.terminate` (merge patch with its uid).
+* Of an Experiment (the user's): `status` (merge patch). Its ReplicaSets (ours): everything at their creation (POST); later
+  `spec.replicas` and `spec.minReadySeconds` (merge patch with its uid). Its Services (ours): everything (POST), and deletion.
 * Pod (the ReplicaSet's): labels and annotations of its role (merge patch with its uid).
 * Rollout (the user's): `status` (merge patch); the annotation of a recorded `true` is removed (JSON Patch).
 * Event (ours): everything (POST).
@@ -86,6 +88,9 @@ PODS_METADATA = f"{PREFIX}pods-metadata"
 ANALYSIS = f"{PREFIX}analysis"
 STEP = f"{PREFIX}step"
 ATTEMPT = f"{PREFIX}attempt"
+EXPERIMENT = f"{PREFIX}experiment"
+EXPERIMENT_TEMPLATE = f"{PREFIX}experiment-template"
+"""Labels of what belongs to an Experiment: its name as `name_label` gives it, and the name of the template."""
 PODS_WITHOUT_METADATA = "false"
 CONFIG_NOTE = f"{PREFIX}config"
 CONFIG_VERSIONING = f"{PREFIX}config-versioning"

@@ -1,7 +1,7 @@
 """The manifests in Argo Rollouts' documentation of analysis and in its examples, field by field, with short values of our own.
 
 Only `apiVersion` is another one. Each says where it stands, what of it is refused, and which rows of docs/argo-compatibility.md
-tell of what it means here. Manifests of the kind Experiment are not here: there is no such kind.
+tell of what it means here. Manifests of the kind Experiment are in `test_an_experiment_is_read_or_refused.py`.
 
 Source: Argo Rollouts v1.10.0, the page features/analysis.md of its documentation.
 """

@@ -29,7 +29,7 @@ from tests.api.specs import Spec, canary, changed
 JOBS = "metrics that are Jobs"
 OTHERS = "other metric providers"
 SERVERS = "metric servers whose account is a Secret"
-EXPERIMENTS = "`experiment` steps, and the kind Experiment"
+EXPERIMENTS = "`experiment` steps"
 
 JSON: Spec = {"key": "Content-Type", "value": "application/json"}
 BODY: Spec = {"key1": "a", "key2": {"nestedObj": "b", "key3": "{{ args.service-name }}"}}

@@ -24,7 +24,7 @@ from tests.api.test_status_survives_the_wire import STATUSES
 TEXT_MAX = 32_768
 """The longest field of a spec, as the longest message of a condition."""
 
-OF_THE_POD_TEMPLATE = "spec.template."
+OF_THE_POD_TEMPLATE = ("spec.template.", "spec.templates[].template.")
 """Its texts are Kubernetes' own to bound. No status repeats one but names of containers, which the API server bounds."""
 
 CRDS = {each["spec"]["names"]["kind"]: each for each in crd_manifests()}

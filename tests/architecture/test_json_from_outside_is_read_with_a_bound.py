@@ -16,6 +16,7 @@ OWN = {
     "controller/analysis/brought_templates.py": "files that the administrator's chart wrote",
     "controller/facts/off_loop.py": "the JSON of a declaration that was read",
     "manifests/analysis_run.py": "spec_json, which the observer wrote",
+    "manifests/experiment.py": "template_json and spec_json, as in manifests/workload.py and analysis_run.py",
     "manifests/in_place.py": "template_json and selector_json, as in manifests/workload.py; the note is read inside a try",
     "manifests/workload.py": "template_json and selector_json, canonical JSON of what was read",
     "traffic/declared/header_template.py": "JSON that the line before wrote",

@@ -465,7 +465,8 @@ ARGO_ROLLOUTS: dict[str, tuple[tuple[Manifest, ...], bool]] = {
     "with an experiment": ((argo_rollout(argo_canary("no router", [{"experiment": {
         "duration": "1m", "templates": [{"name": "a", "specRef": "stable"}]}}])), *BOTH), False),
     "beside an Experiment": ((argo_rollout(argo_canary("no router", STEPS)), *BOTH,
-        of(EXPERIMENT, spec={"duration": "1m"})), False),
+        of(EXPERIMENT, spec={"duration": "1m", "templates": [{"name": "a", "selector": {"matchLabels": {"app": "a"}},
+        "template": build.pod_template("a", image="a:1")}]})), True),
     "with datadog": ((argo_rollout(argo_canary("no router", ARGO_STEPS["judged in a step"])), *BOTH, of(
         ARGO_TEMPLATE, "ok", spec={"args": [{"name": "service-name"}], "metrics": [{"name": "ok", "interval": "10s", "count": 2,
         "successCondition": "result >= 0.95", "provider": {"datadog": {"query": "avg:ok{*}"}}}]})), True),

@@ -233,7 +233,6 @@ def test_a_service_loses_argos_key() -> None:
             1,
             "left out: Canary podinfo spec.analysis.sessionAffinity",
         ),
-        ([_argo("Experiment", {})], 1, "has no equal"),
         ([""], 1, "nothing to migrate"),
         (["a: ["], 1, "expected"),
     ],

@@ -46,6 +46,9 @@ def test_the_commands_are_these() -> None:
         "analysis terminate",
         "config diff",
         "config list",
+        "experiment get",
+        "experiment list",
+        "experiment terminate",
         "set image",
     } == GROUPS
 

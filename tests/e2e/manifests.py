@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rollouts.objects import ANALYSIS_RUN
+from rollouts.objects import ANALYSIS_RUN, EXPERIMENT
 from tests import build
 
 Manifest = dict[str, Any]
@@ -69,3 +69,16 @@ def config_map(name: str, data: Manifest | None = None, **more: Any) -> Manifest
 
 def analysis_run(name: str, metrics: Sequence[Manifest]) -> Manifest:
     return build.manifest(ANALYSIS_RUN, name, spec={"metrics": list(metrics)})
+
+
+def experiment(name: str, *, image: str = "web:1", **spec: object) -> Manifest:
+    """Two pods behind a Service."""
+    container = {"ports": [{"containerPort": 80}]}
+    blue: Manifest = {
+        "name": "blue",
+        "replicas": 2,
+        "selector": {"matchLabels": {"app": name}},
+        "template": build.pod_template(name, image=image, container=container),
+        "service": {"name": f"{name}-blue"},
+    }
+    return build.manifest(EXPERIMENT, name, spec={"templates": [blue], "scaleDownDelaySeconds": 1, **spec})

@@ -9,7 +9,7 @@ import pytest
 
 from rollouts.sim.network.gateway_types import HTTP_ROUTE, gateway_crds
 from tests import build
-from tests.e2e.manifests import GATE, Manifest, canary, config_map, services
+from tests.e2e.manifests import GATE, Manifest, canary, config_map, experiment, services
 from tests.e2e.stage import Stage, current
 from tests.lab.chart import CONTROLLER_USER, install_crds
 
@@ -19,7 +19,9 @@ USED = {
     "rollouts": {"get", "watch", "patch"},
     "rollouts/status": {"patch"},
     "replicasets": {"watch", "create", "patch", "delete"},
-    "services": {"get", "watch", "patch"},
+    "experiments": {"watch"},
+    "experiments/status": {"patch"},
+    "services": {"get", "watch", "create", "patch", "delete"},
     "configmaps": {"get", "watch", "create"},
     "endpointslices": {"watch"},
     "pods": {"list", "patch"},
@@ -65,6 +67,9 @@ def test_a_life_with_everything_in_it_is_refused_nothing(stage: Stage) -> None:
         last = current(stage.wait_ready("web"))
     stage.kubectl("wait", f"replicaset/web-{first}", "--for=delete", "--timeout=30s")
     assert [run["metadata"]["labels"]["rollouts.dev/revision"] for run in stage.all("analysisruns")] == [last]
+    stage.apply(experiment("exp", duration="1s"))
+    stage.until("experiments", "exp", lambda one: "completedAt" in one.get("status", {}))
+    stage.kubectl("wait", "service/exp-blue", "--for=delete", "--timeout=30s")
     stage.annotate("web", "restart", "true")
     stage.until("rollouts", "web", lambda one: "restartedAt" in one["status"])
     stage.until_pods("web", {last: 2})

@@ -32,6 +32,7 @@ RARE_COLLECTIONS = {"GOGC": "400"}
 
 AT_WORK = {
     "rollouts": "/apis/rollouts.dev/v1alpha1",
+    "experiments": "/apis/rollouts.dev/v1alpha1",
     "analysisruns": "/apis/rollouts.dev/v1alpha1",
     "deployments": "/apis/apps/v1",
     "statefulsets": "/apis/apps/v1",

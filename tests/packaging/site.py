@@ -60,6 +60,7 @@ NAVIGATION: dict[str, dict[str, str]] = {
         "Analysis": "docs/analysis.md",
         "Metric servers and Jobs": "docs/analysis-servers.md",
         "Gates": "docs/gates.md",
+        "Experiments": "docs/experiments.md",
         "Monitoring services": "docs/analysis-vendors.md",
         "Built-in templates": "docs/analysis-templates.md",
         "Metrics of the cluster": "docs/analysis-cluster.md",

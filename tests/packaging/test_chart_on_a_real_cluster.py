@@ -71,8 +71,11 @@ WHERE_IT_WORKS = {
     ("rollouts.dev", "analysisruns"): {"get", "list", "watch", "create", "patch", "delete"},
     ("rollouts.dev", "analysisruns/status"): {"patch"},
     ("rollouts.dev", "analysistemplates"): {"get", "list", "watch"},
+    ("rollouts.dev", "experiments"): {"get", "list", "watch"},
+    ("rollouts.dev", "experiments/status"): {"patch"},
+    ("rollouts.dev", "experiments/finalizers"): {"update"},
     ("apps", "replicasets"): {"get", "list", "watch", "create", "patch", "delete"},
-    ("", "services"): {"get", "list", "watch", "patch"},
+    ("", "services"): {"get", "list", "watch", "create", "patch", "delete"},
     ("discovery.k8s.io", "endpointslices"): {"list", "watch"},
     ("", "pods"): {"list", "patch"},
     ("metrics.k8s.io", "pods"): {"list"},
@@ -98,9 +101,10 @@ EVERYWHERE = WHERE_IT_WORKS | {
 WITHOUT_A_FENCE = {
     ("events.k8s.io", "events"),
     ("rollouts.dev", "rollouts/finalizers"),
+    ("rollouts.dev", "experiments/finalizers"),
     *(
         ("rollouts.dev", f"{each}/status")
-        for each in ("rollouts", "analysisruns", "metricproviders", "trafficproviders")
+        for each in ("rollouts", "analysisruns", "experiments", "metricproviders", "trafficproviders")
     ),
 }
 """What the API server lets nobody do more with: a status has its subresource, and an Event is told to people."""
@@ -289,7 +293,7 @@ def test_the_doctor_asks_about_rights_that_the_chart_gives(helm: Path, arguments
     left_out |= {("rollouts.dev", "clusteranalysistemplates", "create")}
     users = {
         (*each, verb)
-        for each in (("rollouts.dev", "rollouts"), ("rollouts.dev", "analysistemplates"))
+        for each in (("rollouts.dev", kind) for kind in ("rollouts", "analysistemplates", "experiments"))
         for verb in ("create", "patch")
     }
     assert writes - asked <= left_out | users | {("", "pods", "patch"), ("rollouts.dev", "rollouts/scale", "patch")}

@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
-from rollouts.objects import ANALYSIS_RUN, ANALYSIS_TEMPLATE, ROLLOUT, Kind
+from rollouts.objects import ANALYSIS_RUN, ANALYSIS_TEMPLATE, EXPERIMENT, ROLLOUT, Kind
 from rollouts.sim.network.gateway_types import HTTP_ROUTE, gateway_crds
 from tests import build
 from tests.lab.chart import CONTROLLER_USER, FENCED, RBAC_GROUP, as_user, every_right, install_crds, wait_until_fenced
@@ -93,6 +93,17 @@ TOKEN: Object = {
     "metadata": {"labels": COPY_LABELS, "annotations": {"kubernetes.io/service-account.name": "default"}},
 }
 A_RIGHT = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
+GROUP = {"name": "a", "selector": {"matchLabels": {"app": "web"}}, "template": TEMPLATE}
+AN_EXPERIMENT = of_kind(EXPERIMENT, {"templates": [GROUP]})
+
+
+def _served(changes: Object) -> Object:
+    """A Service that an Experiment controls."""
+    owned = {**OWNED, "kind": EXPERIMENT.kind}
+    spec = {"selector": {"rollouts.dev/revision": "abc"}, "ports": [{"port": 80}], **changes}
+    return {"metadata": {"ownerReferences": [owned]}, "spec": spec}
+
+
 FORGED = {
     "a ConfigMap that is no copy": Forged(CORE, "configmaps", made={"immutable": True, "data": {"a": "b"}}),
     "a copy that can be changed": Forged(CORE, "configmaps", made=A_COPY),
@@ -149,6 +160,10 @@ FORGED = {
     "a run of a user ended": _changed(ROLLOUTS, "analysisruns", RUN, {"spec": {"terminate": True}}),
     "a run of a user deleted": Forged(ROLLOUTS, "analysisruns", there=RUN),
     "a template of analyses": Forged(ROLLOUTS, "analysistemplates", made=A_TEMPLATE),
+    "an Experiment": Forged(ROLLOUTS, "experiments", made=AN_EXPERIMENT),
+    "an Experiment ended": _changed(ROLLOUTS, "experiments", AN_EXPERIMENT, {"spec": {"terminate": True}}),
+    "an Experiment's Service for all": Forged(CORE, "services", made=_served({"type": "NodePort"})),
+    "an Experiment's Service of others": Forged(CORE, "services", made=_served({"selector": {"app": "web"}})),
     "a right": Forged(f"/apis/{RBAC_GROUP}/v1", "roles", made={"rules": [A_RIGHT]}),
     "a token of an account": Forged(
         CORE, "serviceaccounts/default/token", made={"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}

@@ -16,7 +16,10 @@ from typing import Any
 import httpx
 import pytest
 
+from rollouts.api.spec.experiment import parse_experiment
 from rollouts.core.analysis.source import JobMetric
+from rollouts.core.experiment.model import ExperimentStatus, ExperimentView, MakeRun, SetReplicaSet
+from rollouts.core.model.analysis import RunDraft
 from rollouts.core.model.config import ConfigKind, ConfigUse, ConfigVersioning
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.in_place_intents import RevertTemplate, StepDaemonSet, StepStatefulSet
@@ -39,6 +42,7 @@ from rollouts.manifests.adoption import adoption_patch, release_patch
 from rollouts.manifests.analysis_job import MeasuringJob, job_manifest
 from rollouts.manifests.analysis_run import termination_patch
 from rollouts.manifests.config_copy import config_copy, config_copy_probe, config_key
+from rollouts.manifests.experiment import experiment_replica_set, experiment_run, experiment_service, pods_patch
 from rollouts.manifests.in_place import disowned, hold_question
 from rollouts.manifests.named_workload import mark_workload, release_workload
 from rollouts.manifests.nodes import daemon_set_patch, revert_patch
@@ -51,6 +55,7 @@ from rollouts.objects import (
     CONFIG_MAP,
     DAEMON_SET,
     DEPLOYMENT,
+    EXPERIMENT,
     JOB,
     POD,
     REPLICA_SET,
@@ -344,6 +349,32 @@ def test_a_run_is_ended_and_deleted_and_one_of_a_user_when_its_time_has_come(ben
     bench.patches(ANALYSIS_RUN, "owned", termination_patch(TerminateAnalysisRun(name="owned", uid=seen["uid"])))
     bench.deletes(ANALYSIS_RUN, "owned")
     bench.deletes(ANALYSIS_RUN, "by-hand")
+
+
+def test_an_experiment_gets_its_pods_its_service_and_its_run(bench: Bench) -> None:
+    """Resized, ended and deleted, too."""
+    wire = {
+        "name": "blue",
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": build.pod_template("web", image="web:1", container={"ports": [{"containerPort": 80}]}),
+        "replicas": 0,
+        "service": {},
+    }
+    made = bench.there(EXPERIMENT, {"metadata": {"name": "exp"}, "spec": {"templates": [wire], "duration": "1h"}})
+    spec, uid = parse_experiment(made["spec"]), made["metadata"]["uid"]
+    of = ExperimentView(
+        name="exp", uid=uid, generation=1, created_at_s=0, now_s=0, spec=spec, status=ExperimentStatus()
+    )
+    metrics = {"metrics": [{"name": "pods", "interval": "10m", "provider": {"kubernetes": {}}}]}
+    run = MakeRun(name="exp-run", draft=RunDraft(json.dumps(metrics).encode(), "", ""))
+
+    pods = bench.creates(REPLICA_SET, experiment_replica_set(of, bench.namespace, spec.groups[0]))["metadata"]
+    service = bench.creates(SERVICE, experiment_service(of, bench.namespace, spec.groups[0]))["metadata"]
+    ended = bench.creates(ANALYSIS_RUN, experiment_run(of, bench.namespace, run))["metadata"]
+    resize = SetReplicaSet(name=pods["name"], uid=pods["uid"], replicas=0, min_ready_s=3)
+    bench.patches(REPLICA_SET, pods["name"], pods_patch(resize))
+    bench.patches(ANALYSIS_RUN, "exp-run", termination_patch(TerminateAnalysisRun(name="exp-run", uid=ended["uid"])))
+    bench.deletes(SERVICE, service["name"])
 
 
 def test_a_measurement_makes_its_job_and_deletes_it(bench: Bench) -> None:

@@ -5,6 +5,7 @@ fences.yaml makes a ValidatingAdmissionPolicy of each. A name of a variable mean
   labels, oldLabels              its labels; {} for none
   annotations, oldAnnotations    its annotations
   owned, oldOwned                a Rollout controls it
+  ofExperiment, oldOfExperiment  an Experiment controls it
   metadataStays                  nothing of its metadata changes but labels and annotations below rollouts.dev/, and the annotation in
                                  which the API server notes the generation of a DaemonSet's template
 
@@ -12,7 +13,7 @@ An expression that a fence needs and CEL cannot say stays a promise of the code:
 */}}
 
 {{- define "rollouts.fenced" -}}
-rollouts replicasets services pods evictions {{ if .Values.configVersioning }}configmaps {{ end }}secrets analysisruns others
+rollouts experiments replicasets services pods evictions {{ if .Values.configVersioning }}configmaps {{ end }}secrets analysisruns others
 {{- if .Values.analysis.jobs.enabled }} jobs{{ end }}
 {{- if include "rollouts.bringsTemplates" . }} analysistemplates{{ end }}
 {{- if without .Values.workloads "replicasets" }} workloads{{ end }}
@@ -49,6 +50,10 @@ rollouts replicasets services pods evictions {{ if .Values.configVersioning }}co
   expression: {{ include "rollouts.controlledBy" (dict "of" "object" "kind" "Rollout") | quote }}
 - name: oldOwned
   expression: {{ include "rollouts.controlledBy" (dict "of" "oldObject" "kind" "Rollout") | quote }}
+- name: ofExperiment
+  expression: {{ include "rollouts.controlledBy" (dict "of" "object" "kind" "Experiment") | quote }}
+- name: oldOfExperiment
+  expression: {{ include "rollouts.controlledBy" (dict "of" "oldObject" "kind" "Experiment") | quote }}
 - name: metadataStays
   expression: >-
     object.metadata.?ownerReferences == oldObject.metadata.?ownerReferences
@@ -66,6 +71,14 @@ validations:
       request.operation == 'UPDATE' && object.spec == oldObject.spec && variables.labels == variables.oldLabels
       && variables.metadataStays && variables.annotations.all(k, k in variables.oldAnnotations
       && variables.annotations[k] == variables.oldAnnotations[k])
+{{- end }}
+
+{{- define "rollouts.fence.experiments" -}}
+rules:
+  - {apiGroups: [rollouts.dev], apiVersions: ["*"], resources: [experiments], operations: [CREATE, UPDATE, DELETE]}
+validations:
+  - message: it may only write the status of an Experiment
+    expression: "false"
 {{- end }}
 
 {{- define "rollouts.fence.replicasets" -}}
@@ -97,13 +110,15 @@ variables:
       && (variables.oldInside || variables.oldOwned) && object.metadata.?finalizers == oldObject.metadata.?finalizers
       && {{ include "rollouts.sameBut" (dict "new" "variables.labels" "old" "variables.oldLabels" "but" "k == 'rollouts.dev/name'") }}){{ else }}false{{ end }}
 validations:
-  - message: it may only make ReplicaSets that a Rollout controls
+  - message: it may only make ReplicaSets that a Rollout or an Experiment controls
     expression: >-
-      request.operation == 'DELETE' || (variables.owned && 'rollouts.dev/name' in variables.labels
+      request.operation == 'DELETE' || (((variables.owned && 'rollouts.dev/name' in variables.labels)
+      || (variables.ofExperiment && 'rollouts.dev/experiment' in variables.labels))
       && 'rollouts.dev/revision' in variables.labels) || variables.onlyMarks || variables.inPlace
-  - message: it may only change and delete ReplicaSets that a Rollout controls, and adopt those that nobody does
+  - message: it may only change and delete ReplicaSets that a Rollout controls, change those of Experiments, and adopt those that nobody controls
     expression: >-
-      request.operation == 'CREATE' || variables.oldOwned || (request.operation == 'UPDATE' && variables.adoptable)
+      request.operation == 'CREATE' || variables.oldOwned
+      || (request.operation == 'UPDATE' && (variables.adoptable || variables.oldOfExperiment))
       || variables.onlyMarks || variables.inPlace
   - message: it may only change the size, minReadySeconds, and the metadata of the pods of a ReplicaSet
     expression: >-
@@ -167,15 +182,18 @@ variables:
   - {name: selector, expression: "object.spec.?selector.orValue({})"}
   - {name: oldSelector, expression: "oldObject.spec.?selector.orValue({})"}
 validations:
-  - message: it may not create and delete Services
-    expression: request.operation == 'UPDATE'
+  - message: it may only create and delete Services that an Experiment controls, inside the cluster and of pods of their own
+    expression: >-
+      request.operation == 'UPDATE' || (request.operation == 'CREATE' ? variables.ofExperiment
+      && 'rollouts.dev/revision' in variables.selector && object.spec.?type.orValue('ClusterIP') == 'ClusterIP'
+      && !has(object.spec.externalIPs) : variables.oldOfExperiment)
   - message: it may only change the {{ $keys }} in the selector of a Service
     expression: >-
-      {{ include "rollouts.specBut" "k == 'selector'" }}
+      request.operation != 'UPDATE' || {{ include "rollouts.specBut" "k == 'selector'" }}
       && {{ include "rollouts.sameBut" (dict "new" "variables.selector" "old" "variables.oldSelector" "but" $revision) }}
   - message: of the metadata of a Service it may only change the label rollouts.dev/managed and the annotation rollouts.dev/managed-by
     expression: >-
-      variables.metadataStays
+      request.operation != 'UPDATE' || variables.metadataStays
       && {{ include "rollouts.sameBut" (dict "new" "variables.labels" "old" "variables.oldLabels" "but" "k == 'rollouts.dev/managed'") }}
       && {{ include "rollouts.sameBut" (dict "new" "variables.annotations" "old" "variables.oldAnnotations" "but" "k == 'rollouts.dev/managed-by'") }}
 {{- end }}
@@ -270,11 +288,11 @@ validations:
 rules:
   - {apiGroups: [rollouts.dev], apiVersions: ["*"], resources: [analysisruns], operations: [CREATE, UPDATE, DELETE]}
 validations:
-  - message: it may only make AnalysisRuns that a Rollout controls
-    expression: request.operation != 'CREATE' || variables.owned
-  - message: it may only tell an AnalysisRun to end that a Rollout controls
+  - message: it may only make AnalysisRuns that a Rollout or an Experiment controls
+    expression: request.operation != 'CREATE' || variables.owned || variables.ofExperiment
+  - message: it may only tell an AnalysisRun to end that a Rollout or an Experiment controls
     expression: >-
-      request.operation != 'UPDATE' || (variables.oldOwned && object.metadata.?labels == oldObject.metadata.?labels
+      request.operation != 'UPDATE' || ((variables.oldOwned || variables.oldOfExperiment) && object.metadata.?labels == oldObject.metadata.?labels
       && variables.annotations == variables.oldAnnotations && variables.metadataStays
       && {{ include "rollouts.specBut" "(k == 'terminate' && object.spec.?terminate.orValue(false))" }})
   - message: it may only delete AnalysisRuns that a Rollout controls, and those whose ttlStrategy says so

@@ -6,6 +6,9 @@ The controller's rights, and the reason for each. It has no others: no "*", and 
   rollouts/status          patch            its memory and its report: one patch a pass at most
   rollouts/finalizers      update           owner references that block the owner's deletion, where the cluster enforces
                                             permission for them (OwnerReferencesPermissionEnforcement; OpenShift does)
+  experiments              get list watch   pods that run beside all others for a while, and their analyses
+  experiments/status       patch            its memory and its report
+  experiments/finalizers   update           as of rollouts
   replicasets              get list watch   the revisions
                            create           a new revision
                            patch            scale, adopt, annotate
@@ -18,6 +21,7 @@ The controller's rights, and the reason for each. It has no others: no "*", and 
   analysistemplates        get list watch   what analyses measure
   services                 get list watch   which revision they select
                            patch            set the revision that they select (selector, managed label)
+                           create delete    those that an Experiment asks for
   endpointslices           list watch       whether the data plane has followed
   pods                     list             why a revision is not ready; which pods are older than a restart
                            patch            with podMetadata: metadata of the canary and the stable pods
@@ -117,12 +121,21 @@ optional; without it the waits have a safe length, and a condition says so.
 - apiGroups: [rollouts.dev]
   resources: [analysistemplates]
   verbs: [get, list, watch]
+- apiGroups: [rollouts.dev]
+  resources: [experiments]
+  verbs: [get, list, watch]
+- apiGroups: [rollouts.dev]
+  resources: [experiments/status]
+  verbs: [patch]
+- apiGroups: [rollouts.dev]
+  resources: [experiments/finalizers]
+  verbs: [update]
 - apiGroups: [apps]
   resources: [replicasets]
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [""]
   resources: [services]
-  verbs: [get, list, watch, patch]
+  verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [discovery.k8s.io]
   resources: [endpointslices]
   verbs: [list, watch]

@@ -5,9 +5,6 @@ Source: the rules of Argo Rollouts' validation; docs/argo-compatibility.md lists
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from rollouts.api.problems import Problems, path_of
 from rollouts.api.spec.analysis.in_rollouts import (
     check_analysis,
@@ -17,6 +14,7 @@ from rollouts.api.spec.analysis.in_rollouts import (
 from rollouts.api.spec.autoscaling import check_autoscaling
 from rollouts.api.spec.drain import check_drain
 from rollouts.api.spec.metadata import OUR_PREFIX, check_entries
+from rollouts.api.spec.pod_template import check_pod_template
 from rollouts.api.spec.reading import check_exactly_one, check_needed, given_of
 from rollouts.api.spec.routing import check_routing
 from rollouts.api.spec.selectors import check_selector, matches, selected_keys
@@ -76,65 +74,9 @@ def _check_pods(spec: RolloutSpecWire, problems: Problems) -> None:
         if reference is None:
             problems.add_missing("spec.template", "is required")
         return
-    labels = _check_template(spec.template, problems)
+    labels = check_pod_template(spec.template, "spec.template", problems)
     if labels is not None and spec.selector is not None and not matches(spec.selector, labels):
         problems.add("spec.template.metadata.labels", "do not match spec.selector")
-
-
-def _check_template(template: Mapping[str, Any], problems: Problems) -> Mapping[str, Any] | None:
-    """Returns the template's labels, or None when they cannot be read. The API server checks the rest of the template."""
-    labels = _check_template_metadata(template.get("metadata"), problems)
-    pod = template.get("spec")
-    if not isinstance(pod, dict):
-        problems.add("spec.template.spec", "is required" if pod is None else "must be an object")
-        return labels
-    names: set[str] = set()
-    for field in ("initContainers", "containers"):
-        containers = pod.get(field)
-        path = f"spec.template.spec.{field}"
-        if containers is None and field == "initContainers":
-            continue
-        if not isinstance(containers, list) or (not containers and field == "containers"):
-            problems.add(path, "needs at least one container" if field == "containers" else "must be a list")
-            continue
-        for index, container in enumerate(containers):
-            _check_container(container, f"{path}[{index}]", names, problems)
-    if pod.get("restartPolicy") not in (None, "Always"):
-        problems.add("spec.template.spec.restartPolicy", "must be Always: a ReplicaSet's pods are restarted")
-    if pod.get("activeDeadlineSeconds") is not None:
-        problems.add("spec.template.spec.activeDeadlineSeconds", "cannot be used: a ReplicaSet's pods run for ever")
-    return labels
-
-
-def _check_container(container: object, path: str, names: set[str], problems: Problems) -> None:
-    if not isinstance(container, dict):
-        problems.add(path, "must be an object")
-        return
-    name = container.get("name")
-    if not isinstance(name, str) or not name:
-        problems.add(f"{path}.name", "is required")
-    elif name in names:
-        problems.add(f"{path}.name", f"another container has the name {name!r} too")
-    else:
-        names.add(name)
-    if not isinstance(container.get("image"), str) or not container["image"]:
-        problems.add(f"{path}.image", "is required")
-
-
-def _check_template_metadata(metadata: object, problems: Problems) -> Mapping[str, Any] | None:
-    path = "spec.template.metadata"
-    if metadata is None:
-        return {}
-    if not isinstance(metadata, dict):
-        problems.add(path, "must be an object")
-        return None
-    for field in ("labels", "annotations"):
-        entries = metadata.get(field)
-        if entries is not None and not isinstance(entries, dict):
-            problems.add(f"{path}.{field}", "must be an object")
-            return None
-        check_entries(entries or {}, f"{path}.{field}", problems, labels=field == "labels")
-    return metadata.get("labels") or {}
 
 
 def _check_role_metadata(spec: RolloutSpecWire, metadata: ObjectMetadata | None, path: str, problems: Problems) -> None:

@@ -17,10 +17,12 @@ from typing import Any
 import yaml
 from msgspec import Struct, structs
 
+from rollouts.api.spec.experiment import parse_experiment
 from rollouts.api.spec.parse import parse_spec
 from rollouts.cli.commands.lint_analysis import (
     FileTemplates,
     cluster_remarks,
+    experiment_problems,
     no_evidence_remarks,
     query_remarks,
     rollout_problems,
@@ -63,6 +65,7 @@ from rollouts.core.model.workload_ref import WorkloadMode
 from rollouts.errors import SpecInvalid
 from rollouts.objects import (
     ANALYSIS_RUN,
+    EXPERIMENT,
     METRIC_PROVIDER,
     ROLLOUT,
     SERVICE,
@@ -269,6 +272,8 @@ class _Linter:
         found = checked.problems(LintProblem.OBJECT_REFUSED, _head_problems(checked.manifest))
         if kind is ROLLOUT:
             return self._rollout_problems(checked, found)
+        if kind is EXPERIMENT:
+            return self._experiment_problems(checked, found)
         if kind is TRAFFIC_PROVIDER:
             found += _spec_problems(checked, lambda spec: provider_of(checked.name, spec, fixed_providers()))
             return found
@@ -297,6 +302,20 @@ class _Linter:
             remark for rule, warning in cluster_remarks(spec) for remark in checked.warnings(rule, [warning])
         ]
         self.report.advice += checked.warnings(LintAdvice.NO_EVIDENCE, no_evidence_remarks(spec))
+        return found
+
+    def _experiment_problems(self, checked: _Object, found: list[Remark]) -> list[Remark]:
+        """The problems of an Experiment: its spec, its pods, and its analyses together with the templates in the files."""
+        spec = mapping(checked.manifest.get("spec"))
+        found += _spec_problems(checked, parse_experiment)
+        found += checked.problems(LintProblem.SPEC_INVALID, list_problems(checked.manifest))
+        for index, group in entries(spec.get("templates")):
+            if isinstance(group.get("template"), dict):
+                path = f"spec.templates[{index}].template"
+                found += checked.problems(LintProblem.PODS_REFUSED, pod_problems(group["template"], path))
+        if not found:
+            refused = experiment_problems(checked.manifest, self.known.templates)
+            found += checked.problems(LintProblem.ANALYSIS_REFUSED, refused)
         return found
 
     def _rollout_problems(self, checked: _Object, found: list[Remark]) -> list[Remark]:

@@ -19,6 +19,7 @@ from rollouts.api.spec.analysis.arguments import Updated
 from rollouts.api.spec.analysis.in_rollouts import use_in
 from rollouts.api.spec.analysis.run import parse_run, parse_template
 from rollouts.api.spec.analysis.templates import TemplateName, run_of
+from rollouts.api.spec.experiment import drafts_of, parse_experiment
 from rollouts.api.v1alpha1.wire import parse_duration
 from rollouts.cli.commands.lint_rules import LintAdvice, LintProblem
 from rollouts.cli.commands.metric_names import missing_metrics
@@ -26,7 +27,7 @@ from rollouts.cli.kubernetes.parts import entries, is_a, namespace_of
 from rollouts.cli.kubernetes.schema import Problem
 from rollouts.core.analysis.run import shortest_s
 from rollouts.core.analysis.run_spec import RunSpec
-from rollouts.core.model.analysis import AnalysisGate, AnalysisKind
+from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, DraftProblem
 from rollouts.core.model.rollout import RolloutSpec, analyses
 from rollouts.core.promql import filled_query
 from rollouts.errors import ExpressionFailed, ExpressionInvalid, SpecInvalid
@@ -109,6 +110,16 @@ def rollout_problems(
             problems = [(LintProblem.ANALYSIS_REFUSED, (each.path, each.message)) for each in invalid.problems]
         if found.whole:  # what is elsewhere is not known here
             yield from (problem for problem in problems if not any(part in problem[1][1] for part in elsewhere))
+
+
+def experiment_problems(document: Manifest, templates: FileTemplates) -> Iterator[Problem]:
+    """Path and message of every problem of the analyses of an Experiment together with their templates, as `rollout_problems`."""
+    found = _Files(namespace_of(document), templates)
+    spec, name = document["spec"], str(mapping(document.get("metadata")).get("name") or "experiment")
+    drafts = drafts_of(spec, parse_experiment(spec), found, name=name, uid="", available_at_s=0.0)
+    for index, draft in enumerate(drafts.values()):
+        if found.whole and isinstance(draft, DraftProblem):
+            yield f"spec.analyses[{index}]", draft.message
 
 
 def _made_problems(written: Mapping[str, Any], gate: AnalysisGate, path: str) -> Iterator[tuple[LintProblem, Problem]]:

@@ -14,6 +14,7 @@ from rollouts.objects import (
     ANALYSIS_RUN,
     ANALYSIS_TEMPLATE,
     CLUSTER_ANALYSIS_TEMPLATE,
+    EXPERIMENT,
     METRIC_PROVIDER,
     ROLLOUT,
     TRAFFIC_PROVIDER,
@@ -29,6 +30,7 @@ LINTED = {
         ANALYSIS_TEMPLATE,
         CLUSTER_ANALYSIS_TEMPLATE,
         ANALYSIS_RUN,
+        EXPERIMENT,
     )
 }
 """The kinds that people write into files."""

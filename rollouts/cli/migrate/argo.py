@@ -9,6 +9,7 @@ from rollouts.objects import (
     ANALYSIS_RUN,
     ANALYSIS_TEMPLATE,
     CLUSTER_ANALYSIS_TEMPLATE,
+    EXPERIMENT,
     ROLLOUT,
     SERVICE,
     Manifest,
@@ -16,8 +17,7 @@ from rollouts.objects import (
 )
 
 GROUP = "argoproj.io"  # Argo CD and Argo Workflows have other kinds in it
-KINDS = {kind.kind: kind for kind in (ROLLOUT, ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, ANALYSIS_RUN)}
-EXPERIMENT = "Experiment"
+KINDS = {kind.kind: kind for kind in (ROLLOUT, ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, ANALYSIS_RUN, EXPERIMENT)}
 SELECTOR_KEY = "rollouts-pod-template-hash"
 _OF_THE_DEPLOYMENT = ("selector", "template")
 

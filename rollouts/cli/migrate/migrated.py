@@ -131,8 +131,6 @@ def _migrate(manifest: Manifest, migration: Migration, workloads: _Workloads) ->
         _migrate_autoscaler(manifest, migration, rollout, flagger=_scaled(target) in workloads.canaries)
     elif group == argo.GROUP and kind in argo.KINDS:
         argo.migrate_argo(manifest, migration)
-    elif group == argo.GROUP and kind == argo.EXPERIMENT:
-        migration.note(Told.LEFT_OUT, manifest, "", "has no equal here; an analysis can compare canary and stable")
     elif group == flagger.GROUP:
         flagger.migrate_flagger(manifest, migration)
     elif is_deployment(manifest):

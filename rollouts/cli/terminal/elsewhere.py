@@ -9,6 +9,7 @@ from rollouts.objects import (
     ANALYSIS_RUN,
     ANALYSIS_TEMPLATE,
     CLUSTER_ANALYSIS_TEMPLATE,
+    EXPERIMENT,
     METRIC_PROVIDER,
     ROLLOUT,
     TRAFFIC_PROVIDER,
@@ -23,7 +24,7 @@ def _words(kind: Kind, *short: str) -> frozenset[str]:
 
 ROLLOUT_WORDS = _words(ROLLOUT, "ro")
 RUN_WORDS = _words(ANALYSIS_RUN, "ar")
-_EXPERIMENT_WORDS = frozenset({"experiment", "experiments", "exp"})
+EXPERIMENT_WORDS = _words(EXPERIMENT, "exp")
 _TEMPLATES = _words(ANALYSIS_TEMPLATE, "at") | _words(CLUSTER_ANALYSIS_TEMPLATE, "cat")
 _OTHERS = _TEMPLATES | _words(TRAFFIC_PROVIDER) | _words(METRIC_PROVIDER)
 _SHORT = frozenset({"ar", "at", "cat", "exp"})
@@ -44,13 +45,20 @@ _OF_KUBERNETES = frozenset(
     ]
 )
 
-_NO_EXPERIMENTS = "there are no Experiments here; analyses compare canary and stable: `{program} analysis list`"
 _RUNS = {
     "create": "to make an AnalysisRun: `{program} analyze TEMPLATE --rollout NAME`",
     "delete": "to delete an AnalysisRun: `kubectl delete analysisrun {name}`",
     "get": "for an AnalysisRun: `{program} analysis get {name}`",
     "list": "for AnalysisRuns: `{program} analysis list`",
     "terminate": "to end an AnalysisRun: `{program} analysis terminate {name}`",
+}
+_EXPERIMENTS = {
+    "create": "to create an Experiment: `kubectl create -f FILE`",
+    "delete": "to delete an Experiment with its pods: `kubectl delete experiment {name}`",
+    "get": "for an Experiment: `{program} experiment get {name}`",
+    "list": "for Experiments: `{program} experiment list`",
+    "retry": "one that is over stays so; to run it again: `kubectl replace --force -f FILE`",
+    "terminate": "to end an Experiment: `{program} experiment terminate {name}`",
 }
 
 SPELLINGS = {
@@ -101,11 +109,10 @@ def kind_elsewhere(command: str, words: Sequence[str], *, program: str) -> str:
     name = name or (words[1] if len(words) > 1 else "")
     if not name and kind in _SHORT:  # a name, more likely
         return ""
-    if kind in _EXPERIMENT_WORDS:
-        return _NO_EXPERIMENTS.format(program=program)
-    if kind in RUN_WORDS and command in _RUNS:
-        listed = command == "get" and not name
-        return _RUNS["list" if listed else command].format(program=program, name=name or "RUN")
+    for kinds, commands, placeholder in ((RUN_WORDS, _RUNS, "RUN"), (EXPERIMENT_WORDS, _EXPERIMENTS, "EXPERIMENT")):
+        if kind in kinds and command in commands:
+            listed = command == "get" and not name
+            return commands["list" if listed else command].format(program=program, name=name or placeholder)
     verb = _KUBECTL_VERBS.get(command)
     if verb and (kind in _OTHERS or (kind in _OF_KUBERNETES and name)):
         return f"{kind} is for kubectl: `{' '.join(filter(None, ('kubectl', verb, kind, name)))}`"
@@ -118,7 +125,7 @@ def elsewhere(words: Sequence[str], *, program: str) -> str:
     named = [word for word in rest if not word.startswith("-")]
     if command == "terminate":
         about = (
-            named if named and named[0].partition("/")[0] in _EXPERIMENT_WORDS | RUN_WORDS else ["analysisrun", *named]
+            named if named and named[0].partition("/")[0] in EXPERIMENT_WORDS | RUN_WORDS else ["analysisrun", *named]
         )
         return kind_elsewhere(command, about, program=program)
     if command in ("rollout", "rollouts") and rest:

@@ -56,6 +56,22 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("analysis providers", "metric servers, and which may be asked"),
         ("analysis providers --ask", "what each of them answers now"),
     ),
+    "experiment": (
+        ("experiment list", "Experiments of the namespace"),
+        ("experiment get compare-1", "pods and analyses of one"),
+    ),
+    "experiment list": (
+        ("experiment list", "those of the namespace"),
+        ("experiment list -A -o wide", "all, with every column"),
+    ),
+    "experiment get": (
+        ("experiment get compare-1", "pods of each template, analyses"),
+        ("experiment get compare-1 -w", "follow it to its end"),
+    ),
+    "experiment terminate": (
+        ("experiment terminate compare-1", "judge what was measured so far"),
+        ("experiment terminate compare-1 -w", "and wait for the end"),
+    ),
     "config": (
         ("config list cart", "what each revision has"),
         ("config diff cart 2 3", "keys and values that differ"),

@@ -18,7 +18,7 @@ import typer
 from rich.console import Console
 
 from rollouts.cli.exits import Exit
-from rollouts.cli.terminal.elsewhere import ROLLOUT_WORDS, RUN_WORDS
+from rollouts.cli.terminal.elsewhere import EXPERIMENT_WORDS, ROLLOUT_WORDS, RUN_WORDS
 from rollouts.cli.terminal.errors import error_text
 from rollouts.cli.terminal.listing import print_line
 from rollouts.cli.view.durations import seconds_of
@@ -55,6 +55,11 @@ def run_name(text: str) -> str:
     return _name(text, RUN_WORDS, "an AnalysisRun")
 
 
+def experiment_name(text: str) -> str:
+    """`typer` parser of an Experiment's name, as `rollout_name`."""
+    return _name(text, EXPERIMENT_WORDS, "an Experiment")
+
+
 def _name(text: str, kinds: Collection[str], of: str) -> str:
     kind, slash, name = text.rpartition("/")
     name = name if slash and kind in kinds else text
@@ -68,6 +73,10 @@ NameArgument = Annotated[
 ]
 RunArgument = Annotated[
     str, typer.Argument(help="Name of the AnalysisRun.", show_default=False, parser=run_name, metavar="RUN")
+]
+ExperimentArgument = Annotated[
+    str,
+    typer.Argument(help="Name of the Experiment.", show_default=False, parser=experiment_name, metavar="EXPERIMENT"),
 ]
 
 

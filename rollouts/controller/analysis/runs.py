@@ -20,10 +20,11 @@ from msgspec import Struct
 from rollouts.api.spec.analysis.run import parse_run, time_to_live_in
 from rollouts.api.status.wire import read_status
 from rollouts.cluster.client import Client
-from rollouts.cluster.decoding import UnreadableObject, metadata_of
+from rollouts.cluster.decoding import UnreadableObject
 from rollouts.cluster.store import Store, Table
 from rollouts.cluster.structs import AnalysisRunObject, Metadata, RolloutObject
 from rollouts.controller.act.events import EventSender
+from rollouts.controller.act.status_writes import write_status
 from rollouts.controller.analysis.measuring import Measuring
 from rollouts.controller.analysis.reading import (
     RunStatusRead,
@@ -50,7 +51,7 @@ from rollouts.core.model.reasons import Reason
 from rollouts.errors import ApiConflict, ApiNotFound, Delays, SpecInvalid
 from rollouts.manifests.ownership import NAME, REVISION, name_label
 from rollouts.objects import ANALYSIS_RUN, ROLLOUT, Key, Kind
-from rollouts.ports import MERGE_PATCH, ApiServer, Clock
+from rollouts.ports import ApiServer, Clock
 from rollouts.telemetry import Telemetry
 
 LOOKS_AT_ONCE = 16
@@ -285,30 +286,13 @@ class AnalysisRuns:
         """Writes the status if it differs."""
         metadata = seen.metadata
         if patch := patch_to(status, read=read, seen=seen):
-            # With a resourceVersion in it, a merge patch on an old version is a conflict, not an overwrite.
-            body = {"metadata": {"uid": metadata.uid, "resourceVersion": metadata.resource_version}, "status": patch}
-            try:
-                answer = await self.client.patch(
-                    ANALYSIS_RUN, key.namespace, key.name, body, MERGE_PATCH, subresource="status"
-                )
-            except ApiNotFound as exc:
-                self._barrier.wrote(key, ANALYSIS_RUN, key.name, resource_version=None, uid=metadata.uid)
-                raise ApiConflict(f"AnalysisRun {key} is gone") from exc
-            except ApiConflict:
-                self._outdated(key, metadata)
-                raise
-            written = metadata_of(answer).resource_version
-            self._barrier.wrote(key, ANALYSIS_RUN, key.name, resource_version=written, uid=metadata.uid)
+            written = await write_status(self.client, self._barrier, ANALYSIS_RUN, key, seen=metadata, patch=patch)
             known = self._known.get(key)
             if known is not None and known.uid == metadata.uid:
                 known.written, known.recorded = written, status
         if status.phase.over:
             self._forget(key)
             self._report_end(metadata, status)
-
-    def _outdated(self, key: Key, metadata: Metadata) -> None:
-        version = metadata.resource_version
-        self._barrier.outdated(key, ANALYSIS_RUN, key.name, resource_version=version, uid=metadata.uid)
 
     def _report_end(self, metadata: Metadata, status: RunStatus) -> None:
         phase = status.phase
@@ -337,7 +321,8 @@ class AnalysisRuns:
         except ApiNotFound:
             pass  # it is gone already, as wanted
         except ApiConflict:
-            self._outdated(key, metadata)
+            version = metadata.resource_version
+            self._barrier.outdated(key, ANALYSIS_RUN, key.name, resource_version=version, uid=metadata.uid)
             raise
         self._barrier.wrote(key, ANALYSIS_RUN, key.name, resource_version=None, uid=metadata.uid)
 

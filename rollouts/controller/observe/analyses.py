@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Struct, field
@@ -38,6 +38,8 @@ ESCAPED_MAX = 6  # the API server writes `<` as `\u003c`
 READ_BYTES_MAX = 65_536
 """Of templates that one pass reads for one Rollout, and the rest of one analysis: 40 ms. The next pass reads on."""
 MESSAGE_MAX = 2_000  # characters: it becomes a part of one line in status
+WhyUnseen: TypeAlias = Callable[[Kind, str], str]
+"""Why the objects of a kind and a namespace cannot be seen, and what helps; "" when they can."""
 _READS_STATUS = re.compile(rb'"fieldPath"\s*:\s*"[^"]{0,3}status\b')
 
 
@@ -63,7 +65,7 @@ class Analyses:
             be missing, or the controller may not watch it.
     """
 
-    def __init__(self, store: Store, *, why_unseen: Callable[[Kind, str], str] = lambda _kind, _namespace: "") -> None:
+    def __init__(self, store: Store, *, why_unseen: WhyUnseen = lambda _kind, _namespace: "") -> None:
         self.seen = RunsSeen()
         """What is read of AnalysisRuns."""
         self.askers = Askers[NamespacedName]()
@@ -148,7 +150,7 @@ class Analyses:
             nonlocal read_bytes
             where = "" if name.cluster_scope else namespace
             templates[where, name.name] = self._version(where, name.name)
-            spec, size_bytes = self._spec(name, where)
+            spec, size_bytes = template_spec(self._store, self._why_unseen, name, where)
             read_bytes += size_bytes
             return spec
 
@@ -166,25 +168,31 @@ class Analyses:
         seen = table.unreadable.get((namespace, name)) or table.get(namespace, name)
         return None if seen is None else (seen.metadata.uid, seen.metadata.resource_version)
 
-    def _spec(self, name: TemplateName, namespace: str) -> tuple[Mapping[str, Any] | None, int]:
-        """The spec of a template and its size in bytes; None when it does not exist.
 
-        Raises: SpecInvalid, when that is not known, or it cannot be read.
-        """
-        kind = CLUSTER_ANALYSIS_TEMPLATE if name.cluster_scope else ANALYSIS_TEMPLATE
-        if why := self._why_unseen(kind, namespace):
-            raise SpecInvalid((SpecProblem(str(name), f"is not known: {why}"),))
-        table = self._store.table(kind)
-        if (unreadable := table.unreadable.get((namespace, name.name))) is not None:
-            raise SpecInvalid((SpecProblem(str(name), f"cannot be read: {unreadable.why}; make it smaller"),))
-        template: AnalysisTemplateObject | None = table.get(namespace, name.name)
-        if template is None:
-            return None, 0
-        if len(bytes(template.spec)) > ESCAPED_MAX * BYTES_MAX:
-            raise SpecInvalid((SpecProblem(f"{name}.spec", f"is too much: a run carries at most {BYTES_MAX} bytes"),))
-        if not isinstance(spec := _json(bytes(template.spec)), dict):
-            raise SpecInvalid((SpecProblem(f"{name}.spec", "is no object, or it is nested too deeply"),))
-        return spec, len(bytes(template.spec))
+def template_spec(
+    store: Store, why_unseen: WhyUnseen, name: TemplateName, namespace: str
+) -> tuple[Mapping[str, Any] | None, int]:
+    """The spec of a template and its size in bytes; None when it does not exist.
+
+    Args:
+        namespace: "" for one of the cluster.
+
+    Raises: SpecInvalid, when that is not known, or it cannot be read.
+    """
+    kind = CLUSTER_ANALYSIS_TEMPLATE if name.cluster_scope else ANALYSIS_TEMPLATE
+    if why := why_unseen(kind, namespace):
+        raise SpecInvalid((SpecProblem(str(name), f"is not known: {why}"),))
+    table = store.table(kind)
+    if (unreadable := table.unreadable.get((namespace, name.name))) is not None:
+        raise SpecInvalid((SpecProblem(str(name), f"cannot be read: {unreadable.why}; make it smaller"),))
+    template: AnalysisTemplateObject | None = table.get(namespace, name.name)
+    if template is None:
+        return None, 0
+    if len(bytes(template.spec)) > ESCAPED_MAX * BYTES_MAX:
+        raise SpecInvalid((SpecProblem(f"{name}.spec", f"is too much: a run carries at most {BYTES_MAX} bytes"),))
+    if not isinstance(spec := _json(bytes(template.spec)), dict):
+        raise SpecInvalid((SpecProblem(f"{name}.spec", "is no object, or it is nested too deeply"),))
+    return spec, len(bytes(template.spec))
 
 
 def _next_analyses(snapshot: Snapshot, latest: str) -> Iterable[tuple[AnalysisGate, Analysis]]:

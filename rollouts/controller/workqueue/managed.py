@@ -88,9 +88,9 @@ def _is_owned_beside_a_route(route: RouteObject) -> bool:
     return any(is_rollout(owner) for owner in route.metadata.owner_references or ())
 
 
-def is_rollout(owner: OwnerReference) -> bool:
-    """Whether an owner reference names a Rollout as the controller of the object."""
-    return owner.controller and owner.kind == ROLLOUT.kind and owner.api_version.startswith(f"{ROLLOUT.group}/")
+def is_rollout(owner: OwnerReference, kind: Kind = ROLLOUT) -> bool:
+    """Whether an owner reference names a Rollout, or an object of another kind of ours, as the controller of the object."""
+    return owner.controller and owner.kind == kind.kind and owner.api_version.startswith(f"{kind.group}/")
 
 
 def manager_of(route: RouteObject) -> Key | None:

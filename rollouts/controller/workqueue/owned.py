@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from rollouts.cluster.store import Table
 from rollouts.cluster.structs import Metadata, PodObject, ReplicaSetObject
 from rollouts.controller.workqueue.managed import is_rollout
-from rollouts.objects import REPLICA_SET, Key
+from rollouts.objects import REPLICA_SET, ROLLOUT, Key, Kind
 
 
 def replica_sets_of(table: Table[ReplicaSetObject], key: Key, uid: str) -> tuple[ReplicaSetObject, ...]:
@@ -20,10 +20,14 @@ def replica_sets_of(table: Table[ReplicaSetObject], key: Key, uid: str) -> tuple
     return tuple(owned for owned in table.owned_by(key.namespace, uid) if is_controlled_by(owned.metadata, key, uid))
 
 
-def is_controlled_by(metadata: Metadata, key: Key, uid: str) -> bool:
-    """Whether the owner reference of an object in the namespace of `key` matches the Rollout of that key and uid in all parts."""
+def is_controlled_by(metadata: Metadata, key: Key, uid: str, kind: Kind = ROLLOUT) -> bool:
+    """Whether the owner reference of an object in the namespace of `key` matches the Rollout of that key and uid in all parts.
+
+    Args:
+        kind: of the owner, where that is no Rollout.
+    """
     owners = metadata.owner_references or ()
-    return any(is_rollout(owner) and (owner.name, owner.uid) == (key.name, uid) for owner in owners)
+    return any(is_rollout(owner, kind) and (owner.name, owner.uid) == (key.name, uid) for owner in owners)
 
 
 def pods_of(pods: Iterable[PodObject], owners: Iterable[ReplicaSetObject]) -> tuple[PodObject, ...]:

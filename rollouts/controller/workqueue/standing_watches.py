@@ -12,6 +12,7 @@ from rollouts.cluster.structs import (
     AnalysisTemplateObject,
     ConfigMapObject,
     EndpointSliceObject,
+    ExperimentObject,
     ReplicaSetObject,
     RolloutObject,
     ServiceObject,
@@ -26,6 +27,8 @@ from rollouts.objects import (
     CLUSTER_ANALYSIS_TEMPLATE,
     CONFIG_MAP,
     ENDPOINT_SLICE,
+    EXPERIMENT,
+    EXPERIMENT_REPLICA_SET,
     REPLICA_SET,
     ROLLOUT,
     SERVICE,
@@ -57,6 +60,8 @@ def new_store(clock: Clock, scopes: tuple[str, ...]) -> Store:
     store.add(ANALYSIS_RUN, AnalysisRunObject, by_owner=True, namespaces=scopes, optional=True)
     store.add(ANALYSIS_TEMPLATE, AnalysisTemplateObject, namespaces=scopes, optional=True)
     store.add(CLUSTER_ANALYSIS_TEMPLATE, AnalysisTemplateObject, optional=True)
+    store.add(EXPERIMENT, ExperimentObject, namespaces=scopes, optional=True)
+    store.add(EXPERIMENT_REPLICA_SET, ReplicaSetObject, by_owner=True, namespaces=scopes, optional=True)
     for kind in WORKLOAD_RESOURCES:
         store.add(kind, WorkloadObject, namespaces=scopes, optional=True)
     store.add(CONFIG_MAP, ConfigMapObject, labels=(NAME,), namespaces=scopes, optional=True, metadata_only=True)

@@ -244,6 +244,18 @@ class Reason(StrEnum):
         "NotAdopted",
         "A ReplicaSet with the Rollout's name as a label has no controller and was not made by this Rollout; it is not adopted.",
     )
+    # experiments
+    EXPERIMENT_RUNNING = "ExperimentRunning", "All pods of an Experiment are available; its analyses begin."
+    EXPERIMENT_SUCCESSFUL = "ExperimentSuccessful", "An Experiment ended, and all that it needed was good."
+    EXPERIMENT_FAILED = (
+        "ExperimentFailed",
+        "An analysis of an Experiment failed, or its pods were not available by the progress deadline.",
+    )
+    EXPERIMENT_INCONCLUSIVE = "ExperimentInconclusive", "An Experiment ended without the evidence for a verdict."
+    EXPERIMENT_ERROR = (
+        "ExperimentError",
+        "An Experiment could not be carried out: an analysis could not be made or measured, or its spec was changed.",
+    )
     # traffic providers
     TRIED = "Tried", "A TrafficProvider's tests pass, and the API server takes their objects in a dry run."
     NOT_TRIED = (
@@ -347,6 +359,9 @@ _REMEDIES = {
     Reason.SELECTOR_SHARED: "Give one of the two another selector.",
     Reason.NAME_TAKEN: "Rename or delete the object that the message names.",
     Reason.NOT_ADOPTED: "Delete the ReplicaSet, or take the label off.",
+    Reason.EXPERIMENT_FAILED: "See what was measured: `rollouts experiment get NAME`; then create it again.",
+    Reason.EXPERIMENT_INCONCLUSIVE: "See what was measured: `rollouts experiment get NAME`; then create it again.",
+    Reason.EXPERIMENT_ERROR: "Correct what the message names, and create the Experiment again.",
     Reason.NOT_TRIED: "See its conditions: `kubectl describe trafficprovider`.",
     Reason.TEST_REFUSED: "Correct the provider's test; the message has the API server's words.",
     Reason.KIND_NOT_SERVED: "Install the router's CustomResourceDefinitions.",

@@ -14,24 +14,9 @@ from typing import Any
 import pytest
 
 from rollouts.objects import ANALYSIS_RUN, Manifest
-from rollouts.sim.faults import (
-    Conflict,
-    CrashAfter,
-    CrashBefore,
-    DropReply,
-    DropRequest,
-    Fault,
-    FaultTape,
-    Slow,
-    Throttle,
-    Unavailable,
-)
-from tests.controller.analysis.stage import Outcome, Script, Stage, analysis_run, metric, play
+from rollouts.sim.faults import Fault, FaultTape, Slow
+from tests.controller.analysis.stage import FAULTS, Outcome, Script, Stage, analysis_run, metric, play
 
-FAULTS: tuple[Fault, ...] = (
-    *(CrashBefore(), CrashAfter(), DropRequest(), DropReply()),
-    *(Conflict(), Throttle(), Unavailable(), Slow(20.0)),
-)
 REST_S = 1_200.0
 
 

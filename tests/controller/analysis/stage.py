@@ -21,7 +21,20 @@ from rollouts.ports import MERGE_PATCH, ApiServer, Clock, Request
 from rollouts.settings import Settings
 from rollouts.sim.clock import run_virtual
 from rollouts.sim.cluster import SimulatedCluster
-from rollouts.sim.faults import Crashed, FaultTape, Faulty
+from rollouts.sim.faults import (
+    Conflict,
+    CrashAfter,
+    CrashBefore,
+    Crashed,
+    DropReply,
+    DropRequest,
+    Fault,
+    FaultTape,
+    Faulty,
+    Slow,
+    Throttle,
+    Unavailable,
+)
 from rollouts.telemetry import Telemetry
 from tests import build
 
@@ -30,6 +43,12 @@ Outcome: TypeAlias = "float | str | None"
 
 Script: TypeAlias = Mapping[str, "Iterable[Outcome] | Callable[[int], Outcome]"]
 """By query: outcomes, one after the other and the last one again and again, or one by the number of the measurement, from 1."""
+
+FAULTS: tuple[Fault, ...] = (
+    *(CrashBefore(), CrashAfter(), DropRequest(), DropReply()),
+    *(Conflict(), Throttle(), Unavailable(), Slow(20.0)),
+)
+"""What may become of one request."""
 
 HANGS = "hangs"
 PROMETHEUS_URL = "http://prometheus.monitoring:9090"

@@ -1,0 +1,139 @@
+"""`rollouts experiment list|get|terminate`: the Experiments of a cluster."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from rollouts.cli.commands.get import print_manifests, show
+from rollouts.cli.exits import Exit
+from rollouts.cli.terminal.command_line import CliCommand
+from rollouts.cli.terminal.experiments import draw_experiment, experiments_table
+from rollouts.cli.terminal.listing import print_drawn, print_line
+from rollouts.cli.terminal.options import ExperimentArgument, Output, fail, note, on_cluster
+from rollouts.cli.terminal.text import plain
+from rollouts.cli.view.experiments import ExperimentLine, experiment_line, experiment_text
+from rollouts.cli.view.follow import Collection, following, list_all, named
+from rollouts.cli.view.session import Options, Session, open_session
+from rollouts.cli.view.verb_plans import FIELD_MANAGER
+from rollouts.cluster.decoding import manifest_from
+from rollouts.core.model.analysis import AnalysisPhase
+from rollouts.errors import ApiNotFound
+from rollouts.objects import EXPERIMENT, Manifest
+from rollouts.ports import MERGE_PATCH
+
+app = typer.Typer(help="See and end Experiments.")
+
+
+@app.command("list", cls=CliCommand)
+@on_cluster
+async def list_experiments(
+    options: Options,
+    all_namespaces: Annotated[bool, typer.Option("-A", "--all-namespaces", help="List every namespace.")] = False,
+    output: Annotated[Output | None, typer.Option("-o", "--output", help="All columns, or the manifests.")] = None,
+) -> Exit:
+    """List Experiments, the newest first: how far each is, or how it ended and why."""
+    console = Console()
+    async with open_session(options) as session:
+        namespace = None if all_namespaces else session.namespace
+        found, _ = await list_all(session, Collection(kind=EXPERIMENT, namespace=namespace))
+        if output not in (None, Output.WIDE):
+            print_manifests(found, output, console)
+        elif not found:
+            note(f"no Experiments found{f' in namespace {namespace}' if namespace else ''}")
+        else:
+            lines = sorted(map(experiment_line, found), key=lambda one: (-one.created_at_s, one.namespace, one.name))
+            wide, now_s = output is Output.WIDE, session.clock.now_s()
+            print_drawn(console, experiments_table(lines, now_s=now_s, wide=wide, all_namespaces=all_namespaces))
+    return Exit.OK
+
+
+@app.command("get", cls=CliCommand)
+@on_cluster
+async def get_experiment(
+    options: Options,
+    name: ExperimentArgument,
+    watch: Annotated[bool, typer.Option("-w", "--watch", help="Keep running until it is over.")] = False,
+    output: Annotated[Output | None, typer.Option("-o", "--output", help="The manifest, or its name.")] = None,
+) -> Exit:
+    """Show one Experiment: the pods of each template, and each analysis.
+
+    Exit code with -w: 0 when it ended Successful, otherwise 1.
+    """
+    if output is Output.WIDE:
+        raise typer.BadParameter("-o takes name, json or yaml here")
+    if watch and output is not None:
+        raise typer.BadParameter(f"-w cannot be combined with -o {output}")
+    console = Console()
+    async with open_session(options) as session:
+        if watch:
+            return await _follow(session, name, console=console)
+        found = await _read(session, name)
+        if output is not None:
+            print_manifests(found, output, console)
+        else:
+            print_drawn(console, draw_experiment(experiment_line(found), now_s=session.clock.now_s()))
+    return Exit.OK
+
+
+@app.command("terminate", cls=CliCommand)
+@on_cluster
+async def terminate(
+    options: Options,
+    name: ExperimentArgument,
+    watch: Annotated[bool, typer.Option("-w", "--watch", help="Keep running until it is over.")] = False,
+) -> Exit:
+    """End an Experiment now: its analyses are judged by what they have measured, and its pods go after the scale-down delay.
+
+    Exit code 1 for one that is over already. With -w: 0 when it ended Successful, otherwise 1.
+    """
+    console = Console()
+    async with open_session(options) as session:
+        found = await _read(session, name)
+        line = experiment_line(found)
+        if line.phase.over:
+            fail(f"{name} is over already: {line.phase}")
+            return Exit.BAD
+        if line.ending:
+            print_line(console, f"{name} is ending already")
+        else:
+            patch: Manifest = {"metadata": {"uid": found["metadata"]["uid"]}, "spec": {"terminate": True}}
+            await session.client.patch(
+                EXPERIMENT, session.namespace, name, patch, MERGE_PATCH, field_manager=FIELD_MANAGER
+            )
+            print_line(console, f"{name} is ending: its analyses are judged by what they have measured")
+        return await _follow(session, name, console=console) if watch else Exit.OK
+
+
+async def _follow(session: Session, name: str, *, console: Console) -> Exit:
+    """Shows every change of an Experiment until it is over.
+
+    Returns: OK if it ended Successful, else BAD.
+
+    Raises: ApiNotFound, also when it is deleted meanwhile; what `Client` raises.
+    """
+    async with following(session, named(EXPERIMENT, session.namespace, name)) as followed:
+
+        def seen() -> ExperimentLine | None:
+            return next(map(experiment_line, followed.all(EXPERIMENT)), None)
+
+        if seen() is None:
+            raise ApiNotFound(f"there is no Experiment {name} in namespace {session.namespace}")
+        await show(
+            session,
+            followed,
+            console=console,
+            seen=seen,
+            picture=lambda line, now_s: draw_experiment(line, now_s=now_s),
+            text=lambda line, _: [plain(experiment_text(line))],
+            ended=lambda line: line.phase.over,
+        )
+        if (last := seen()) is None:
+            raise ApiNotFound(f"Experiment {name} was deleted before it was over")
+        return Exit.OK if last.phase is AnalysisPhase.SUCCESSFUL else Exit.BAD
+
+
+async def _read(session: Session, name: str) -> Manifest:
+    return manifest_from(await session.client.get(EXPERIMENT, session.namespace, name))

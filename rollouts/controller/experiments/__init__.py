@@ -1,0 +1,1 @@
+"""Experiments: their watches, their queue, one look at a time, and the writes that follow."""

@@ -37,15 +37,6 @@ def ip_address(text: str) -> str:
         raise typer.BadParameter(f"{text!r} is not an IP address: write 127.0.0.1 or ::1") from None
 
 
-def _check_loopback(address: str) -> None:
-    """Raises: typer.BadParameter, for an address that other machines reach."""
-    if not ipaddress.ip_address(address).is_loopback:
-        why = "whoever reaches the dashboard acts with your rights, so it listens on this machine alone"
-        raise typer.BadParameter(
-            f"{address}: {why}; from another one: ssh -L {PORT}:127.0.0.1:{PORT} THIS-MACHINE, or --auth token"
-        )
-
-
 @on_cluster
 async def dashboard(
     options: Options,
@@ -86,8 +77,11 @@ async def dashboard(
         )
     if hosts and auth is None:
         raise typer.BadParameter("--host is for --auth: without it, only the printed address is served")
-    if auth is None:
-        _check_loopback(address or ADDRESS)
+    if auth is None and not ipaddress.ip_address(address or ADDRESS).is_loopback:
+        why = "whoever reaches the dashboard acts with your rights, so it listens on this machine alone"
+        raise typer.BadParameter(
+            f"{address}: {why}; from another one: ssh -L {PORT}:127.0.0.1:{PORT} THIS-MACHINE, or --auth token"
+        )
     try:
         from rollouts.cli.dashboard.app import serving  # noqa: PLC0415 - a server and its pages are for this command only
     except ImportError:

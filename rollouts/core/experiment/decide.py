@@ -377,12 +377,19 @@ def _leave(view: ExperimentView, status: ExperimentStatus) -> ExperimentDecision
     ends = _ends(view, status.runs)
     leaves_at_s = (status.completed_at_s or 0.0) + view.spec.scale_down_delay_s
     wanted = {group.name: group for group in view.spec.groups}
+    runs = []
+    for record in status.runs:  # what an analysis said that the Experiment did not wait for
+        run = view.runs.get(record.run)
+        if record.phase.over or run is None or run.spec_hash != record.spec_hash:
+            runs.append(record)
+        else:
+            runs.append(replace(record, phase=run.phase, message=run.message, uid=run.uid))
     now = replace(
         status,
         groups=tuple(
             _counted(view, each, wanted[each.name]) if each.name in wanted else each for each in status.groups
         ),
-        runs=tuple(_last_word(view, record) for record in status.runs),
+        runs=tuple(runs),
     )
     if view.now_s < leaves_at_s:
         return ExperimentDecision(status=now, intents=tuple(ends), wake_at_s=leaves_at_s)
@@ -396,11 +403,3 @@ def _leave(view: ExperimentView, status: ExperimentStatus) -> ExperimentDecision
         if pods.replicas > 0 and not services
     ]
     return ExperimentDecision(status=now, intents=(*ends, *services, *pods))
-
-
-def _last_word(view: ExperimentView, record: RunRecord) -> RunRecord:
-    """What an analysis said that the Experiment did not wait for."""
-    run = view.runs.get(record.run)
-    if record.phase.over or run is None or run.spec_hash != record.spec_hash:
-        return record
-    return replace(record, phase=run.phase, message=run.message, uid=run.uid)

@@ -20,12 +20,11 @@ from rollouts.core.lifecycle.update import promoted
 from rollouts.core.model.analysis import AnalysisGate, AnalysisKind
 from rollouts.core.model.changes import StatusChange, begin_step, exchange_roles, set_canary_weight, skip_steps
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import Intent, Notice, PatchReplicaSet, SwitchService
+from rollouts.core.model.intents import Notice, PatchReplicaSet, SwitchService
 from rollouts.core.model.numbering import step_number
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary
 from rollouts.core.model.service_ref import ServiceRef, SubsetName
-from rollouts.core.model.snapshot import ReplicaSet
 from rollouts.core.model.status import Cutover
 from rollouts.core.model.steps import (
     Analyze,
@@ -325,7 +324,9 @@ def _stepped(ctx: PassContext, rules: CanaryRules, plan: Contribution) -> Contri
     message = f"step {step_number(index)} of {steps} of revision {ctx.status.current_revision} is done"
     intents, stable = plan.intents, ctx.stable
     if weight_percent < rules.step.weight_percent and stable is not None:  # it keeps the pods that it needs again
-        intents = tuple([each for each in intents if not _shrinks(each, stable)])
+        resizes = (each for each in intents if isinstance(each, PatchReplicaSet) and each.uid == stable.uid)
+        shrinks = [each for each in resizes if each.replicas is not None and each.replicas < stable.spec_replicas]
+        intents = tuple([each for each in intents if each not in shrinks])
     return replace(
         plan,
         intents=intents,
@@ -334,14 +335,6 @@ def _stepped(ctx: PassContext, rules: CanaryRules, plan: Contribution) -> Contri
         wake_at_s=earliest([pause_end_s(next_step, pause), next_scale_down_s(ctx)]),
         notices=(*plan.notices, Notice(Reason.STEP_COMPLETED, message)),
     )
-
-
-def _shrinks(intent: Intent, replica_set: ReplicaSet) -> bool:
-    match intent:
-        case PatchReplicaSet(uid=replica_set.uid, replicas=int(size)):
-            return size < replica_set.spec_replicas
-        case _:
-            return False
 
 
 def _weight_change(ctx: PassContext, weight_percent: WeightPercent) -> tuple[StatusChange, ...]:

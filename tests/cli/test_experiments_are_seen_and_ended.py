@@ -11,7 +11,8 @@ from rollouts.api.status.experiment import experiment_status_to_wire
 from rollouts.core.experiment.model import ExperimentStatus, GroupPhase, GroupStatus, RunRecord
 from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.errors import APPLY_CRDS
-from rollouts.objects import EXPERIMENT
+from rollouts.manifests.ownership import controller_reference
+from rollouts.objects import ANALYSIS_RUN, EXPERIMENT
 from tests.cli.runs import Served, served
 from tests.controller.experiments.stage import experiment
 
@@ -89,3 +90,16 @@ async def test_a_cluster_without_experiments_is_told_the_remedy(
     """The CRD of an older release is missing."""
     async with served(tmp_path, capsys, without="experiments") as there:
         assert APPLY_CRDS in (await there.run("experiment", "list", code=4)).err
+
+
+async def test_a_run_names_its_experiment(there: Served) -> None:
+    """It was not made by hand."""
+    await _install(there, RUNNING)
+    uid = (await there.object(EXPERIMENT, "exp"))["metadata"]["uid"]
+    owners = [controller_reference(EXPERIMENT, name="exp", uid=uid)]
+    await there.create(
+        ANALYSIS_RUN, {"metadata": {"name": "exp-smoke-1", "ownerReferences": owners}, "spec": {"metrics": []}}
+    )
+
+    assert "Experiment exp" in (await there.run("analysis", "list", "-o", "wide")).out
+    assert "analysis of Experiment exp" in (await there.run("analysis", "get", "exp-smoke-1")).out

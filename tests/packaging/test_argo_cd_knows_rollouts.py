@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from rollouts.objects import ANALYSIS_RUN, CONFIG_MAP, ROLLOUT, Kind, Manifest
+from rollouts.objects import ANALYSIS_RUN, CONFIG_MAP, EXPERIMENT, ROLLOUT, Kind, Manifest
 from tests import build
 from tests.architecture.tracked import ROOT
 from tests.lab.control_plane import ControlPlane
@@ -46,6 +46,8 @@ def _object(status: Manifest | None, **annotations: str) -> Manifest:
         (ANALYSIS_RUN, {"phase": "Inconclusive", "message": "no data"}, "Suspended: no data"),
         (ANALYSIS_RUN, {"phase": "Failed", "message": "0.8"}, "Degraded: 0.8"),
         (ANALYSIS_RUN, {"phase": "Error", "message": "refused"}, "Degraded: refused"),
+        (EXPERIMENT, {"phase": "Pending", "message": "blue: 0 of 1"}, "Progressing: blue: 0 of 1"),
+        (EXPERIMENT, {"phase": "Failed", "message": "late"}, "Degraded: late"),
     ],
 )  # fmt: skip
 def test_argo_cd_says_what_status_says(kind: Kind, status: Manifest | None, health: str) -> None:
@@ -72,6 +74,8 @@ def test_argo_cd_says_what_status_says(kind: Kind, status: Manifest | None, heal
         (ANALYSIS_RUN, _object({"phase": "Running"}), {"terminate"}),
         (ANALYSIS_RUN, _object({"phase": "Failed"}), set()),
         (ANALYSIS_RUN, {"metadata": {}, "spec": {"terminate": True}, "status": {"phase": "Running"}}, set()),
+        (EXPERIMENT, _object({"phase": "Running"}), {"terminate"}),
+        (EXPERIMENT, _object({"phase": "Successful"}), set()),
     ],
 )
 def test_the_menu_offers_what_may_be_asked_now(kind: Kind, seen: Manifest, offered: set[str]) -> None:
@@ -81,7 +85,7 @@ def test_the_menu_offers_what_may_be_asked_now(kind: Kind, seen: Manifest, offer
 
 def test_each_action_of_the_menu_is_defined() -> None:
     """And no other one."""
-    for kind, seen in ((ROLLOUT, _object(WAITS)), (ANALYSIS_RUN, _object(None))):
+    for kind, seen in ((ROLLOUT, _object(WAITS)), (ANALYSIS_RUN, _object(None)), (EXPERIMENT, _object(None))):
         actions = scripts("actions", kind)
         assert said(actions["discovery.lua"], seen).keys() == {each["name"] for each in actions["definitions"]}
 
@@ -101,5 +105,7 @@ def test_the_command_of_the_page_brings_them_into_the_config_map(control_plane: 
     data = control_plane.api.get(CONFIG_MAP.path(namespace, "argocd-cm")).raise_for_status().json()["data"]
     assert data.pop("url") == "https://argocd.example"
     assert {name.removeprefix("resource.customizations.") for name in data} == {
-        f"{what}.{kind.group}_{kind.kind}" for what in ("health", "actions") for kind in (ROLLOUT, ANALYSIS_RUN)
+        f"{what}.{kind.group}_{kind.kind}"
+        for what in ("health", "actions")
+        for kind in (ROLLOUT, ANALYSIS_RUN, EXPERIMENT)
     }

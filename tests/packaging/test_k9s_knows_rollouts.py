@@ -10,11 +10,11 @@ import pytest
 import yaml
 
 from rollouts.api.schema import crd_manifests
-from rollouts.objects import ANALYSIS_RUN, ROLLOUT, Manifest
+from rollouts.objects import ANALYSIS_RUN, EXPERIMENT, ROLLOUT, Manifest
 from tests.architecture.tracked import ROOT
 from tests.pages.test_commands_of_pages_are_understood import misunderstood
 
-SCOPES = {kind.plural: kind for kind in (ROLLOUT, ANALYSIS_RUN)}
+SCOPES = {kind.plural: kind for kind in (ROLLOUT, ANALYSIS_RUN, EXPERIMENT)}
 OF_K9S = {"NAMESPACE", "NAME", "AGE"}
 """Columns that k9s has for every kind."""
 

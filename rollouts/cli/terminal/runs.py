@@ -84,7 +84,7 @@ def runs_table(runs: Iterable[RunLine], *, now_s: float, wide: bool = False, all
             run.name,
             run.phase,
             run.rollout or "-",
-            str(run.gate or BY_HAND),
+            f"Experiment {run.experiment}" if run.experiment else str(run.gate or BY_HAND),
             f"{run.successful}/{run.counted}",
             short(now_s - run.created_at_s),
             *([run.revision or "-", short(took) if took is not None else "-"] if wide else []),

@@ -27,7 +27,7 @@ from rollouts.core.model.numbering import step_number
 from rollouts.core.placeholders import filled
 from rollouts.manifests.analysis_run import gate_of
 from rollouts.manifests.ownership import NAME, REVISION
-from rollouts.objects import ROLLOUT, Manifest, mapping
+from rollouts.objects import EXPERIMENT, ROLLOUT, Kind, Manifest, mapping
 
 BY_HAND = "by hand"
 _PODS = re.compile(r"\[(\d{1,9}), (\d{1,9}), (\d{1,9})\]")  # restarts, ready pods, pods: see metrics/pods.py
@@ -107,6 +107,7 @@ class RunLine(Struct, frozen=True, kw_only=True):
 
     Args:
         gate: where in an update it decides; None for nowhere.
+        experiment: name of the Experiment that controls it; "" for none.
         decides: the update goes by its verdict: its Rollout has it on record as the latest at its place.
         passed, unjudged: somebody promoted the revision past its verdict, or while it measured, without one.
     """
@@ -116,6 +117,7 @@ class RunLine(Struct, frozen=True, kw_only=True):
     rollout: str = ""
     revision: str = ""
     gate: AnalysisGate | None = None
+    experiment: str = ""
     phase: AnalysisPhase = AnalysisPhase.PENDING
     message: str = ""
     created_at_s: float = 0.0
@@ -129,8 +131,8 @@ class RunLine(Struct, frozen=True, kw_only=True):
 
     @property
     def about(self) -> str:
-        """`analysis of step 2`, `background analysis`, `analysis by hand`."""
-        return about(self.gate)
+        """`analysis of step 2`, `background analysis`, `analysis of Experiment NAME`, `analysis by hand`."""
+        return f"analysis of Experiment {self.experiment}" if self.experiment else about(self.gate)
 
     @property
     def failing(self) -> bool:
@@ -183,6 +185,7 @@ def run_line(run: Manifest, record: AnalysisRecord | None = None) -> RunLine:
         rollout=rollout_of(run),
         revision=labels.get(REVISION, ""),
         gate=gate_of(labels) if _owner(run) else None,
+        experiment=_owner(run, EXPERIMENT),
         phase=status.phase,
         message=status.message,
         created_at_s=time_or_0(metadata.get("creationTimestamp")),
@@ -319,9 +322,9 @@ def _is_of_pods(metric: Mapping[str, Any]) -> bool:
     return isinstance(mapping(metric.get("provider")).get("kubernetes"), Mapping)
 
 
-def _owner(run: Manifest) -> str:
-    """Name of the Rollout that controls the run; "" for none."""
-    ours = (ROLLOUT.api_version, ROLLOUT.kind)
+def _owner(run: Manifest, kind: Kind = ROLLOUT) -> str:
+    """Name of the Rollout, or of the object of another kind of ours, that controls the run; "" for none."""
+    ours = (kind.api_version, kind.kind)
     for owner in _mappings(mapping(run.get("metadata")).get("ownerReferences")):
         if owner.get("controller") and (owner.get("apiVersion"), owner.get("kind")) == ours:
             return str(owner.get("name") or "")

@@ -252,6 +252,8 @@ BAD: tuple[Bad, ...] = (
         f"{_BLUE_GREEN}.scaleDownDelayRevisionLimit", "revisionHistoryLimit, 10"),
     late("preview label in the selector", blue_green(previewMetadata={"labels": {"app": "x"}}),
         f"{_BLUE_GREEN}.previewMetadata.labels.app", "leave their ReplicaSet"),
+    late("plugin step", step(plugin={"name": "a/b", "config": {"x": 1}}), f"{_STEPS}[0].plugin",
+        "write a step analysis whose template has a Job"),
     late("canary field in blue-green", blue_green(steps=[]), f"{_BLUE_GREEN}.steps", "unknown field"),
 )  # fmt: skip
 
@@ -259,7 +261,6 @@ BAD: tuple[Bad, ...] = (
 PLANNED: tuple[tuple[Spec, str, str], ...] = (
     (step(experiment={"templates": [{"name": "a", "specRef": "canary"}], "duration": "5m"}), f"{_STEPS}[0].experiment",
         "0.6"),
-    (step(plugin={"name": "a/b", "config": {"x": 1}}), f"{_STEPS}[0].plugin", "0.6"),
 )  # fmt: skip
 
 

@@ -13,18 +13,24 @@ from rollouts.api.v1alpha1.traffic import TrafficRoutingWire
 from rollouts.api.v1alpha1.wire import Wire, attributes_of
 
 PLANNED: dict[type[Wire], dict[str, str]] = {
-    CanaryStep: {"experiment": "0.6", "plugin": "0.6"},
+    CanaryStep: {"experiment": "0.6"},
 }
 """For each part of the spec: the fields that are refused, and the version for which they are planned."""
 
 RETIRED: dict[type[Wire], dict[str, str]] = {
+    CanaryStep: {
+        "plugin": (
+            "nothing is downloaded into the controller; write a step analysis whose template has a Job that runs the same code,"
+            " or a web request to a server that does"
+        ),
+    },
     TrafficRoutingWire: {
         "ambassador": "Emissary's Mappings are not managed; route by the Gateway API and give the route as gatewayAPI",
         "appMesh": "AWS ended App Mesh; its successor, VPC Lattice, takes HTTPRoutes: give them as gatewayAPI",
         "smi": "the CNCF archived SMI; the meshes that had it take HTTPRoutes: give them as gatewayAPI",
     },
 }
-"""Routers that Argo Rollouts supports, that nobody maintains and that this controller will not support; and what to use."""
+"""What Argo Rollouts has and this controller will not have, such as routers that nobody maintains; and what to use."""
 
 
 def refuse_planned(spec: RolloutSpecWire, problems: Problems) -> None:

@@ -13,14 +13,14 @@ from rollouts.api.schema import crd_manifests
 from rollouts.cli.commands.diagnosis import diagnoses
 from rollouts.cli.commands.doctor import summary
 from rollouts.cli.commands.doctor_finding import Diagnosis, Level
-from rollouts.cli.commands.doctor_reads import ClusterSeen, Installed, PrometheusUrl, read_cluster, secret_rights
+from rollouts.cli.commands.doctor_reads import ClusterSeen, Installed, ServerUrl, read_cluster, secret_rights
 from rollouts.cli.view.rights import Right
 from rollouts.cli.view.session import session_on
 from rollouts.cluster.discovery import ServerVersion
 from rollouts.core.model.drain import ProxyFacts, ProxyMode
 from rollouts.core.model.frozen import replace
 from rollouts.errors import APPLY_CRDS
-from rollouts.objects import ROLLOUT
+from rollouts.objects import METRIC_PROVIDER, ROLLOUT
 from rollouts.ports import Request, Response
 from rollouts.sim.clock import run_virtual
 from rollouts.sim.cluster import SimulatedCluster
@@ -257,12 +257,19 @@ WRONG: dict[str, tuple[ClusterSeen, Level, str, str]] = {
         multiplied("Value", trafficRouting={}), WARNING, "scales by the Value of waiting", "AverageValue"),
     # it cannot be asked from a laptop; whether something is there can
     "Prometheus without a pod": (
-        healthy(prometheus=(PrometheusUrl(URL, in_cluster=True, exists=True),)), FAULT, "no ready endpoint", ""),
+        healthy(prometheus=(ServerUrl(URL, in_cluster=True, exists=True),)), FAULT, "no ready endpoint", ""),
     "Prometheus without a Service": (
-        healthy(prometheus=(PrometheusUrl(URL, in_cluster=True),), controllers=(controller(f"--prometheus-url={URL}"),)),
+        healthy(prometheus=(ServerUrl(URL, in_cluster=True),), controllers=(controller(f"--prometheus-url={URL}"),)),
         FAULT, "there is no such Service", "--set prometheusUrl="),
+    "a metric server without a pod": (
+        healthy(metric_servers={"thanos": ServerUrl(URL, in_cluster=True, exists=True)}), FAULT, "MetricProvider thanos", ""),
+    "a metric server without a Service": (
+        healthy(metric_servers={"thanos": ServerUrl(URL, in_cluster=True)}), WARNING, "there is no such Service", ""),
+    "a metric server": (
+        healthy(metric_servers={"dd": ServerUrl("https://api.datadoghq.com", in_cluster=False)}), NOTE,
+        "1 MetricProvider whose answers were not asked for", "analysis providers --ask"),
     "Prometheus elsewhere": (
-        healthy(prometheus=(PrometheusUrl("https://prometheus.example.com", in_cluster=False),)), NOTE, "example.com", ""),
+        healthy(prometheus=(ServerUrl("https://prometheus.example.com", in_cluster=False),)), NOTE, "example.com", ""),
 }  # fmt: skip
 
 UPGRADE = "helm upgrade --install rollouts ./helm/rollouts --namespace rollouts-system"
@@ -397,7 +404,7 @@ def test_the_program_says_which_values_to_set_where_helm_does_not_manage_the_con
         multiplied("AverageValue", trafficRouting={}),
         multiplied("Value", trafficRouting={}, dynamicStableScale=True),
         multiplied("Value"),
-        healthy(prometheus=(PrometheusUrl(URL, in_cluster=True, exists=True, ready=1),)),
+        healthy(prometheus=(ServerUrl(URL, in_cluster=True, exists=True, ready=1),)),
     ],
     ids=["controllers of tenants", "GatewayClass accepted", "API new enough", "API old and enough", "metrics API",
          "at 0 replicas", "an average", "a stable that goes down", "no routes", "Prometheus ready"],
@@ -447,7 +454,7 @@ def test_everything_bad_comes_with_what_repairs_it() -> None:
         server=ServerVersion(1, 29, "v1.29.0"),
         crds=dict.fromkeys(healthy().crds),
         controllers=(controller(f"--prometheus-url={URL}", missing=(Right("", "services", "patch"),), available=1),),
-        prometheus=(PrometheusUrl(URL, in_cluster=True),),
+        prometheus=(ServerUrl(URL, in_cluster=True),),
     )
 
     bad = [*worse(broken), *worse(broken, Level.WARNING)]
@@ -474,9 +481,13 @@ def test_the_doctor_reads_the_whole_cluster(levels: int) -> None:
             for crd in crd_manifests():
                 cluster.apply(crd)
             cluster.apply(deep_rollout("cart", more=f"deep-{levels}"))
+            cluster.apply(
+                build.manifest(METRIC_PROVIDER, "thanos", None, spec={"url": "http://thanos.monitoring:9090"})
+            )
             session = session_on(Reviewed(cluster.api), namespace="default", request_timeout_s=5.0)
             return await read_cluster(session, controller_namespace=None)
 
-    (read,) = run_virtual(seen()).rollouts
+    found = run_virtual(seen())
 
-    assert read["metadata"]["name"] == "cart"
+    assert [each["metadata"]["name"] for each in found.rollouts] == ["cart"]
+    assert found.metric_servers == {"thanos": ServerUrl("http://thanos.monitoring:9090", in_cluster=True)}

@@ -47,6 +47,7 @@ def diagnoses(seen: ClusterSeen, *, version: str) -> list[Diagnosis]:
         *rollout_needs.routes(seen),
         *rollout_needs.metrics(seen),
         *_prometheus(seen),
+        *_metric_servers(seen),
         *_workloads(seen),
         *_holds(seen),
     ]
@@ -379,6 +380,26 @@ def _prometheus(seen: ClusterSeen) -> Iterator[Diagnosis]:
             yield Diagnosis("Prometheus", Level.FAULT, f"{target.url}: the Service has no ready endpoint", hint=hint)
         else:
             yield Diagnosis("Prometheus", Level.OK, f"{target.url}: {target.ready} ready")
+
+
+def _metric_servers(seen: ClusterSeen) -> Iterator[Diagnosis]:
+    """Those of MetricProviders. Nobody is asked: their credentials are the controller's."""
+    elsewhere = 0
+    for name, target in sorted(seen.metric_servers.items()):
+        if target.in_cluster and not target.exists:
+            says = f"MetricProvider {name}: {target.url}: there is no such Service"
+            yield Diagnosis("metric servers", Level.WARNING, says, hint="change its spec.url, or create the Service")
+        elif target.in_cluster and not target.ready:
+            says = f"MetricProvider {name}: {target.url}: the Service has no ready endpoint"
+            hint = "none of the pods that the Service selects is ready: `kubectl get pods` in its namespace"
+            yield Diagnosis("metric servers", Level.FAULT, says, hint=hint)
+        else:
+            elsewhere += 1
+    if elsewhere:
+        says = f"{count_of(elsewhere, 'MetricProvider')} whose answers were not asked for"
+        yield Diagnosis(
+            "metric servers", Level.NOTE, says, hint="`rollouts analysis providers --ask` asks each of them"
+        )
 
 
 def _workloads(seen: ClusterSeen) -> Iterator[Diagnosis]:

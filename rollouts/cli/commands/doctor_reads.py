@@ -20,6 +20,7 @@ from rollouts.controller.facts.route_kinds import kinds_of
 from rollouts.core.model.drain import ProxyFacts
 from rollouts.core.model.workload_ref import WORKLOAD_RESOURCES
 from rollouts.errors import ApiForbidden, ApiNotFound
+from rollouts.metrics.requests import origin_of
 from rollouts.objects import (
     ANALYSIS_TEMPLATE,
     AUTOSCALER,
@@ -126,8 +127,8 @@ class Installed(Struct, frozen=True):
         return not any("--no-leader-elect" in container.get("args", ()) for container in containers)
 
 
-class PrometheusUrl(Struct, frozen=True):
-    """What `--prometheus-url` of a controller leads to: perhaps a Service of the cluster, with so many ready endpoints."""
+class ServerUrl(Struct, frozen=True):
+    """What the URL of a metric server leads to: perhaps a Service of the cluster, with so many ready endpoints."""
 
     url: str
     in_cluster: bool
@@ -191,7 +192,8 @@ class ClusterSeen(Struct, frozen=True, kw_only=True):
     autoscalers: tuple[Manifest, ...] = ()
     api_services: tuple[Manifest, ...] = ()
     providers: tuple[Manifest, ...] = ()
-    prometheus: tuple[PrometheusUrl, ...] = ()
+    prometheus: tuple[ServerUrl, ...] = ()
+    metric_servers: Mapping[str, ServerUrl] = {}
     own_missing: tuple[Right, ...] = ()
     refused: tuple[str, ...] = ()
 
@@ -206,7 +208,7 @@ async def read_cluster(session: Session, *, controller_namespace: str | None) ->
     templates = await reader.all(ANALYSIS_TEMPLATE) if crds.get("analysistemplates.rollouts.dev") else ()
     named = secret_rights([*rollouts, *templates])
     controllers = await _controllers(reader, controller_namespace, secrets=named)
-    providers = [*await reader.all(TRAFFIC_PROVIDER), *await reader.all(METRIC_PROVIDER)]
+    metric_providers = await reader.all(METRIC_PROVIDER)
     leases = await reader.all(LEASE, controller_namespace, fieldSelector=f"metadata.name={DEFAULT_LEASE_NAME}")
     routers = {router for controller in controllers for router in controller.flags("router")} | routers_of(rollouts)
     served = {}
@@ -237,8 +239,13 @@ async def read_cluster(session: Session, *, controller_namespace: str | None) ->
             and target.get("apiVersion", "").startswith(f"{ROLLOUT.group}/")
         ),
         api_services=await reader.all(API_SERVICE),
-        providers=tuple(providers),
+        providers=(*await reader.all(TRAFFIC_PROVIDER), *metric_providers),
         prometheus=tuple([await _target(reader, url) for url in urls]),
+        metric_servers={
+            each["metadata"]["name"]: await _target(reader, url)
+            for each in metric_providers
+            if origin_of(url := str(each.get("spec", {}).get("url")))
+        },
         own_missing=await denied(session, own, OWN_REVIEW, {}),
         refused=tuple(dict.fromkeys(reader.refused)),
     )
@@ -402,15 +409,15 @@ async def _missing(session: Session, controller: Installed, rights: Sequence[Rig
         return None
 
 
-async def _target(reader: _Reader, url: str) -> PrometheusUrl:
+async def _target(reader: _Reader, url: str) -> ServerUrl:
     """A host `SERVICE.NAMESPACE`, `SERVICE.NAMESPACE.svc` or with the cluster's domain names a Service."""
     name, _, rest = (urlsplit(url).hostname or "").partition(".")
     namespace, _, domain = rest.partition(".")
     if not namespace or (domain and domain.split(".")[0] != "svc"):
-        return PrometheusUrl(url, in_cluster=False)
+        return ServerUrl(url, in_cluster=False)
     if await reader.one(SERVICE, namespace, name) is None:
-        return PrometheusUrl(url, in_cluster=True)
+        return ServerUrl(url, in_cluster=True)
     slices = await reader.all(ENDPOINT_SLICE, namespace, labelSelector=f"kubernetes.io/service-name={name}")
     endpoints = [endpoint for endpoint_slice in slices for endpoint in endpoint_slice.get("endpoints") or ()]
     ready = sum(bool(endpoint.get("conditions", {}).get("ready", True)) for endpoint in endpoints)
-    return PrometheusUrl(url, in_cluster=True, exists=True, ready=ready)
+    return ServerUrl(url, in_cluster=True, exists=True, ready=ready)

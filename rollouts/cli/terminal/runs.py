@@ -15,7 +15,7 @@ from rollouts.cli.terminal.parts import Parts
 from rollouts.cli.terminal.text import TerminalMarks, marks_for, plain
 from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.durations import short
-from rollouts.cli.view.runs import BY_HAND, MeasurementLine, MetricLine, RunLine
+from rollouts.cli.view.runs import MeasurementLine, MetricLine, RunLine
 from rollouts.core.model.analysis import AnalysisPhase
 
 RUNS_SHOWN = 5  # of one revision: each has a line for each of its metrics
@@ -84,7 +84,7 @@ def runs_table(runs: Iterable[RunLine], *, now_s: float, wide: bool = False, all
             run.name,
             run.phase,
             run.rollout or "-",
-            f"Experiment {run.experiment}" if run.experiment else str(run.gate or BY_HAND),
+            run.asked_by,
             f"{run.successful}/{run.counted}",
             short(now_s - run.created_at_s),
             *([run.revision or "-", short(took) if took is not None else "-"] if wide else []),

@@ -135,6 +135,11 @@ class RunLine(Struct, frozen=True, kw_only=True):
         return f"analysis of Experiment {self.experiment}" if self.experiment else about(self.gate)
 
     @property
+    def asked_by(self) -> str:
+        """The gate or the Experiment that it is for; `by hand` for neither."""
+        return f"Experiment {self.experiment}" if self.experiment else str(self.gate or BY_HAND)
+
+    @property
     def failing(self) -> bool:
         """Whether it holds the update or has ended it: its verdict is no success, and nobody promoted the revision past it."""
         return self.decides and self.phase.bad and not self.passed

@@ -153,10 +153,10 @@ async def test_every_answer_forbids_what_it_does_not_need(there: Served) -> None
 async def test_live_updates_have_a_bound_that_is_told(there: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is beyond it says so, and the pages themselves still work."""
     assert STREAMS_MAX >= 20
-    monkeypatch.setattr("rollouts.cli.dashboard.person.STREAMS_MAX", 1)
+    monkeypatch.setattr("rollouts.cli.dashboard.hub.STREAMS_MAX", 1)
     async with dashboard(there) as visitor, visitor.stream("/events") as first:
         await until_page(first, "0 Rollouts")
         async with visitor.stream("/events") as second:
-            assert "1 pages are open, which is the most" in await until_page(second, "event: full")
+            assert "1 of your pages are open, which is the most" in await until_page(second, "event: full")
 
         assert (await visitor.get("/")).status == 200

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import pytest
 
+from rollouts.cli.dashboard import drawing
 from rollouts.cli.dashboard import hub as hubs
 from rollouts.cli.dashboard.hub import Hub
 from rollouts.cli.dashboard.list_page import listed
@@ -66,7 +67,7 @@ async def test_a_row_that_cannot_be_made_ends_in_an_error_and_not_in_a_page_that
     there: Served, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A mistake of ours in one row is said on the page and in the terminal; the next load tries again."""
-    monkeypatch.setattr(hubs, "listed", lambda rollout: rollout["mistake"])
+    monkeypatch.setattr(drawing, "listed", lambda rollout: rollout["mistake"])
     await install(there)
     async with dashboard(there) as visitor, asyncio.timeout(PATIENCE_S):
         answer = await visitor.get("/")

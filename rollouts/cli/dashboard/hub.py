@@ -13,7 +13,8 @@ from typing import Any, Generic
 
 from msgspec.structs import replace
 
-from rollouts.cli.dashboard.list_page import Listed, listed
+from rollouts.cli.dashboard.drawing import Drawn
+from rollouts.cli.dashboard.list_page import Listed
 from rollouts.cli.view.follow import Collection, Followed, Kept, KeptObjects, following, following_as
 from rollouts.cli.view.reading import changes, collections_of
 from rollouts.cli.view.session import Session
@@ -23,7 +24,8 @@ from rollouts.ports import ApiServer, Request, Response, WatchStream
 
 IDLE_S = 60.0
 FEEDS_MAX = 20  # Rollouts that are looked at at the same time, with five watches each
-STREAMS_MAX = 50  # pages with live updates
+STREAMS_MAX = 20  # pages with live updates of one session; a page that nobody sees gives its own back
+STREAMS_IN_ALL_MAX = 400  # of the 500 connections; the others are left for pages that are loaded and for signing in
 _HOUR_S = 3_600.0
 _CLOSES_WITHIN_S = 1.0
 
@@ -110,11 +112,21 @@ class Feed(Generic[Kept]):
             self.tell()
 
 
+class Shared:
+    """What all sessions of one dashboard have in common."""
+
+    def __init__(self) -> None:
+        self.drawn = Drawn()
+        self.streams = 0
+
+
 class Hub:
     """All feeds of one session."""
 
-    def __init__(self, session: Session, namespace: str | None) -> None:
+    def __init__(self, session: Session, namespace: str | None, shared: Shared | None = None) -> None:
+        """`shared` is what all sessions of a dashboard have in common; None where there is one."""
         self.namespace = namespace
+        self.shared = shared or Shared()
         self.reached = Reached(session)
         self.session = replace(session, api=self.reached)
         self.streams = 0
@@ -149,10 +161,25 @@ class Hub:
         rollouts = Collection(kind=ROLLOUT, namespace=namespace)
 
         async def follow() -> AbstractAsyncContextManager[KeptObjects[Listed]]:
-            return following_as(self.session, (rollouts,), keep=listed)
+            return following_as(self.session, (rollouts,), keep=self.shared.drawn.row)
 
         with self._seen(Key(namespace, "") if namespace else None, follow) as feed:
             yield feed
+
+    @contextlib.contextmanager
+    def streaming(self) -> Iterator[None]:
+        """Counts one page with live updates for as long as the block lasts. Raises: TooManyLook."""
+        if self.streams >= STREAMS_MAX:
+            raise TooManyLook(f"{STREAMS_MAX} of your pages are open, which is the most: close one of them")
+        if self.shared.streams >= STREAMS_IN_ALL_MAX:
+            raise TooManyLook(f"{STREAMS_IN_ALL_MAX} pages of everybody are open, which is the most: load yours anew")
+        self.streams += 1
+        self.shared.streams += 1
+        try:
+            yield
+        finally:
+            self.streams -= 1
+            self.shared.streams -= 1
 
     async def close(self) -> None:
         """Ends all feeds, and wakes all streams so that they end."""

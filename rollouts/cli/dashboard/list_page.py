@@ -49,9 +49,14 @@ FILTERS: Mapping[str, ListFilter] = {
 """By their words in the address."""
 
 
-class Listed(Struct, frozen=True):
-    """One Rollout of the list, with its images."""
+class Listed(Struct, frozen=True, weakref=True):
+    """One Rollout of the list, with its images.
 
+    Args:
+        version: of the object that it was made of: its uid and resourceVersion.
+    """
+
+    version: tuple[str, str]
     view: RolloutView
     images: tuple[str, ...]
     standing: Standing
@@ -91,7 +96,12 @@ class ListQuery(Struct, frozen=True):
 def listed(rollout: Manifest) -> Listed:
     """One row's values: a tenth of what the whole object takes."""
     view = view_of(RolloutObjects(rollout=rollout))
-    return Listed(view, images_of(rollout), standing_of(view))
+    return Listed(version_of(rollout), view, images_of(rollout), standing_of(view))
+
+
+def version_of(thing: Manifest) -> tuple[str, str]:
+    """What no two objects of the API server have in common, nor two states of one."""
+    return thing["metadata"].get("uid", ""), thing["metadata"].get("resourceVersion", "")
 
 
 def list_page(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import re
 import secrets
 from collections import deque
@@ -12,34 +11,41 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from http import HTTPStatus
 
-import htpy as h
 from aiohttp import web
 from msgspec.structs import replace
 
 from rollouts.cli.dashboard import acts
 from rollouts.cli.dashboard.answers import error_page, page_answer, refusal_answer
 from rollouts.cli.dashboard.diff_page import diff_page
+from rollouts.cli.dashboard.drawing import (
+    Drawing,
+    ListDrawing,
+    RolloutDrawing,
+    RunDrawing,
+    Told,
+    next_turn_s,
+    page_event,
+    sent,
+)
 from rollouts.cli.dashboard.guard import RefusedRequest, same
-from rollouts.cli.dashboard.hub import STREAMS_MAX, Feed, Hub
-from rollouts.cli.dashboard.list_page import WORD_MAX, Listed, ListQuery, list_page, refused_list_page
-from rollouts.cli.dashboard.pages import DashboardPage, fragment, message, notice, when
+from rollouts.cli.dashboard.hub import Feed, Hub, TooManyLook
+from rollouts.cli.dashboard.list_page import WORD_MAX, ListQuery, refused_list_page
+from rollouts.cli.dashboard.pages import message
 from rollouts.cli.dashboard.rights import ON_LOAD_S, WHILE_OPEN_S, KnownRights
-from rollouts.cli.dashboard.rollout_page import ask_page, rollout_page
-from rollouts.cli.dashboard.run_page import run_page
+from rollouts.cli.dashboard.rollout_page import ask_page
 from rollouts.cli.terminal.errors import error_text
 from rollouts.cli.view.config import uses_of
 from rollouts.cli.view.config_reading import source_changes
 from rollouts.cli.view.difference import CURRENT, PREVIOUS, revision_named
 from rollouts.cli.view.follow import Kept
 from rollouts.cli.view.giving import unanswered
-from rollouts.cli.view.objects import run_named, view_of
-from rollouts.cli.view.reading import look, seen_in
+from rollouts.cli.view.objects import view_of
+from rollouts.cli.view.reading import look
 from rollouts.cli.view.verb_plans import CommandWrite
 from rollouts.errors import ApiForbidden, RolloutsError, SpecInvalid
-from rollouts.objects import ROLLOUT, Key, Manifest
+from rollouts.objects import Key
 
-REDRAWN_EVERY_S = 5.0  # ages and countdowns
-AT_MOST_EVERY_S = 0.2  # a page is drawn so often, however often its objects change
+AT_MOST_EVERY_S = 0.2  # a page is sent so often, however often its objects change
 _TOLD_KEPT = 32
 _SECRET_BYTES = 32
 _NAME = re.compile(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?")
@@ -66,7 +72,8 @@ class PersonPages:
         scope = self._scope(request)
         async with self._hub.looking_at_list(scope) as feed:
             try:
-                return page_answer(await self._list_now(feed, request))
+                followed = await feed.objects()
+                return page_answer(self._list_of(request).page(followed, self._now_s()))
             except ApiForbidden as error:
                 if not self._chooses_namespace:
                     raise
@@ -75,28 +82,36 @@ class PersonPages:
     async def list_stream(self, request: web.Request) -> web.StreamResponse:
         """Its live updates."""
         looking = self._hub.looking_at_list(self._scope(request))
-        return await self._stream(request, looking, lambda feed: self._list_now(feed, request))
+
+        async def what() -> ListDrawing:
+            return self._list_of(request)
+
+        return await self._stream(request, looking, what)
 
     async def one(self, request: web.Request) -> web.StreamResponse:
         """One Rollout."""
         key = _key(request)
         async with self._hub.looking(key) as feed:
+            followed = await feed.objects()
             told = self._told_about(key, request.query.get("told", ""))
-            return page_answer(await self._one_now(feed, key, told, newer_than_s=ON_LOAD_S))
+            drawing = await self._one_of(key, told, newer_than_s=ON_LOAD_S)
+            return page_answer(drawing.page(followed, self._now_s()))
 
     async def one_stream(self, request: web.Request) -> web.StreamResponse:
         """Its live updates."""
         key = _key(request)
         told = self._told_about(key, request.query.get("told", ""))
-        return await self._stream(
-            request, self._hub.looking(key), lambda feed: self._one_now(feed, key, told, newer_than_s=WHILE_OPEN_S)
-        )
+
+        async def what() -> RolloutDrawing:
+            return await self._one_of(key, told, newer_than_s=WHILE_OPEN_S)
+
+        return await self._stream(request, self._hub.looking(key), what)
 
     async def run(self, request: web.Request) -> web.StreamResponse:
         """One AnalysisRun about it."""
         key, run = _key(request), _name(request, "run")
         async with self._hub.looking(key) as feed:
-            page = await self._run_now(feed, key, run)
+            page = self._run_of(key, run).found(await feed.objects(), self._now_s())
             if page is None:
                 raise web.HTTPNotFound
             return page_answer(page)
@@ -105,11 +120,10 @@ class PersonPages:
         """Its live updates."""
         key, run = _key(request), _name(request, "run")
 
-        async def now(feed: Feed[Manifest]) -> DashboardPage:
-            deleted = message(f"{run} was deleted", f"There is no AnalysisRun {run} about {key.name} any more.")
-            return await self._run_now(feed, key, run) or deleted
+        async def what() -> RunDrawing:
+            return self._run_of(key, run)
 
-        return await self._stream(request, self._hub.looking(key), now)
+        return await self._stream(request, self._hub.looking(key), what)
 
     async def diff(self, request: web.Request) -> web.StreamResponse:
         """How two of its revisions differ."""
@@ -175,65 +189,53 @@ class PersonPages:
         self._told.append((mark, key, colour, label + said))
         raise web.HTTPSeeOther(f"/r/{key.namespace}/{key.name}?told={mark}")
 
-    async def _list_now(self, feed: Feed[Listed], request: web.Request) -> DashboardPage:
-        rows = (await feed.objects()).all(ROLLOUT)
-        query = ListQuery.read(request.query)
-        now_s = self._hub.session.clock.now_s()
-        scope, chooses = self._scope(request) or "", self._chooses_namespace
-        return list_page(rows, query, now_s=now_s, lost=self._lost(now_s), scope=scope, chooses_namespace=chooses)
+    def _list_of(self, request: web.Request) -> ListDrawing:
+        return ListDrawing(
+            query=ListQuery.read(request.query),
+            scope=self._scope(request) or "",
+            chooses_namespace=self._chooses_namespace,
+            lost_since_s=self._hub.reached.lost_since_s,
+        )
 
     def _scope(self, request: web.Request) -> str | None:
         """The namespace that is listed; None for all."""
         named = request.query.get("ns", "") if self._chooses_namespace else ""
         return named if _NAME.fullmatch(named) else self._hub.namespace
 
-    async def _one_now(self, feed: Feed[Manifest], key: Key, told: h.Node, *, newer_than_s: float) -> DashboardPage:
-        seen = seen_in(await feed.objects(), key)
-        if seen is None:
-            return message(
-                f"{key.name} was deleted", f"There is no Rollout {key.name} in namespace {key.namespace} any more."
-            )
-        locks = await self._rights.locks(key.namespace, newer_than_s=newer_than_s)
-        now_s = self._hub.session.clock.now_s()
-        return rollout_page(seen, now_s=now_s, lost=self._lost(now_s), told=told, locks=locks)
+    async def _one_of(self, key: Key, told: Told | None, *, newer_than_s: float) -> RolloutDrawing:
+        return RolloutDrawing(
+            key=key,
+            locks=await self._rights.locks(key.namespace, newer_than_s=newer_than_s),
+            told=told,
+            lost_since_s=self._hub.reached.lost_since_s,
+        )
 
-    async def _run_now(self, feed: Feed[Manifest], key: Key, name: str) -> DashboardPage | None:
-        seen = seen_in(await feed.objects(), key)
-        run = run_named(name, seen) if seen is not None else None
-        now_s = self._hub.session.clock.now_s()
-        return run_page(run, key, now_s=now_s, lost=self._lost(now_s)) if run is not None else None
+    def _run_of(self, key: Key, name: str) -> RunDrawing:
+        return RunDrawing(key=key, name=name, lost_since_s=self._hub.reached.lost_since_s)
 
-    def _told_about(self, key: Key, mark: str) -> h.Node:
+    def _now_s(self) -> float:
+        return self._hub.session.clock.now_s()
+
+    def _told_about(self, key: Key, mark: str) -> Told | None:
         found = next((each for each in self._told if each[:2] == (mark, key)), None)
-        return notice(found[2], found[3]) if found is not None else None
-
-    def _lost(self, now_s: float) -> h.Node:
-        since_s = self._hub.reached.lost_since_s
-        if since_s is None:
-            return None
-        text = h.p["What is shown may be old. It has not answered since ", when(since_s, now_s), "."]
-        return notice("bad", "The API server cannot be reached", text)
+        return Told(found[2], found[3]) if found is not None else None
 
     async def _stream(
         self,
         request: web.Request,
         looking: AbstractAsyncContextManager[Feed[Kept]],
-        draw: Callable[[Feed[Kept]], Awaitable[DashboardPage]],
+        what: Callable[[], Awaitable[Drawing[Kept]]],
     ) -> web.StreamResponse:
         """Sends the page whenever it has changed, until the browser or the server goes."""
         answer = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await answer.prepare(request)
-        if self._hub.streams >= STREAMS_MAX:
-            await _send(answer, "full", f"no live updates: {STREAMS_MAX} pages are open, which is the most")
-            return answer
-        self._hub.streams += 1
-        try:
-            async with looking as feed:
-                await self._send_pages(request, answer, feed, draw)
-        except ConnectionError:
-            pass  # the browser has gone
-        finally:
-            self._hub.streams -= 1
+        with contextlib.suppress(ConnectionError):  # the browser has gone
+            try:
+                with self._hub.streaming():
+                    async with looking as feed:
+                        await self._send_pages(request, answer, feed, what)
+            except TooManyLook as full:
+                await answer.write(sent("full", f"no live updates: {full}"))
         return answer
 
     async def _send_pages(
@@ -241,31 +243,27 @@ class PersonPages:
         request: web.Request,
         answer: web.StreamResponse,
         feed: Feed[Kept],
-        draw: Callable[[Feed[Kept]], Awaitable[DashboardPage]],
+        what: Callable[[], Awaitable[Drawing[Kept]]],
     ) -> None:
-        sent = ""
+        before = b""
         while not self._hub.closing and request.transport is not None and not request.transport.is_closing():
             changed = feed.changed
             try:
-                page = await draw(feed)
+                followed, drawing = await feed.objects(), await what()
+                event = self._hub.shared.drawn.event(drawing, followed, self._now_s())
             except RolloutsError as error:
-                page = error_page(error)
-            html = fragment(page)
-            if html != sent:
-                sent = html
-                await _send(answer, "page", {"title": page.title, "html": html})
+                event = page_event(error_page(error))
+            if event != before:
+                before = event
+                await answer.write(event)
             else:
                 await answer.write(b": still here\n\n")  # finds out whether the browser has gone
             if feed.error is not None:
                 return
             await asyncio.sleep(AT_MOST_EVERY_S)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(REDRAWN_EVERY_S):
+                async with asyncio.timeout_at(next_turn_s()):
                     await changed.wait()
-
-
-async def _send(answer: web.StreamResponse, event: str, data: object) -> None:
-    await answer.write(f"event: {event}\ndata: {json.dumps(data)}\n\n".encode())
 
 
 def _key(request: web.Request) -> Key:

@@ -1,7 +1,7 @@
 """The sessions of people who have signed in, each with a bearer token of their own.
 
-A session reads and writes with its person's token alone, and shares nothing with others. Tokens are in the memory of this process
-and in no answer, cookie or log; the cookie is a key that was drawn for the session, of which only the hash is kept.
+A session reads and writes with its person's token alone, and is shown only what it brought (`drawing`). Tokens are in the memory
+of this process and in no answer, cookie or log; the cookie is a key drawn for the session, of which only the hash is kept.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 from msgspec import Struct
 
 from rollouts.cli.dashboard.guard import RefusedRequest
-from rollouts.cli.dashboard.hub import Hub
+from rollouts.cli.dashboard.hub import Hub, Shared
 from rollouts.cli.dashboard.person import PersonPages
 from rollouts.cli.terminal.errors import error_text
 from rollouts.cli.view.rights import OWN_IDENTITY
@@ -169,6 +169,7 @@ class Sessions:
         self._namespace = namespace
         self._request_timeout_s = request_timeout_s
         self._clock = clock or SystemClock()
+        self._shared = Shared()
         self._checks = asyncio.Semaphore(CHECKS_AT_ONCE)
         self._open: dict[bytes, SignedIn] = {}
         self._ended: Recent[bytes, SessionEnd] = Recent(_ENDED_KEPT)
@@ -204,7 +205,7 @@ class Sessions:
             await api.aclose()
             return full
         cookie, over_s, expires_s = secrets.token_urlsafe(_KEY_BYTES), self._clock.now_s() + LASTS_S, expiry_s(token)
-        hub, by_verb = Hub(session, found.namespace), self._rights_of_commands
+        hub, by_verb = Hub(session, found.namespace, self._shared), self._rights_of_commands
         signed_in = SignedIn(_hash(cookie), found.name, host, api, hub, rights_of_commands=by_verb)
         signed_in.ends_at_s, signed_in.ends_by = over_s, SessionEnd.OVER
         if expires_s is not None and expires_s < over_s:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import random
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
@@ -59,6 +60,7 @@ class KeptObjects(Generic[Kept]):
     def __init__(self, keep: Callable[[Manifest], Kept]) -> None:
         """`keep` is called once for each version of an object, which is not kept itself."""
         self.changed = asyncio.Event()
+        self.count = 0  # of changes
         self._keep = keep
         self._objects: dict[Kind, dict[tuple[str, str], Kept]] = {}
 
@@ -66,6 +68,10 @@ class KeptObjects(Generic[Kept]):
         """Those of a kind, sorted by namespace and name."""
         objects = self._objects.get(kind, {})
         return tuple(objects[key] for key in sorted(objects))
+
+    def each(self) -> Iterator[Kept]:
+        """Those of all kinds, in no order."""
+        return itertools.chain.from_iterable(objects.values() for objects in self._objects.values())
 
     async def replace(self, kind: Kind, pages: AsyncIterator[tuple[Sequence[Manifest], str]]) -> str:
         """Takes a new list of a kind, of which only one page is there at a time. Returns its resourceVersion.
@@ -78,7 +84,7 @@ class KeptObjects(Generic[Kept]):
             objects |= {_key(thing): self._keep(thing) for thing in page}
             version = page_version
         self._objects[kind] = objects
-        self.changed.set()
+        self._tell()
         return version
 
     def put(self, kind: Kind, thing: Manifest, *, deleted: bool) -> None:
@@ -88,6 +94,10 @@ class KeptObjects(Generic[Kept]):
             objects.pop(_key(thing), None)
         else:
             objects[_key(thing)] = self._keep(thing)
+        self._tell()
+
+    def _tell(self) -> None:
+        self.count += 1
         self.changed.set()
 
 

@@ -1,0 +1,172 @@
+"""Live pages are drawn once for all who see the same, in whichever session, and rows of the list are kept once.
+
+Nobody sees what the API server has not given to themselves: a row is found by the version of the object that it was made of, and
+a page by the versions of all its objects and by everything else that it is drawn from. Whoever was given other objects, or has
+other rights or filters, has another page.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Hashable
+from typing import Any, Protocol
+from weakref import WeakKeyDictionary, WeakValueDictionary
+
+import htpy as h
+from msgspec import Struct
+
+from rollouts.cli.dashboard.list_page import Listed, ListQuery, list_page, listed, version_of
+from rollouts.cli.dashboard.pages import DashboardPage, fragment, message, notice, when
+from rollouts.cli.dashboard.rights import Locks
+from rollouts.cli.dashboard.rollout_page import rollout_page
+from rollouts.cli.dashboard.run_page import run_page
+from rollouts.cli.view.follow import Followed, Kept, KeptObjects
+from rollouts.cli.view.objects import run_named
+from rollouts.cli.view.reading import seen_in
+from rollouts.objects import ROLLOUT, Key, Manifest
+from rollouts.recent import Recent
+
+REDRAWN_EVERY_S = 5.0  # ages and countdowns
+_PAGES_KEPT = 100  # of some 100 KB each, for five seconds
+
+
+class Drawing(Hashable, Protocol[Kept]):
+    """Everything but the objects and the time that a page is drawn from. Two that are equal are drawn the same."""
+
+    def page(self, followed: KeptObjects[Kept], now_s: float) -> DashboardPage:
+        """The page."""
+        ...
+
+
+class ListDrawing(Struct, frozen=True):
+    """The list. `scope` is the namespace that is listed; "" for all."""
+
+    query: ListQuery
+    scope: str
+    chooses_namespace: bool
+    lost_since_s: float | None
+
+    def page(self, followed: KeptObjects[Listed], now_s: float) -> DashboardPage:
+        """See `Drawing`."""
+        return list_page(
+            followed.all(ROLLOUT),
+            self.query,
+            now_s=now_s,
+            lost=_lost(self.lost_since_s, now_s),
+            scope=self.scope,
+            chooses_namespace=self.chooses_namespace,
+        )
+
+
+class Told(Struct, frozen=True):
+    """What became of a command that somebody has just given."""
+
+    colour: str
+    text: str
+
+
+class RolloutDrawing(Struct, frozen=True):
+    """One Rollout. `locks` says which commands whoever looks cannot give."""
+
+    key: Key
+    locks: Locks
+    told: Told | None
+    lost_since_s: float | None
+
+    def page(self, followed: Followed, now_s: float) -> DashboardPage:
+        """See `Drawing`."""
+        key, seen = self.key, seen_in(followed, self.key)
+        if seen is None:
+            return message(
+                f"{key.name} was deleted", f"There is no Rollout {key.name} in namespace {key.namespace} any more."
+            )
+        lost, told = _lost(self.lost_since_s, now_s), self.told
+        box = notice(told.colour, told.text) if told is not None else None
+        return rollout_page(seen, now_s=now_s, lost=lost, told=box, locks=self.locks)
+
+
+class RunDrawing(Struct, frozen=True):
+    """One AnalysisRun about a Rollout."""
+
+    key: Key
+    name: str
+    lost_since_s: float | None
+
+    def page(self, followed: Followed, now_s: float) -> DashboardPage:
+        """See `Drawing`."""
+        page = self.found(followed, now_s)
+        why = f"There is no AnalysisRun {self.name} about {self.key.name} any more."
+        return page or message(f"{self.name} was deleted", why)
+
+    def found(self, followed: Followed, now_s: float) -> DashboardPage | None:
+        """The page; None where there is no such run."""
+        seen = seen_in(followed, self.key)
+        run = run_named(self.name, seen) if seen is not None else None
+        return run_page(run, self.key, now_s=now_s, lost=_lost(self.lost_since_s, now_s)) if run is not None else None
+
+
+class Drawn:
+    """The rows and live pages of one dashboard."""
+
+    def __init__(self) -> None:
+        self._rows: WeakValueDictionary[Hashable, Listed] = WeakValueDictionary()
+        self._pages: Recent[Hashable, bytes] = Recent(_PAGES_KEPT)
+        self._versions: WeakKeyDictionary[KeptObjects[Any], tuple[int, frozenset[Hashable]]] = WeakKeyDictionary()
+        self._turn = 0
+
+    def row(self, rollout: Manifest) -> Listed:
+        """The row of a Rollout, for as long as somebody has it."""
+        version = version_of(rollout)
+        found = self._rows.get(version)
+        if found is None:
+            found = self._rows[version] = listed(rollout)
+        return found
+
+    def event(self, drawing: Drawing[Kept], followed: KeptObjects[Kept], now_s: float) -> bytes:
+        """The event with the page as it is, drawn anew after a change or when it is time for it."""
+        turn = _turn()
+        if turn != self._turn:
+            self._pages.clear()
+            self._turn = turn
+        of = (type(drawing), drawing, self._versions_of(followed))
+        event = self._pages.get(of)
+        if event is None:
+            event = self._pages[of] = page_event(drawing.page(followed, now_s))
+        return event
+
+    def _versions_of(self, followed: KeptObjects[Any]) -> frozenset[Hashable]:
+        """Of all objects as they are now, gathered once for each change."""
+        count, versions = self._versions.get(followed, (-1, frozenset()))
+        if count != followed.count:
+            versions = frozenset(
+                each.version if isinstance(each, Listed) else version_of(each) for each in followed.each()
+            )
+            self._versions[followed] = (followed.count, versions)
+        return versions
+
+
+def next_turn_s() -> float:
+    """When pages are drawn anew although nothing has changed, on the loop's clock: the same time for everybody."""
+    return (_turn() + 1) * REDRAWN_EVERY_S
+
+
+def page_event(page: DashboardPage) -> bytes:
+    """What a stream sends of a page."""
+    return sent("page", {"title": page.title, "html": fragment(page)})
+
+
+def sent(event: str, data: object) -> bytes:
+    """One event of a stream."""
+    return f"event: {event}\ndata: {json.dumps(data)}\n\n".encode()
+
+
+def _turn() -> int:
+    return int(asyncio.get_running_loop().time() // REDRAWN_EVERY_S)
+
+
+def _lost(since_s: float | None, now_s: float) -> h.Node:
+    if since_s is None:
+        return None
+    text = h.p["What is shown may be old. It has not answered since ", when(since_s, now_s), "."]
+    return notice("bad", "The API server cannot be reached", text)

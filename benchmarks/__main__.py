@@ -17,7 +17,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks import configs, level, phases
+from benchmarks import configs, dashboards, level, phases
 from benchmarks.figures import Results
 from benchmarks.report import draw, show, table
 from tests.lab import argo_rollouts, launch
@@ -44,6 +44,9 @@ def main() -> int:
     elif options.configs:
         title = f"{options.configs:,} idle Rollouts, without and with {configs.EACH} ConfigMaps of 4 KiB each"
         results = Results(title=title, settings={"configs": options.configs})
+    elif options.dashboard:
+        title = f"{options.dashboard:,} Rollouts in the dashboard, with 1 and {dashboards.VIEWERS} viewers"
+        results = Results(title=title, settings={"dashboard": options.dashboard})
     elif options.held:
         title = f"{options.held:,} idle Rollouts, with pods of their own and of Deployments in place"
         results = Results(title=title, settings={"held": options.held})
@@ -68,7 +71,9 @@ def main() -> int:
     if not measured:
         return 2
     show(results, console)
-    name = next((each for each in ("analyses", "configs", "held", "idle", "updates") if getattr(options, each)), "")
+    name = next(
+        (each for each in ("analyses", "configs", "dashboard", "held", "idle", "updates") if getattr(options, each)), ""
+    )
     report = REPORTS / f"bench{f'-{name}' if name else ''}.json"
     results.save(report)
     report.with_suffix(".md").write_text("\n".join([*table(results), ""]))
@@ -104,6 +109,8 @@ def _measure(results: Results, options: argparse.Namespace, console: Console, fo
             asyncio.run(phases.analyse(plane, results, progress, count=options.analyses, samples=options.samples))
         elif options.configs:
             asyncio.run(phases.configure(plane, results, progress, count=options.configs))
+        elif options.dashboard:
+            asyncio.run(phases.look(plane, results, progress, count=options.dashboard))
         elif options.held:
             asyncio.run(phases.hold(plane, results, progress, count=options.held))
         elif options.updates:
@@ -132,6 +139,12 @@ def _options() -> argparse.Namespace:
         type=int,
         metavar="N",
         help="instead: the memory and the start with N idle Rollouts, without and with ConfigMaps, and an edit of one",
+    )
+    parser.add_argument(
+        "--dashboard",
+        type=int,
+        metavar="N",
+        help="instead: the dashboard with N Rollouts, with one viewer and with 200",
     )
     parser.add_argument(
         "--held",

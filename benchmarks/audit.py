@@ -92,7 +92,7 @@ class Load:
 
 
 class Audit:
-    """The audit log of one user."""
+    """The audit log of one user, or of all whose names begin so, if it ends with a colon."""
 
     def __init__(self, plane: ControlPlane, *, user: str) -> None:
         self._path = Path(plane.folder, "logs", "audit.log")
@@ -112,10 +112,13 @@ class Audit:
                 if needle not in line or not line.endswith(b"\n"):
                     continue
                 entry = _decode(line)
-                if entry.user.username != self._user or entry.audit_id in found:
+                if not self._is_of(entry.user.username) or entry.audit_id in found:
                     continue
                 found[entry.audit_id] = _asked(entry)
         return sorted(found.values(), key=lambda each: each.at_s)
+
+    def _is_of(self, username: str) -> bool:
+        return username == self._user or (self._user.endswith(":") and username.startswith(self._user))
 
     def load(self, *, since: int) -> Load:
         """The sums of a phase."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from rich.progress import Progress
 
-from benchmarks import analyses, configs, floor, held, latency, level, metric_server, startup, workloads
+from benchmarks import analyses, configs, dashboards, floor, held, latency, level, metric_server, startup, workloads
 from benchmarks.api import connected
 from benchmarks.audit import Audit
 from benchmarks.figures import Results, percentile
@@ -66,6 +66,13 @@ async def hold(plane: ControlPlane, results: Results, progress: Progress, *, cou
     async with connected(plane) as api:
         scene = await scene_of(plane, api, results, progress, *held.WORKLOADS)
         await held.measure(scene, count=count)
+
+
+async def look(plane: ControlPlane, results: Results, progress: Progress, *, count: int) -> None:
+    """N Rollouts in the dashboard, with one viewer and with 200."""
+    async with connected(plane) as api:
+        scene = await scene_of(plane, api, results, progress)
+        await dashboards.measure(scene, count=count)
 
 
 async def stay_level(plane: ControlPlane, results: Results, progress: Progress, *, updates: int) -> None:

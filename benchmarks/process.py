@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.lab import argo_rollouts
+from tests.lab.control_plane import ControlPlane
 from tests.lab.processes import Processes, free_ports
 
 STOP_PATIENCE_S = 10.0
@@ -22,17 +23,18 @@ _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True)
 class Controller:
-    """A running controller.
+    """A running controller, or a dashboard.
 
     Args:
         started_at_s: wall clock, just before its process was made.
-        health_url: where /readyz and /metrics are.
+        health_url: where its HTTP server is: /readyz and /metrics of a controller.
     """
 
     process_id: int
     started_at_s: float
     health_url: str
     processes: Processes
+    ready_path: str = "/readyz"
 
     def cpu_s(self) -> float:
         """Seconds of CPU, user and system, since it started: of all its threads, and of the process for expressions."""
@@ -54,7 +56,7 @@ class Controller:
         return self._memory_mib("VmHWM:")
 
     async def wait_until_ready(self, *, deadline_s: float) -> float:
-        """Returns the seconds from the start of the process to the first 200 of /readyz.
+        """Returns the seconds from the start of the process to the first 200 of `ready_path`.
 
         Raises: ProcessEnded, TimeoutError.
         """
@@ -81,7 +83,7 @@ class Controller:
 
     def _is_ready(self) -> bool:
         try:
-            with urllib.request.urlopen(f"{self.health_url}/readyz", timeout=2) as answer:  # noqa: S310 - loopback
+            with urllib.request.urlopen(f"{self.health_url}{self.ready_path}", timeout=2) as answer:  # noqa: S310 - loopback
                 return bool(answer.status == 200)
         except (urllib.error.URLError, OSError):
             return False
@@ -123,5 +125,20 @@ def running(kubeconfig: Path, *, log_folder: Path, arguments: tuple[str, ...] = 
     )
     try:
         yield Controller(process_id, started_at_s, f"http://127.0.0.1:{port}", processes)
+    finally:
+        processes.stop(patience_s=STOP_PATIENCE_S)
+
+
+@contextmanager
+def running_dashboard(plane: ControlPlane, *, log_folder: Path) -> Iterator[Controller]:
+    """`rollouts dashboard --auth token` on a free port, without credentials, as the chart's pod; ended when left."""
+    (port,) = free_ports(1)
+    processes = Processes(log_folder)
+    words = ["dashboard", "--auth", "token", "--address", "127.0.0.1", "--port", str(port)]
+    where = ["--server", plane.url, "--certificate-authority", plane.certificate]
+    started_at_s = time.time()
+    process_id = processes.start("dashboard", [sys.executable, "-m", "rollouts", *words, *where])
+    try:
+        yield Controller(process_id, started_at_s, f"http://127.0.0.1:{port}", processes, "/healthz")
     finally:
         processes.stop(patience_s=STOP_PATIENCE_S)

@@ -42,7 +42,7 @@ FOREIGN = {
     "--wait": "Helm",
 }
 """Options of other programs that pages name, with the program."""
-OF_BENCHMARKS = {"--quick", "--idle", "--analyses", "--configs", "--held", "--updates", "--argo"}
+OF_BENCHMARKS = {"--quick", "--idle", "--analyses", "--configs", "--dashboard", "--held", "--updates", "--argo"}
 OF_MUTANTS = {"--rooms", "--count", "--seed", "--whole", "--resume", "--tests"}
 OF_ARGOS_PLUGIN = {f"--{flag}" for flag in FLAGS}
 _PROGRAM = re.compile(

@@ -36,10 +36,17 @@ GIVES: Manifest = {"apiGroups": ["rollouts.dev"], "resources": ["rollouts"], "ve
 
 @pytest.fixture
 def program(control_plane: ControlPlane, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """One that runs for the whole test."""
+    with started(control_plane, tmp_path) as running:
+        yield running
+
+
+@contextmanager
+def started(plane: ControlPlane, home: Path, *, port: int = 0) -> Iterator[subprocess.Popen[str]]:
     """One that has the API server's address and authority and no credentials, as the chart's pod; SIGTERM stops it."""
-    where = ("--server", control_plane.url, "--certificate-authority", str(control_plane.certificate))
-    words = ("dashboard", "--auth", "token", "--address", "127.0.0.1", "-p", "0", *where)
-    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    where = ("--server", plane.url, "--certificate-authority", str(plane.certificate))
+    words = ("dashboard", "--auth", "token", "--address", "127.0.0.1", "-p", str(port), *where)
+    environment = {"PATH": os.environ["PATH"], "HOME": str(home)}
     with subprocess.Popen(
         [sys.executable, "-m", "rollouts", *words], env=environment, stdout=subprocess.PIPE, text=True
     ) as running:
@@ -54,6 +61,11 @@ def program(control_plane: ControlPlane, tmp_path: Path) -> Iterator[subprocess.
 @pytest.fixture
 def dashboard(program: subprocess.Popen[str]) -> str:
     """Its address."""
+    return address_of(program)
+
+
+def address_of(program: subprocess.Popen[str]) -> str:
+    """Where it serves, as soon as it does."""
     assert program.stdout is not None
     return program.stdout.readline().split()[-1].replace("localhost", "127.0.0.1")
 
@@ -131,7 +143,9 @@ def test_each_sees_and_does_what_their_token_may(
     of = {
         f"system:serviceaccount:{each['user']['username'].split(':')[2]}:{each['user']['username'].split(':')[3]}"
         for each in events
-        if each["verb"] == "patch" and each["responseStatus"]["code"] == 200
+        if each["verb"] == "patch"
+        and each["responseStatus"]["code"] == 200
+        and each["objectRef"]["namespace"] == stage.namespace
     }
     assert of == {f"system:serviceaccount:{stage.namespace}:releaser"}
 

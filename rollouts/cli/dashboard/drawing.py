@@ -59,7 +59,7 @@ class ListDrawing(Struct, frozen=True):
         )
 
 
-class Told(Struct, frozen=True):
+class CommandOutcome(Struct, frozen=True):
     """What became of a command that somebody has just given."""
 
     colour: str
@@ -71,7 +71,7 @@ class RolloutDrawing(Struct, frozen=True):
 
     key: Key
     locks: Locks
-    told: Told | None
+    told: CommandOutcome | None
     lost_since_s: float | None
 
     def page(self, followed: Followed, now_s: float) -> DashboardPage:

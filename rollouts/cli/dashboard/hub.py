@@ -112,7 +112,7 @@ class Feed(Generic[Kept]):
             self.tell()
 
 
-class Shared:
+class SharedDrawings:
     """What all sessions of one dashboard have in common."""
 
     def __init__(self) -> None:
@@ -123,10 +123,10 @@ class Shared:
 class Hub:
     """All feeds of one session."""
 
-    def __init__(self, session: Session, namespace: str | None, shared: Shared | None = None) -> None:
+    def __init__(self, session: Session, namespace: str | None, shared: SharedDrawings | None = None) -> None:
         """`shared` is what all sessions of a dashboard have in common; None where there is one."""
         self.namespace = namespace
-        self.shared = shared or Shared()
+        self.shared = shared or SharedDrawings()
         self.reached = Reached(session)
         self.session = replace(session, api=self.reached)
         self.streams = 0

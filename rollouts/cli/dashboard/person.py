@@ -18,11 +18,11 @@ from rollouts.cli.dashboard import acts
 from rollouts.cli.dashboard.answers import error_page, page_answer, refusal_answer
 from rollouts.cli.dashboard.diff_page import diff_page
 from rollouts.cli.dashboard.drawing import (
+    CommandOutcome,
     Drawing,
     ListDrawing,
     RolloutDrawing,
     RunDrawing,
-    Told,
     next_turn_s,
     page_event,
     sent,
@@ -202,7 +202,7 @@ class PersonPages:
         named = request.query.get("ns", "") if self._chooses_namespace else ""
         return named if _NAME.fullmatch(named) else self._hub.namespace
 
-    async def _one_of(self, key: Key, told: Told | None, *, newer_than_s: float) -> RolloutDrawing:
+    async def _one_of(self, key: Key, told: CommandOutcome | None, *, newer_than_s: float) -> RolloutDrawing:
         return RolloutDrawing(
             key=key,
             locks=await self._rights.locks(key.namespace, newer_than_s=newer_than_s),
@@ -216,9 +216,9 @@ class PersonPages:
     def _now_s(self) -> float:
         return self._hub.session.clock.now_s()
 
-    def _told_about(self, key: Key, mark: str) -> Told | None:
+    def _told_about(self, key: Key, mark: str) -> CommandOutcome | None:
         found = next((each for each in self._told if each[:2] == (mark, key)), None)
-        return Told(found[2], found[3]) if found is not None else None
+        return CommandOutcome(found[2], found[3]) if found is not None else None
 
     async def _stream(
         self,

@@ -22,7 +22,7 @@ from typing import Any
 from msgspec import Struct
 
 from rollouts.cli.dashboard.guard import RefusedRequest
-from rollouts.cli.dashboard.hub import Hub, Shared
+from rollouts.cli.dashboard.hub import Hub, SharedDrawings
 from rollouts.cli.dashboard.person import PersonPages
 from rollouts.cli.terminal.errors import error_text
 from rollouts.cli.view.rights import OWN_IDENTITY
@@ -169,7 +169,7 @@ class Sessions:
         self._namespace = namespace
         self._request_timeout_s = request_timeout_s
         self._clock = clock or SystemClock()
-        self._shared = Shared()
+        self._shared = SharedDrawings()
         self._checks = asyncio.Semaphore(CHECKS_AT_ONCE)
         self._open: dict[bytes, SignedIn] = {}
         self._ended: Recent[bytes, SessionEnd] = Recent(_ENDED_KEPT)

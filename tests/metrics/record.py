@@ -19,10 +19,11 @@ from tests.metrics import test_the_cluster_is_evidence_when_it_is_whole as clust
 from tests.metrics.answers import NOW_S, QUERY, RANGE, WEB, WEB_PART, answered, asked, matrix, measurement, read, vector
 from tests.metrics.documented import ARGO, Documented
 from tests.metrics.measured_pods import autoscaler, pod, sample
-from tests.metrics.servers.fake import asked_by
+from tests.metrics.servers.fake import all_fakes, asked_by
 from tests.metrics.test_documented_examples_end_as_their_authors_mean import fake_of
 from tests.metrics.test_documented_examples_end_as_their_authors_mean import read as metric_of
 from tests.metrics.test_no_evidence_is_never_success import BAD
+from tests.metrics.test_no_server_promotes_without_evidence import asked as request_to
 from tests.said import said
 
 FOLDER = Path(__file__).parent / "measured"
@@ -109,11 +110,18 @@ def _of_server(example: Documented) -> Iterator[str]:
         yield f"  {said(judged(answer, question.source, question.window, metric.condition, NOW_S, NOW_S + 1))}"
 
 
+def _requests() -> Iterator[str]:
+    """What each kind of server is asked."""
+    for name, fake in all_fakes().items():
+        yield f"{name}: {asked_by(request_to(fake).request, fake.endpoint)}"
+
+
 PARTS: Mapping[str, Any] = {
     "good": lambda: _answers(GOOD, (*CONDITIONS, *READS)),
     "bad": lambda: _answers(BAD),
     "cluster": _of_the_cluster,
     "servers": _of_servers,
+    "requests": _requests,
 }
 
 

@@ -38,7 +38,16 @@ from tests.behaviour.in_place_truth import (
     meaning_for_replica_sets,
     meaning_of_step,
 )
-from tests.behaviour.reading import MANAGED, PREFIX, RESTART_SURGE, REVISION, REVISION_NUMBER, config_note, gate
+from tests.behaviour.reading import (
+    EXPERIMENT,
+    MANAGED,
+    PREFIX,
+    RESTART_SURGE,
+    REVISION,
+    REVISION_NUMBER,
+    config_note,
+    gate,
+)
 from tests.behaviour.route_truth import INGRESS
 from tests.behaviour.truth import Truth
 from tests.behaviour.workload_truth import meaning_of_patch
@@ -113,6 +122,10 @@ class Meanings:
                 return None
 
     def _of_replica_set(self, method: str, namespace: str, name: str, body: Any) -> Intent | None:
+        stored = None if method == "POST" else self.cluster.api.history.get(REPLICA_SET, namespace, name)
+        labels = body["metadata"]["labels"] if method == "POST" else stored.labels if stored is not None else {}
+        if EXPERIMENT in labels:  # no pods of a Rollout
+            return None
         match method:
             case "POST":
                 return _creation(body)

@@ -19,6 +19,7 @@ from rollouts.sim.storage.history import Stored
 
 PREFIX = "rollouts.dev/"
 REVISION = REVISION_LABEL
+EXPERIMENT = f"{PREFIX}experiment"
 NAME = f"{PREFIX}name"
 MANAGED = f"{PREFIX}managed"
 MANAGED_BY = f"{PREFIX}managed-by"

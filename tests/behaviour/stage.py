@@ -435,7 +435,7 @@ def _available(replica_set: Manifest) -> int:
 
 def _annotations(replica_set: Manifest) -> Manifest:
     """Without whether an abort was noted there, and which version of a ConfigMap was read: both depend on the moment."""
-    annotations = replica_set["metadata"]["annotations"]
+    annotations = replica_set["metadata"].get("annotations") or {}
     noted = [(use.kind, use.source, use.content, use.copy) for use in config_note_of(annotations) or ()]
     return {**annotations, CONFIG_NOTE: noted, ABORT_ACCEPTED: None}
 

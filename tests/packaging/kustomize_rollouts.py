@@ -23,6 +23,7 @@ from rollouts.objects import (
     AUTOSCALER,
     CLUSTER_ANALYSIS_TEMPLATE,
     CONFIG_MAP,
+    EXPERIMENT,
     METRIC_PROVIDER,
     ROLLOUT,
     SECRET,
@@ -42,7 +43,11 @@ _POD_TEMPLATE, _JOB = "io.k8s.api.core.v1.PodTemplateSpec", "io.k8s.api.batch.v1
 _CANARY = "spec/strategy/canary"
 _ROUTING = f"{_CANARY}/trafficRouting"
 _TEMPLATES = (ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE)
-_WITH_PODS = ((ROLLOUT, "spec/template"), *((kind, "spec/metrics/provider/job/spec/template") for kind in _TEMPLATES))
+_WITH_PODS = (
+    (ROLLOUT, "spec/template"),
+    (EXPERIMENT, "spec/templates/template"),
+    *((kind, "spec/metrics/provider/job/spec/template") for kind in _TEMPLATES),
+)
 _SERVICES = (
     *(
         f"{_CANARY}/{name}"
@@ -63,7 +68,7 @@ _ANALYSES = (
 _BY_METRICS = (
     "spec/metrics/provider/prometheus",
     "spec/metrics/provider/compare/of/prometheus",
-    *(f"spec/metrics/provider/{name}" for name in sorted(RECIPES)),
+    *(f"spec/metrics/provider/{where}{name}" for where in ("", "compare/of/") for name in sorted(RECIPES)),
 )
 _ROUTES = {
     "alb": ("ingress", "ingresses"),
@@ -124,6 +129,7 @@ def fields(kubernetes: Definitions) -> Iterator[Field]:
             yield template.group, template.kind, ROLLOUT, f"{where}/templates/templateName"
         for of in _TEMPLATES:
             yield template.group, template.kind, of, "spec/templates/templateName"
+        yield template.group, template.kind, EXPERIMENT, "spec/analyses/templateName"
         yield "", SECRET.kind, template, "spec/args/valueFrom/secretKeyRef/name"
         for where in _BY_METRICS:
             yield METRIC_PROVIDER.group, METRIC_PROVIDER.kind, template, f"{where}/metricProvider"

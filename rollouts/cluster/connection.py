@@ -35,6 +35,8 @@ from rollouts.ports import BODY_MAX_BYTES, LINE_MAX_BYTES, Request, Response
 from rollouts.secret import Secret
 
 CONNECT_TIMEOUT_S = 5.0
+REQUESTS_MAX = 64
+"""At once. Watches do not count: in ten namespaces there are more of them, and no request would have room."""
 DATE_EVERY_S = 60.0
 PIECE_BYTES = 256 * 1024
 """Longer bodies, such as a ConfigMap of the greatest size, are sent in pieces, so that other requests go on meanwhile."""
@@ -108,6 +110,7 @@ class KubernetesConnection:
         self._certificate: ClientCertificate | None = None
         self._session: aiohttp.ClientSession = self._new_session()
         self._retired: aiohttp.ClientSession | None = None
+        self._room = asyncio.Semaphore(REQUESTS_MAX)
         self._headers = {"Accept-Encoding": "identity", "User-Agent": user_agent}
         self._options: dict[str, Any] = {"allow_redirects": False}
         if target.configuration.proxy:
@@ -131,7 +134,7 @@ class KubernetesConnection:
         """See `ports.ApiServer.request`. The deadline includes renewing credentials and waiting for the pool."""
         limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S)
         try:
-            async with asyncio.timeout(deadline_s):
+            async with asyncio.timeout(deadline_s), self._room:
                 answer = await self._send(request, limits)
                 body = bytearray()
                 async with answer:

@@ -20,7 +20,6 @@ from rollouts.errors import ApiUnavailable, SettingsInvalid
 from rollouts.secret import Secret, without_password
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-POOL_CONNECTIONS = 64
 
 _OF_FLAGS = "(flags)"  # the name of a context, of a cluster and of a user that no file has
 _TRUST = {"certificate-authority", "certificate-authority-data", "insecure-skip-tls-verify"}
@@ -106,7 +105,9 @@ async def read_target(
             "no cluster to connect to: use --kubeconfig, set KUBECONFIG, put a kubeconfig at ~/.kube/config, or run in a pod"
         )
     configuration = target.configuration
-    configuration.connection_pool_maxsize = POOL_CONNECTIONS
+    configuration.connection_pool_maxsize = (
+        0  # no limit: each watch keeps a connection, and `connection.py` bounds requests
+    )
     # Python 3.13 began to refuse CA certificates without key identifiers, which kubectl and many clusters accept.
     configuration.disable_strict_ssl_verification = True
     if urlsplit(configuration.host).scheme not in ("http", "https"):

@@ -153,13 +153,14 @@ async def test_a_refusal_an_end_of_the_token_and_a_restart_are_told(
                 "the end of the session",
                 within_s=FORGOTTEN_WITHIN_S,
             )
-            await expect(page.get_by_text("Your token has expired, or was withdrawn.")).to_be_visible()
+            ended = page.get_by_text("Your token has expired, or was withdrawn.")
+            await expect(ended).to_be_visible(timeout=PATIENCE_MS)  # browsers try again after some seconds
             await sign_in(page, other)
             await expect(page.get_by_role("button", name="Promote", exact=True)).to_be_disabled()
             await expect(page.get_by_role("status")).to_have_text("live")
         with started(control_plane, tmp_path, port=urlsplit(url).port or 0) as program:
             address_of(program)
             told = page.get_by_role("heading", name="the dashboard was started again")
-            await expect(told).to_be_visible(timeout=PATIENCE_MS)  # browsers try again after some seconds
+            await expect(told).to_be_visible(timeout=PATIENCE_MS)
             await sign_in(page, other)
             await expect(page).to_have_title("Paused: web")

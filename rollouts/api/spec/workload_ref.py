@@ -102,6 +102,10 @@ def _check_in_place(spec: RolloutSpecWire, reference: WorkloadRef, problems: Pro
     for name, value, why in refused:
         if value is not None:
             problems.add(name, why)
+    for index, step in enumerate(canary.steps or ()):
+        if step.experiment is not None and kind in _KINDS_WITH_PODS_OF_THEIR_OWN:
+            why = f"is not supported for a {kind}: a ReplicaSet runs pods of its template without what the {kind} gives them"
+            problems.add(f"{path}.steps[{index}].experiment", f"{why}; create an Experiment beside it")
 
 
 def _check_traffic(strategy: RolloutStrategy, reference: WorkloadRef, kind: WorkloadKind, problems: Problems) -> None:

@@ -180,7 +180,7 @@ class RunLine(Struct, frozen=True, kw_only=True):
 
 
 def run_line(run: Manifest, record: AnalysisRecord | None = None) -> RunLine:
-    """The values of one AnalysisRun, with what the status of its Rollout has on record about it."""
+    """The values of one AnalysisRun, or Experiment, with what the status of its Rollout has on record about it."""
     metadata, spec, labels = run["metadata"], mapping(run.get("spec")), _labels(run)
     status, _ = read_run_status(mapping(run.get("status")))
     results = {result.name: result for result in status.results}
@@ -208,7 +208,7 @@ def about(gate: AnalysisGate | None) -> str:
     """What an analysis is for; None is one that somebody made by hand."""
     if gate is None:
         return f"analysis {BY_HAND}"
-    return f"analysis of step {step_number(gate.step)}" if gate.step is not None else _ABOUT[gate.kind]
+    return f"{gate.what} of step {step_number(gate.step)}" if gate.step is not None else _ABOUT[gate.kind]
 
 
 def rollout_of(run: Manifest) -> str:

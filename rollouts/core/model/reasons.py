@@ -128,7 +128,7 @@ class Reason(StrEnum):
     PROMOTION_NEEDED = "PromotionNeeded", "Waits for somebody to promote the revision."
     PAUSED_BY_USER = "PausedByUser", "Waits because spec.paused or the pause annotation is set."
     AUTO_PROMOTION = "AutoPromotion", "Waits for autoPromotionSeconds before the switch."
-    ANALYSIS_RUNNING = "AnalysisRunning", "Waits for the verdict of an AnalysisRun."
+    ANALYSIS_RUNNING = "AnalysisRunning", "Waits for the verdict of an AnalysisRun or of an Experiment."
     ANALYSIS_INCONCLUSIVE = (
         "AnalysisInconclusive",
         "An AnalysisRun ended without a success and does not abort the update; waits for somebody to promote or abort.",

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 
 import pytest
-from aiohttp import web
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Page, expect
 
@@ -16,7 +13,7 @@ from rollouts.cli.view import giving
 from tests.cli.runs import Served
 from tests.cli.tenants import PeoplesDashboard, peoples_dashboard, token_of
 from tests.cli.test_people_sign_in_to_the_dashboard import ADMIN, PEOPLE, RELEASER, shared
-from tests.cli.test_the_dashboard_in_a_browser import CHROMIUM, PATIENCE_MS, WIDTHS, chromium, opened
+from tests.cli.test_the_dashboard_in_a_browser import CHROMIUM, PATIENCE_MS, WIDTHS, chromium, opened, page_with
 from tests.cli.test_the_dashboard_shows_and_acts import annotations_of
 from tests.cluster.tables import HandClock
 
@@ -31,25 +28,6 @@ async def sign_in(page: Page, token: str) -> None:
     """As somebody who pastes it."""
     await page.get_by_label("Bearer token of the cluster").fill(token)
     await page.keyboard.press("Enter")
-
-
-@contextlib.asynccontextmanager
-async def page_with(html: str) -> AsyncIterator[str]:
-    """The address of a page of somebody else's, on another host as a browser counts them."""
-
-    async def answer(_: web.Request) -> web.Response:
-        return web.Response(text=html, content_type="text/html")
-
-    app = web.Application()
-    app.router.add_get("/", answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}/"
-    finally:
-        await runner.cleanup()
 
 
 def by_name(served: PeoplesDashboard) -> str:

@@ -127,6 +127,25 @@ async def test_everybody_can_read_it_and_no_text_of_others_runs(there: Served) -
     assert [text for text in wrong if "404" not in text] == []
 
 
+@contextlib.asynccontextmanager
+async def page_with(html: str) -> AsyncIterator[str]:
+    """The address of a page of somebody else's, on another port."""
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(text=html, content_type="text/html")
+
+    app = web.Application()
+    app.router.add_get("/", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}/"
+    finally:
+        await runner.cleanup()
+
+
 async def test_a_page_on_another_port_cannot_press_a_button(there: Served) -> None:
     """For a browser it is the same site, so it sends the cookie: the origin is what tells them apart."""
     await install(there)
@@ -136,26 +155,15 @@ async def test_a_page_on_another_port_cannot_press_a_button(there: Served) -> No
         page = await opened(context, url, [])
         origin = page.url.rstrip("/")
 
-        async def evil(_: web.Request) -> web.Response:
-            form = f'<form method="post" action="{origin}/r/default/cart/promote"><button>win</button></form>'
-            return web.Response(text=form, content_type="text/html")
-
-        app = web.Application()
-        app.router.add_get("/", evil)
-        runner = web.AppRunner(app)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        try:
-            await page.goto(site.name.replace(":0", f":{runner.addresses[0][1]}"))
+        form = f'<form method="post" action="{origin}/r/default/cart/promote"><button>win</button></form>'
+        async with page_with(form) as elsewhere:
+            await page.goto(elsewhere)
             read = await page.evaluate(
                 "url => fetch(url, {credentials: 'include'}).then(() => 'read', () => 'refused')", origin
             )
             async with page.expect_response("**/promote") as answered:
                 await page.get_by_role("button").click()
             answer = await answered.value
-        finally:
-            await runner.cleanup()
 
     assert (read, answer.status) == ("refused", 403)
     assert await annotations_of(there) == {}

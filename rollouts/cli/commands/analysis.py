@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
+from rich.console import Console, RenderableType
 
-from rollouts.cli.commands.get import print_manifests, show
+from rollouts.cli.commands.get import print_manifests
+from rollouts.cli.commands.verdicts import follow_verdict, read_one
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.command_line import CliCommand
 from rollouts.cli.terminal.listing import print_drawn, print_line
@@ -26,14 +27,10 @@ from rollouts.cli.terminal.options import (
     rollout_name,
 )
 from rollouts.cli.terminal.runs import draw_run, runs_table
-from rollouts.cli.terminal.text import plain
-from rollouts.cli.view.follow import Collection, following, list_all, named
+from rollouts.cli.view.follow import Collection, list_all
 from rollouts.cli.view.runs import RunLine, run_line, run_text
 from rollouts.cli.view.session import Options, Session, open_session
 from rollouts.cli.view.verb_plans import FIELD_MANAGER
-from rollouts.cluster.decoding import manifest_from
-from rollouts.core.model.analysis import AnalysisPhase
-from rollouts.errors import ApiNotFound
 from rollouts.manifests.ownership import NAME, name_label
 from rollouts.objects import ANALYSIS_RUN, Manifest
 from rollouts.ports import MERGE_PATCH
@@ -211,7 +208,7 @@ async def get_run(
     async with open_session(options) as session:
         if watch:
             return await follow_run(session, name, console=console)
-        run = await _read(session, name)
+        run = await read_one(session, ANALYSIS_RUN, name)
         if output is not None:
             print_manifests(run, output, console)
         else:
@@ -233,7 +230,7 @@ async def terminate(
     """
     console = Console()
     async with open_session(options) as session:
-        run = await _read(session, name)
+        run = await read_one(session, ANALYSIS_RUN, name)
         line = run_line(run)
         if line.phase.over:
             fail(f"{name} is over already: {line.phase}")
@@ -295,32 +292,11 @@ def providers(
 
 
 async def follow_run(session: Session, name: str, *, console: Console) -> Exit:
-    """Shows every change of a run until it is over.
+    """`follow_verdict` of an AnalysisRun."""
 
-    Returns: OK if it ended Successful, else BAD.
+    def picture(run: RunLine, now_s: float) -> RenderableType:
+        return draw_run(run, now_s=now_s, ascii_only=console.options.ascii_only)
 
-    Raises: ApiNotFound, also when it is deleted meanwhile; what `Client` raises.
-    """
-    async with following(session, named(ANALYSIS_RUN, session.namespace, name)) as followed:
-
-        def seen() -> RunLine | None:
-            return next(map(run_line, followed.all(ANALYSIS_RUN)), None)
-
-        if seen() is None:
-            raise ApiNotFound(f"there is no AnalysisRun {name} in namespace {session.namespace}")
-        await show(
-            session,
-            followed,
-            console=console,
-            seen=seen,
-            picture=lambda run, now_s: draw_run(run, now_s=now_s, ascii_only=console.options.ascii_only),
-            text=lambda run, _: [plain(run_text(run))],
-            ended=lambda run: run.phase.over,
-        )
-        if (last := seen()) is None:
-            raise ApiNotFound(f"AnalysisRun {name} was deleted before it was over")
-        return Exit.OK if last.phase is AnalysisPhase.SUCCESSFUL else Exit.BAD
-
-
-async def _read(session: Session, name: str) -> Manifest:
-    return manifest_from(await session.client.get(ANALYSIS_RUN, session.namespace, name))
+    return await follow_verdict(
+        session, ANALYSIS_RUN, name, console=console, line_of=run_line, picture=picture, text=run_text
+    )

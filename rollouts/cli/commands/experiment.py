@@ -5,22 +5,19 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.console import Console
+from rich.console import Console, RenderableType
 
-from rollouts.cli.commands.get import print_manifests, show
+from rollouts.cli.commands.get import print_manifests
+from rollouts.cli.commands.verdicts import follow_verdict, read_one
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.command_line import CliCommand
 from rollouts.cli.terminal.experiments import draw_experiment, experiments_table
 from rollouts.cli.terminal.listing import print_drawn, print_line
 from rollouts.cli.terminal.options import ExperimentArgument, Output, fail, note, on_cluster
-from rollouts.cli.terminal.text import plain
 from rollouts.cli.view.experiments import ExperimentLine, experiment_line, experiment_text
-from rollouts.cli.view.follow import Collection, following, list_all, named
+from rollouts.cli.view.follow import Collection, list_all
 from rollouts.cli.view.session import Options, Session, open_session
 from rollouts.cli.view.verb_plans import FIELD_MANAGER
-from rollouts.cluster.decoding import manifest_from
-from rollouts.core.model.analysis import AnalysisPhase
-from rollouts.errors import ApiNotFound
 from rollouts.objects import EXPERIMENT, Manifest
 from rollouts.ports import MERGE_PATCH
 
@@ -70,7 +67,7 @@ async def get_experiment(
     async with open_session(options) as session:
         if watch:
             return await _follow(session, name, console=console)
-        found = await _read(session, name)
+        found = await read_one(session, EXPERIMENT, name)
         if output is not None:
             print_manifests(found, output, console)
         else:
@@ -91,7 +88,7 @@ async def terminate(
     """
     console = Console()
     async with open_session(options) as session:
-        found = await _read(session, name)
+        found = await read_one(session, EXPERIMENT, name)
         line = experiment_line(found)
         if line.phase.over:
             fail(f"{name} is over already: {line.phase}")
@@ -108,32 +105,9 @@ async def terminate(
 
 
 async def _follow(session: Session, name: str, *, console: Console) -> Exit:
-    """Shows every change of an Experiment until it is over.
+    def picture(line: ExperimentLine, now_s: float) -> RenderableType:
+        return draw_experiment(line, now_s=now_s)
 
-    Returns: OK if it ended Successful, else BAD.
-
-    Raises: ApiNotFound, also when it is deleted meanwhile; what `Client` raises.
-    """
-    async with following(session, named(EXPERIMENT, session.namespace, name)) as followed:
-
-        def seen() -> ExperimentLine | None:
-            return next(map(experiment_line, followed.all(EXPERIMENT)), None)
-
-        if seen() is None:
-            raise ApiNotFound(f"there is no Experiment {name} in namespace {session.namespace}")
-        await show(
-            session,
-            followed,
-            console=console,
-            seen=seen,
-            picture=lambda line, now_s: draw_experiment(line, now_s=now_s),
-            text=lambda line, _: [plain(experiment_text(line))],
-            ended=lambda line: line.phase.over,
-        )
-        if (last := seen()) is None:
-            raise ApiNotFound(f"Experiment {name} was deleted before it was over")
-        return Exit.OK if last.phase is AnalysisPhase.SUCCESSFUL else Exit.BAD
-
-
-async def _read(session: Session, name: str) -> Manifest:
-    return manifest_from(await session.client.get(EXPERIMENT, session.namespace, name))
+    return await follow_verdict(
+        session, EXPERIMENT, name, console=console, line_of=experiment_line, picture=picture, text=experiment_text
+    )

@@ -5,15 +5,14 @@ Each scene is played once without a fault, and then once for every write and eve
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
 from rollouts.objects import Manifest
-from rollouts.sim.faults import Fault, FaultTape
-from tests.controller.analysis.stage import FAULTS, Script, Stage, metric, play
+from rollouts.sim.faults import Fault
+from tests.controller.analysis.stage import FAULTS, Script, metric, played_with
 from tests.controller.experiments.stage import analysis_template, edit, end, experiment, group, uses
 
 REST_S = 1_200.0
@@ -34,24 +33,9 @@ class Scene:
 
     def play(self, faults: dict[int, Fault]) -> tuple[dict[str, Any], int]:
         """What is there at the end, and how many writes there were."""
-        ends: list[dict[str, Any]] = []
-        tape = FaultTape(faults)
-
-        async def scenario(stage: Stage) -> None:
-            for each in self.objects:
-                stage.cluster.apply(each)
-            stop = asyncio.Event()
-            running = asyncio.create_task(stage.keep_running(stop, tape))
-            if self.terminate_s is not None:
-                await asyncio.sleep(self.terminate_s)
-                assert edit(stage, {"spec": {"terminate": True}}) == 200
-            await asyncio.sleep(REST_S)
-            stop.set()
-            await running
-            ends.append(end(stage))
-
-        play(scenario, self.script)
-        return ends[0], tape.seen
+        return played_with(
+            faults, self.objects, self.script, edit=edit, end=end, terminate_s=self.terminate_s, rest_s=REST_S
+        )
 
 
 SCENES = {

@@ -5,7 +5,6 @@ Each scenario is played once without a fault, and then once for every write and 
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,8 +13,8 @@ from typing import Any
 import pytest
 
 from rollouts.objects import ANALYSIS_RUN, Manifest
-from rollouts.sim.faults import Fault, FaultTape, Slow
-from tests.controller.analysis.stage import FAULTS, Outcome, Script, Stage, analysis_run, metric, play
+from rollouts.sim.faults import Fault, Slow
+from tests.controller.analysis.stage import FAULTS, Outcome, Script, Stage, analysis_run, metric, play, played_with
 
 REST_S = 1_200.0
 
@@ -44,24 +43,9 @@ class Scenario:
 
     def play(self, faults: dict[int, Fault]) -> tuple[dict[str, Any], int]:
         """What is there at the end, and how many writes there were."""
-        ends: list[dict[str, Any]] = []
-        tape = FaultTape(faults)
-
-        async def scenario(stage: Stage) -> None:
-            for each in self.runs:
-                stage.cluster.apply(each)
-            stop = asyncio.Event()
-            running = asyncio.create_task(stage.keep_running(stop, tape))
-            if self.terminate_s is not None:
-                await asyncio.sleep(self.terminate_s)
-                assert stage.edit({"spec": {"terminate": True}}) == 200
-            await asyncio.sleep(REST_S)
-            stop.set()
-            await running
-            ends.append(stage.end())
-
-        play(scenario, self.script)
-        return ends[0], tape.seen
+        return played_with(
+            faults, self.runs, self.script, edit=Stage.edit, end=Stage.end, terminate_s=self.terminate_s, rest_s=REST_S
+        )
 
 
 SCENARIOS = {

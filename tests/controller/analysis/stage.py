@@ -266,3 +266,41 @@ def play(scenario: Callable[[Stage], Awaitable[None]], script: Script | None = N
             await scenario(stage)
 
     run_virtual(main(), limit_s=20_000.0)
+
+
+def played_with(
+    faults: dict[int, Fault],
+    objects: Iterable[Manifest],
+    script: Script,
+    *,
+    edit: Callable[[Stage, Manifest], int],
+    end: Callable[[Stage], dict[str, Any]],
+    terminate_s: float | None,
+    rest_s: float,
+) -> tuple[dict[str, Any], int]:
+    """What is there at the end, and how many writes there were.
+
+    Args:
+        faults: by the number of the write.
+        edit: changes the object that is told to end.
+        end: what counts as the end.
+        terminate_s: when it is told to end; None for never.
+    """
+    ends: list[dict[str, Any]] = []
+    tape = FaultTape(faults)
+
+    async def scenario(stage: Stage) -> None:
+        for each in objects:
+            stage.cluster.apply(each)
+        stop = asyncio.Event()
+        running = asyncio.create_task(stage.keep_running(stop, tape))
+        if terminate_s is not None:
+            await asyncio.sleep(terminate_s)
+            assert edit(stage, {"spec": {"terminate": True}}) == 200
+        await asyncio.sleep(rest_s)
+        stop.set()
+        await running
+        ends.append(end(stage))
+
+    play(scenario, script)
+    return ends[0], tape.seen

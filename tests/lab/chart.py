@@ -95,14 +95,19 @@ def another_account(plane: ControlPlane, name: str, *arguments: str, holds: bool
 
 
 def hold_workloads(plane: ControlPlane, namespace: str, *kinds: Kind) -> None:
-    """Applies the policies that hold workloads of these kinds, for one namespace; returns when they are effective.
-
-    That takes a second or two: a dry run of another template comes out stopped.
-    """
+    """Applies the policies that hold workloads of these kinds, for one namespace; returns when they are effective."""
     resources = ",".join(kind.plural for kind in kinds)
     values = f"workloads={{{resources}}},watchNamespaces={{{namespace}}},fullnameOverride={namespace}"
     rendered = render(Path(plane.programs, "helm"), "--set", values)
     plane.apply(*(one for one in rendered if ".hold-" in one["metadata"]["name"]))
+    wait_until_held(plane, namespace, *kinds)
+
+
+def wait_until_held(plane: ControlPlane, namespace: str, *kinds: Kind) -> None:
+    """Waits until the policies that hold workloads of these kinds are effective there.
+
+    That takes a second or two: a dry run of another template comes out stopped.
+    """
     marks = {"labels": {"rollouts.dev/managed": "true", "rollouts.dev/hold": "true"}}
     nowhere = pod_template("probe", image="probe:1", nodeSelector={"on": "no-node"})
     for kind in kinds:

@@ -77,6 +77,7 @@ from tests.lab.chart import (
     every_right,
     install_crds,
     wait_until_fenced,
+    wait_until_held,
 )
 from tests.lab.control_plane import ControlPlane
 
@@ -137,13 +138,14 @@ class Bench:
 
 @pytest.fixture(scope="module")
 def bench(control_plane: ControlPlane, controller_kubeconfig: Path) -> Iterator[Bench]:
-    """The account has its fences before it begins."""
+    """The account has its fences before it begins, and workloads are held."""
     install_crds(control_plane, *gateway_crds())
     user = f"system:serviceaccount:{RELEASE_NAMESPACE}:{ACCOUNT}"
     with control_plane.fresh_namespace(stays=True) as namespace, as_user(control_plane, user) as account:
         another_account(control_plane, ACCOUNT, "--set", VALUES.format(namespace), holds=True)
         control_plane.apply(every_right(user, namespace))
         wait_until_fenced(account, namespace)
+        wait_until_held(control_plane, namespace, DEPLOYMENT, STATEFUL_SET, DAEMON_SET)
         web = build.manifest(ROLLOUT, "web", spec=SPEC)
         made = control_plane.api.post(ROLLOUT.path(namespace), json=web).raise_for_status().json()
         yield Bench(control_plane, account, namespace, reading.rollout(made))

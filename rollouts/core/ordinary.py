@@ -38,7 +38,7 @@ from rollouts.core.lifecycle.workload import workload_questions, workload_releas
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import CreateConfigCopy, Notice, ReleaseRoute, SwitchService
 from rollouts.core.model.reasons import Reason
-from rollouts.core.routing.services import display_name, releases
+from rollouts.core.routing.services import releases, switches
 from rollouts.core.scale.restarts import plan_restart, settle_evictions
 from rollouts.core.scale.sizing import keeping_wait, settle_scale_downs, takes_away, with_fallback
 from rollouts.core.strategy.autoscaling import autoscaling_question
@@ -86,9 +86,11 @@ def as_of_now(ctx: PassContext) -> PassContext:
 def strategy_plan(ctx: PassContext) -> Contribution:
     """The step of the strategy; the update stops while a route that its sizes followed is released."""
     step = plan_standing_still(ctx) if stands_still(ctx) else plan_update(ctx, rules_of(ctx))
+    if ctx.has_config:  # before copies are added: one without the write that notes it would be made in each pass
+        step = without_unusable_copies(ctx, step)
     if ctx.seen.config is not None or ctx.spec.workload_ref is not None:
         step = with_copies(ctx, without_creation(ctx, step))
-    return without_unusable_copies(ctx, step) if ctx.has_config else step
+    return step
 
 
 def course_of(ctx: PassContext, planned: PassContext, *, step: Contribution, release: Contribution) -> Course:
@@ -123,18 +125,13 @@ def carried_out(course: Course) -> Contribution:
 def _strategy_step(course: Course) -> Contribution:
     """The step without switches of Services whose drain starts again in this pass: they switch once that is on record."""
     step, again = course.step, restarted_drains(course.planned) if course.planned.status.cutovers else ()
-    intents, notices = step.intents, step.notices
+    intents = step.intents
     if again:
         intents = tuple(
             intent for intent in intents if not (isinstance(intent, SwitchService) and intent.name in again)
         )
-        told = tuple([f"{display_name(name)} " for name in again])
-        notices = tuple(
-            notice
-            for notice in notices
-            if notice.reason is not Reason.SWITCH_SERVICE or not notice.message.startswith(told)
-        )
-    return Contribution(intents=intents, wake_at_s=step.wake_at_s, notices=notices)
+    told = switches(course.ctx, intents) if intents else ()
+    return Contribution(intents=intents, wake_at_s=step.wake_at_s, notices=(*told, *step.notices))
 
 
 def _route_release(course: Course) -> Contribution:

@@ -85,8 +85,16 @@ WITHOUT_ITS_CONTENT = [("a replica set is deleted", 0, 0), ("pass", 0, 0), ("the
 """The stable revision's ReplicaSet is made again, and the content of its copy is nowhere any more."""
 
 
+ONE_COPY_GONE_AND_ONE_NOT_MADE = [
+    (EDITED, 0, 1), ("crash", 0, 0), ("time passes", 0, 3), ("crash", 1, 0), ("pass", 0, 0), ("all pods are ready", 0, 0),
+    (EDITED, 1, 0), ("a copy is deleted", 0, 0), ("the Secret is rotated, or created", 0, 0),
+]  # fmt: skip
+"""The copy of the Secret was made again in each pass, and never noted: the pods waited for the copy of the ConfigMap."""
+
+
 @MORE
 @given(number=st.sampled_from(range(len(STRATEGIES))), tape=SECRET_EDITS)
+@example(number=0, tape=ONE_COPY_GONE_AND_ONE_NOT_MADE)
 @example(number=0, tape=WITHOUT_ITS_CONTENT)
 def test_any_sequence_with_a_secret_is_safe_and_comes_to_rest(number: int, tape: list[tuple[str, int, int]]) -> None:
     """The same for a Rollout that versions a Secret, too: no pod begins before its copy, and no note is a lie."""

@@ -10,11 +10,13 @@ slices show the pods that it finds.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait, pods_text, pods_wait
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import AskService, Notice, ReleaseService, SwitchService
+from rollouts.core.model.intents import AskService, Intent, Notice, ReleaseService, SwitchService
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.service_ref import ServiceRef, SubsetName
 from rollouts.core.model.snapshot import ReplicaSet, ServiceAbsent, ServiceSeen, ServiceUnasked
@@ -75,10 +77,8 @@ def switch_to(ctx: PassContext, name: ServiceRef, target: ReplicaSet | None, *, 
         wait = Wait(Reason.PODS_NOT_AVAILABLE, f"{pods.message}; then {shown} will select them")
         return ServiceSwitch(wait=wait, selects=selects)
     version, revision = service.resource_version, target.revision
-    notice = Notice(Reason.SWITCH_SERVICE, f"{shown} selects revision {revision}")
     return ServiceSwitch(
         intents=(SwitchService(name=name, uid=service.uid, resource_version=version, revision=revision),),
-        notices=(notice,) if selects else (),
         wait=Wait(Reason.SERVICE_SWITCHING, f"making {shown} select revision {revision}"),
         selects=selects,
     )
@@ -164,7 +164,18 @@ def one_at_a_time(
     if not stable.intents or len({name.rule for name in names if isinstance(name, SubsetName)}) != 1:
         return canary
     writes = any(isinstance(intent, SwitchService) for intent in stable.intents)
-    return replace(canary, intents=(), notices=()) if writes else canary
+    return replace(canary, intents=()) if writes else canary
+
+
+def switches(ctx: PassContext, written: Iterable[Intent]) -> tuple[Notice, ...]:
+    """An Event for each Service that is switched from one revision to another. The first selection needs none."""
+    return tuple(
+        [
+            Notice(Reason.SWITCH_SERVICE, f"{display_name(each.name)} selects revision {each.revision}")
+            for each in written
+            if isinstance(each, SwitchService) and selected_revision(ctx, each.name)
+        ]
+    )
 
 
 def releases(ctx: PassContext) -> tuple[ReleaseService, ...]:

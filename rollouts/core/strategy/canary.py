@@ -122,7 +122,7 @@ class CanaryRules(Struct, frozen=True, kw_only=True):
         for switch in switches:
             writes = [intent for intent in switch.intents if isinstance(intent, SwitchService)]
             if any((write.name, switch.selects) in begins for write in writes):  # a crash would lose the cutover
-                switch = replace(switch, intents=(), notices=())  # noqa: PLW2901
+                switch = replace(switch, intents=())  # noqa: PLW2901
             trusted.append(switch)
         return tuple(trusted)
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 HELD_BY: Mapping[str, str] = {
     "errors in a spec": "test_everything_wrong_is_told_at_once",
     "unknown fields": "refused: unknown field",
+    "`plugin` steps": "refused: plugin step",
     "a step with two kinds": "refused: step of two kinds that Argo does not count",
     "`setCanaryScale` with several of its fields": "refused: scale of two forms",
     "`setCanaryScale: {matchTrafficWeight: false}` alone": "refused: scale that matches nothing",

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
 from typing import Any
 
 import pytest
 
+from rollouts.core.decide import decide
 from rollouts.core.model.after import after
 from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, RunDraft
 from rollouts.core.model.autoscaling import AutoscalingGate
 from rollouts.core.model.config import ConfigKind, ConfigUse
 from rollouts.core.model.frozen import replace
+from rollouts.core.model.in_place_intents import CreateInDeployment, MoveReplicaSet, StepDeployment, StepStatefulSet
 from rollouts.core.model.intents import (
     AdoptConfigCopy,
+    Ask,
     AskAutoscaling,
     AskConfig,
     AskPods,
@@ -37,18 +41,23 @@ from rollouts.core.model.intents import (
     SwitchService,
     TerminateAnalysisRun,
 )
-from rollouts.core.model.rollout import PodMetadata
+from rollouts.core.model.rollout import Canary, PodMetadata
 from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.snapshot import PodsSeen, ServiceSeen, Snapshot
 from rollouts.core.model.status import AbortNote, Verb
+from rollouts.core.model.steps import SetWeight
 from rollouts.core.model.traffic import RouteName, RouteSeen, Split
+from rollouts.core.model.workload import WorkloadSeen
 from tests.core.api_server import applied
 from tests.core.config_worlds import REFS, retained, source_written
+from tests.core.deployments import deployed, template_changed
 from tests.core.model import T0, World, annotated, route, service, snapshot, world
+from tests.core.stateful_sets import new_template, stateful
 from tests.core.updates import TIMED, routed
-from tests.core.worlds import settled
+from tests.core.worlds import edited, running, settled, steps_of
 
 ROUTE, CANARY = TIMED, routed(by=(TIMED,))
+ROUTED, HALFWAY = routed(SetWeight(50), by=(TIMED,)), Canary(steps=(SetWeight(50),))
 HALF = Split(Fraction(1, 2))
 GATE = AnalysisGate(AnalysisKind.STEP, 1)
 USE = ConfigUse(kind=ConfigKind.CONFIG_MAP, source="conf", content="v1", copy="conf-2")
@@ -133,17 +142,42 @@ def test_a_pass_that_follows_sees_what_the_model_says(names: str) -> None:
     assert _compared(told) == _compared(snapshot(there))
 
 
+@pytest.mark.parametrize(
+    ("begun", "kinds"),
+    [
+        (lambda: template_changed(settled(deployed(HALFWAY)), "b"), {StepDeployment, CreateInDeployment}),
+        (lambda: template_changed(settled(deployed(ROUTED)), "b"), {MoveReplicaSet, CreateInDeployment, SwitchService}),
+        (lambda: new_template(settled(stateful(HALFWAY)), "b"), {StepStatefulSet}),
+        (lambda: edited(running(ROUTED), revision="b"), {PatchReplicaSet, SetTraffic, SwitchService}),
+    ],
+    ids=["a Deployment", "beside a Deployment", "a StatefulSet", "ReplicaSets"],
+)
+def test_each_write_of_an_update_is_told(begun: Callable[[], World], kinds: set[type[Intent]]) -> None:
+    """In the order of its pass, each after the one before; the carriers decide on what it tells."""
+    written = set[type[Intent]]()
+    for each in steps_of(begun()):
+        there, told = each, snapshot(each)
+        for intent in decide(told).intents:
+            if not isinstance(intent, Ask):
+                there, told = applied(there, intent), after(told, intent)
+                written.add(type(intent))
+                assert _compared(told) == _compared(snapshot(there)), intent
+    assert written >= kinds
+
+
 def _compared(seen: Snapshot) -> Snapshot:
     given: dict[str, Any] = {"uid": "", "resource_version": ""}
+    workload = seen.workload
     return replace(
         seen,
         rollout=replace(seen.rollout, resource_version=""),
-        replica_sets=tuple(replace(each, **given) for each in seen.replica_sets),
+        replica_sets=tuple(replace(each, **given, terminating=each.terminating or 0) for each in seen.replica_sets),
         services={name: replace(each, **given) for name, each in _services(seen).items()},
         routes={name: replace(each, **given) for name, each in _routes(seen).items()},
         runs=tuple(replace(each, **given, generation=1) for each in seen.runs),
         copies=tuple(replace(each, **given) for each in seen.copies),
         pods=None,
+        workload=replace(workload, resource_version="") if isinstance(workload, WorkloadSeen) else workload,
     )
 
 

@@ -185,7 +185,8 @@ def _stepped(seen: Snapshot, intent: StepStatefulSet | StepDaemonSet | RevertTem
         return seen
     match intent, workload.in_place:
         case StepStatefulSet(fields=fields, held=held), StatefulSetSeen() as stateful_set:
-            turned = replace(workload, in_place=replace(stateful_set, fields=fields, held=held), observed=False)
+            step = replace(stateful_set, fields=fields, held=held, replaced=None)
+            turned = replace(workload, in_place=step, observed=False)
         case StepDaemonSet(on_delete=on_delete, held=note), DaemonSetSeen() as daemon_set:
             update = replace(daemon_set.update, on_delete=on_delete)
             turned = replace(workload, in_place=replace(daemon_set, update=update, held=note), observed=False)

@@ -5,16 +5,18 @@ from __future__ import annotations
 import pytest
 
 from rollouts.core.decide import decide
+from rollouts.core.model.drain import DrainSpec
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import SwitchService
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary
 from rollouts.core.model.service_ref import ServiceRef, SubsetName, service_ref
+from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from rollouts.core.routing.services import display_name
 from tests.core.model import World, snapshot, world
-from tests.core.updates import TIMED, routed, updating
-from tests.core.worlds import quiet, reconciled, running
+from tests.core.updates import TIMED, routed, traffic, updating
+from tests.core.worlds import edited, quiet, reconciled, running, steps_of
 
 STABLE, CANARY = SubsetName("cart-rule", "stable"), SubsetName("cart-rule", "canary")
 PAIRS: dict[str, tuple[ServiceRef, ServiceRef]] = {
@@ -79,6 +81,19 @@ def test_an_update_goes_between_any_two(pair: str) -> None:
 
     assert [there.services[name].revision for name in PAIRS[pair]] == ["a", "b"]
     assert there.status.step_index == 1
+
+
+@pytest.mark.parametrize(("pair", "waits_s"), [("Services", 0), ("subsets", 5), ("subsets of two rules", 5)])
+def test_requests_return_to_a_changed_subset_once_every_proxy_knows_it(pair: str, waits_s: float) -> None:
+    """One that has the route before the rule would send all of them to the old pods that `dynamicStableScale` has left."""
+    stable, other = PAIRS[pair]
+    strategy = routed(SetWeight(50), by=(TIMED,), dynamic=True, stable_service=stable, canary_service=other)
+    worlds = [*steps_of(edited(running(strategy, drain=DrainSpec(max_request_s=20)), revision="b"))]
+    changed = next(at for at, each in enumerate(worlds) if each.services[stable].revision == "b")
+    returned = next(each for each in worlds[changed:] if traffic(each).desired_percent == 0)
+
+    assert returned.now_s - worlds[changed].now_s == waits_s
+    assert worlds[-1].status.phase is Phase.HEALTHY
 
 
 def test_a_subsets_name_is_read_as_it_was_written_and_told_as_people_know_it() -> None:

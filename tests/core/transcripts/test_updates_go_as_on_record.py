@@ -8,6 +8,11 @@ from __future__ import annotations
 
 import pytest
 
+from rollouts.core.decide import decide
+from rollouts.core.model.frozen import replace
+from rollouts.core.model.intents import Decision
+from rollouts.core.model.snapshot import Snapshot
+from tests.core.transcripts.plays import PLAYS
 from tests.core.transcripts.record import FOLDER, all_transcripts
 
 TRANSCRIPTS = all_transcripts()
@@ -26,6 +31,26 @@ def _on_record(name: str) -> dict[str, list[str]]:
 def test_each_pass_decides_what_is_on_record(name: str, part: str) -> None:
     """The first line that differs is the pass in which another decision was made."""
     assert [*TRANSCRIPTS[name][part]()] == _on_record(name)[part]
+
+
+def _the_other_way_round(seen: Snapshot) -> Snapshot:
+    """Routes stay in the order of the spec, which a pass tells of them in."""
+    names = ("replica_sets", "runs", "copies", "orphans", "left_workloads")
+    pods = None if seen.pods is None else replace(seen.pods, pods=seen.pods.pods[::-1])
+    services = dict(reversed(seen.services.items()))
+    return replace(seen, services=services, pods=pods, **{name: getattr(seen, name)[::-1] for name in names})
+
+
+def _unordered(made: Decision) -> Decision:
+    sets = {name: tuple(sorted(getattr(made, name), key=repr)) for name in ("intents", "notices")}
+    return replace(made, **sets)
+
+
+@pytest.mark.parametrize(("name", "part"), [(name, part) for name, parts in PLAYS.items() for part in parts])
+def test_the_order_in_which_a_store_gives_objects_decides_nothing(name: str, part: str) -> None:
+    """It is another one after each restart: whoever takes the first of several must mean any of them."""
+    for seen in PLAYS[name][part]():
+        assert _unordered(decide(_the_other_way_round(seen))) == _unordered(decide(seen))
 
 
 def test_no_transcript_is_of_a_play_that_is_gone() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rollouts.cluster.discovery import ServerVersion, first_served, served, server_version
+from rollouts.cluster.discovery import ServerVersion, first_served, kind_named, served, server_version
 from rollouts.errors import ApiForbidden, ApiUnavailable, RolloutsError
 from rollouts.objects import ROLLOUT, SERVICE, Kind
 from rollouts.ports import Response
@@ -27,6 +27,9 @@ async def test_a_kind_is_served_when_its_resource_is_listed() -> None:
     assert await served(api, SERVICE, deadline_s=1)
     assert not await served(api, ROLLOUT, deadline_s=1)
     assert not await served(Answers({}), ROLLOUT, deadline_s=1), "that no CRD is installed is an answer, not an error"
+    assert await kind_named(api, "v1", "Service", deadline_s=1) == SERVICE
+    for there in (api, Answers({})):
+        assert await kind_named(there, ROLLOUT.api_version, "Rollout", deadline_s=1) is None
 
 
 @pytest.mark.parametrize(("status", "error"), [(503, ApiUnavailable), (403, ApiForbidden)])

@@ -115,8 +115,10 @@ async def test_certificates_are_those_that_are_given(tmp_path: Path, monkeypatch
         trusted = AccessFlags(
             certificate_authority=Path(authority.name), client_certificate=Path("tls.crt"), client_key=Path("tls.key")
         )
-        for flags, certified in ((trusted, True), (AccessFlags(insecure_skip_tls_verify=True), False)):
-            async with connected(path, flags=flags) as connection:
+        trusting = kubeconfig(tmp_path, url, {"token": "x"}, **{"insecure-skip-tls-verify": True})
+        blind, silent = AccessFlags(insecure_skip_tls_verify=True), AccessFlags(token=TOKEN)
+        for file, flags, certified in ((path, trusted, True), (path, blind, False), (trusting, silent, False)):
+            async with connected(file, flags=flags) as connection:
                 assert json.loads((await connection.request(VERSION, deadline_s=5)).body) is certified
         wrong = AccessFlags(certificate_authority=Path(authority.name), tls_server_name="elsewhere.example")
         async with connected(path, flags=wrong) as connection:

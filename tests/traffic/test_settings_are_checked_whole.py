@@ -29,7 +29,7 @@ BAD: list[tuple[str, Mapping[str, Any], list[str]]] = [
         ["destinationRule.canarySubsetName: must differ from stableSubsetName"]),
     ("nginx", {"additionalIngressAnnotations": []},
         ["stableIngress: is required", "additionalIngressAnnotations: must be"]),
-    ("nginx", {"stableIngress": "a" * 250}, ["stableIngress: aaaaaaaaaaaaaaaaaaaa… is too long"]),
+    ("nginx", {"stableIngress": "a" * 247}, ["stableIngress: aaaaaaaaaaaaaaaaaaaa… is too long"]),
     ("traefik", {}, ["weightedTraefikServiceName: is required"]),
     ("contour", {"httpProxies": [{}, 3]}, ["httpProxies[0].name: is required", "httpProxies[1]: must be an object"]),
     ("alb", {"servicePort": "80"}, ["servicePort: must be a whole number", "ingress: is required"]),

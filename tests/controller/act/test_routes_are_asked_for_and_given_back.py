@@ -209,10 +209,10 @@ async def test_a_write_that_no_watch_will_show_is_not_waited_for(world: World, p
 
 async def test_an_object_of_ours_is_applied_and_never_by_force(world: World, performer: Performer) -> None:
     """Somebody else's fields in it are a conflict, not a prey."""
-    apply = Apply(kind=HTTP_ROUTE, name="w", namespace="shop", manifest={"metadata": {"name": "w"}}, route=ROUTE)
+    apply = Apply(kind=HTTP_ROUTE, name="w", namespace="edge", manifest={"metadata": {"name": "w"}}, route=ROUTE)
     assert await performer.perform(world.target(), [apply]) == 1
     (request,) = world.api.requests
-    assert (request.method, request.path) == ("PATCH", HTTP_ROUTE.path("shop", "w"))
+    assert (request.method, request.path) == ("PATCH", HTTP_ROUTE.path("edge", "w"))
     assert request.query == {"fieldManager": "rollouts"}
     assert request.content_type == "application/apply-patch+yaml"
 

@@ -50,6 +50,7 @@ def test_the_code_of_a_function_is_exchanged_and_what_no_function_runs_is_left()
 
     assert changed("if len(self) > self.most", "if len(self) >= self.most") == ["Recent.__setitem__"]
     assert changed('_K = TypeVar("_K", bound=Hashable)', '_K = TypeVar("_K")') == []
+    assert changed('_K = TypeVar("_K", bound=Hashable)', '_K = TypeVar(\n    "_K"\n)') == []  # what follows only moves
 
 
 def test_the_lines_of_a_statement_are_those_that_run_with_it() -> None:

@@ -104,7 +104,9 @@ def exchanged(mutant: Mutant, functions: Functions) -> list[Exchange]:
     """The functions whose code the mutant changes, with that code; [] when something else is changed, too."""
     path = str(ROOT / mutant.path)
     before, after = (_codes(compile(text, path, "exec")) for text in (Path(path).read_text(), mutant.code))
-    changed = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
+    changed = {
+        name for name, codes in before.items() if [*map(_unplaced, codes)] != [*map(_unplaced, after.get(name, ()))]
+    }
     found: list[Exchange] = []
     for function in functions.get(path, ()):
         name = function.__code__.co_qualname
@@ -116,6 +118,12 @@ def exchanged(mutant: Mutant, functions: Functions) -> list[Exchange]:
             return []
         found.append((function, codes[at]))
     return found
+
+
+def _unplaced(code: CodeType) -> CodeType:
+    """Without its lines: what a change above it only moves is the same code."""
+    inner = tuple(_unplaced(each) if isinstance(each, CodeType) else each for each in code.co_consts)
+    return code.replace(co_firstlineno=1, co_linetable=b"", co_consts=inner)
 
 
 def statement(path: Path, line: int) -> range:

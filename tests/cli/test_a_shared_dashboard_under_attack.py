@@ -22,8 +22,11 @@ from tests.cli.test_people_sign_in_to_the_dashboard import ADMIN, ALL, PEOPLE, R
 from tests.cli.test_text_of_others_is_text_on_every_page import assert_is_ours
 from tests.cli.test_the_dashboard_is_for_one_person import HOSTILE
 from tests.cli.test_the_dashboard_shows_and_acts import PROMOTE, annotations_of
+from tests.cli.test_the_dashboard_shows_experiments import RUNNING as EXPERIMENT_RUNS
+from tests.cli.test_the_dashboard_shows_experiments import TERMINATE, surround
+from tests.cli.test_the_dashboard_shows_experiments import add as add_experiment
 
-SECRETS = ("newrev", "cart:2", "waiting for promotion")
+SECRETS = ("newrev", "cart:2", "waiting for promotion", "h4sh", "web:1", "verdicts of smoke")
 """What the namespace default has, and others may not see."""
 
 
@@ -186,6 +189,10 @@ async def test_a_link_elsewhere_opens_a_page_for_who_is_signed_in(there: Served)
         "/r/default/cart/delete",
         "//evil.example/",
         "/r/%00/cart",
+        "/experiments/default/..",
+        "/experiments/default/%2e%2e%2fsecrets",
+        "/experiments/default/exp/delete",
+        "/experiments/default/exp/runs/..%2f..%2fsecrets",
         "/api/v1/namespaces/default/secrets",
     ],
 )
@@ -220,12 +227,20 @@ async def test_a_tenant_sees_nothing_of_others_by_any_page(there: Served, monkey
     """Also while somebody who may looks at the same page: nothing that was read for one is shown to another."""
     monkeypatch.setattr(giving, "RECORDED_WITHIN_S", 0.05)
     await shared(there)
+    await surround(there, await add_experiment(there, EXPERIMENT_RUNS))
     async with peoples_dashboard(there, PEOPLE) as served:
         admin, stranger = await served.signed_in(ADMIN), await served.signed_in(STRANGER)
-        below = "/r/default/cart"
-        async with admin.stream(f"{below}/events") as one, admin.stream("/events") as two:
+        below, experiment = "/r/default/cart", "/experiments/default/exp"
+        async with (
+            admin.stream(f"{below}/events") as one,
+            admin.stream("/events") as two,
+            admin.stream(f"{experiment}/events") as three,
+            admin.stream("/experiments/events") as four,
+        ):
             await until_page(one, "waiting for promotion")
             await until_page(two, "default/cart")
+            await until_page(three, "h4sh")
+            await until_page(four, "default/exp")
             told = (await admin.post(PROMOTE, await admin.form(PROMOTE))).headers["location"]
             assert "Promote: " in (await admin.get(told)).body
             for path in (
@@ -240,17 +255,31 @@ async def test_a_tenant_sees_nothing_of_others_by_any_page(there: Served, monkey
                 f"{below}/plan",
                 *(f"{below}/{act}" for act in ("promote", "abort", "undo?to=oldrev", "restart")),
                 "/r/default/none",
+                "/experiments",
+                "/experiments?ns=default&q=exp",
+                experiment,
+                f"{experiment}/runs/exp-smoke-1",
+                TERMINATE,
             ):
                 answer = await stranger.get(path)
                 assert answer.status in (200, 403), path
                 assert not [word for word in (*SECRETS, "admin@", "Promote: ") if word in answer.body], path
-            for path in ("/events?ns=default", f"{below}/events", f"{below}/runs/cart-newrev-step-1/events"):
+            for path in (
+                "/events?ns=default",
+                f"{below}/events",
+                f"{below}/runs/cart-newrev-step-1/events",
+                "/experiments/events?ns=default",
+                f"{experiment}/events",
+                f"{experiment}/runs/exp-smoke-1/events",
+            ):
                 async with stranger.stream(path) as stream:
                     event = await until_page(stream, "You may not")
                     assert not [word for word in SECRETS if word in event], path
         there_is, there_is_none = [await stranger.get(f"/r/default/{name}") for name in ("cart", "none")]
+        ends, ends_none = [await stranger.get(f"/experiments/default/{name}/terminate") for name in ("exp", "none")]
 
     assert there_is.body.replace("cart", "none") == there_is_none.body
+    assert (ends.status, ends.body) == (ends_none.status, ends_none.body)
     who = {name for name, each in served.tenancy.asked if "default" in each.path and each.method == "PATCH"}
     assert who == {"admin@example.com"}
 

@@ -6,16 +6,27 @@ import json
 from html.parser import HTMLParser
 from typing import Any
 
+import pytest
+
 from rollouts.cli.dashboard import cards
+from rollouts.cli.dashboard.experiment_list import listed_experiment
+from rollouts.cli.dashboard.experiment_page import experiment_page
+from rollouts.cli.dashboard.list_page import listed
+from rollouts.cli.view.experiments import ExperimentAnalysisLine, ExperimentLine, WholeExperiment
 from rollouts.cli.view.runs import MeasurementLine, MetricLine, RunLine
 from rollouts.cli.view.tree import PodLine, RevisionLine, RolloutView
 from rollouts.core.analysis.measurement import RunStatus
+from rollouts.core.experiment.model import ExperimentStatus, RunRecord
 from rollouts.core.model.analysis import AnalysisPhase
+from rollouts.core.model.frozen import replace
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.status import Condition
 from rollouts.objects import ANALYSIS_RUN, EVENT, POD, REPLICA_SET, ROLLOUT
 from tests.cli.configured import config_map, install, noted
 from tests.cli.dashboards import dashboard, until_page
 from tests.cli.runs import FAILED, NOW_S, OWNER, Served, measurement, metric, replica_set, result, run
 from tests.cli.test_the_dashboard_is_for_one_person import HOSTILE
+from tests.cli.test_the_dashboard_shows_experiments import RUNNING, TERMINATE, add, surround
 
 PAGES = ("", "/runs/cart-newrev-step-1", "/abort", "/undo?to=oldrev", "/diff", "/diff?from=1&to=3", "/plan")
 FAR_TAGS = {"iframe", "object", "embed", "img", "style", "base", "template", "foreignobject", "use", "animate", "set"}
@@ -120,6 +131,48 @@ async def test_on_every_page_hostile_text_is_text(there: Served) -> None:
     assert "onerror=alert(1)" in compared
 
 
+async def test_on_every_page_of_experiments_hostile_text_is_text(there: Served) -> None:
+    """In status, images, reasons of pods, Events, runs and problems of the spec, and in live updates."""
+    groups = tuple(replace(each, message=HOSTILE, service_name=HOSTILE) for each in RUNNING.groups)
+    records = (*RUNNING.runs, RunRecord(name=HOSTILE, run=HOSTILE, phase=AnalysisPhase.RUNNING, message=HOSTILE))
+    made = await add(there, replace(RUNNING, message=HOSTILE, groups=groups, runs=records))
+    await surround(there, made, text=HOSTILE)
+    wrong = Condition(
+        type="InvalidSpec",
+        status=True,
+        reason=Reason.INVALID_SPEC,
+        message=HOSTILE,
+        since_s=NOW_S,
+        observed_generation=1,
+    )
+    await add(there, ExperimentStatus(message=HOSTILE, conditions=(wrong,)), "wrong")
+    below = "/experiments/default/exp"
+    async with dashboard(there) as visitor:
+        pages = {
+            path: await visitor.get(path)
+            for path in ("/experiments", below, f"{below}/runs/exp-smoke-1", TERMINATE, "/experiments/default/wrong")
+        }
+        async with visitor.stream(f"{below}/events") as stream:
+            live = json.loads((await until_page(stream, "onerror")).partition("data: ")[2])["html"]
+
+    assert_is_ours(live, scripts=0)
+    for path, page in pages.items():
+        assert page.status == 200, (path, page.body)
+        assert_is_ours(page.body, scripts=1)
+        assert "onerror=alert(1)" in page.body, path
+    assert pages[below].body.count("onerror=alert(1)") >= 8
+
+
+@pytest.mark.parametrize("containers", [[1], "web", [{"image": 7}], {"a": 1}])
+def test_a_template_of_any_shape_has_a_row(containers: Any) -> None:
+    """The API server takes any pod template in an object of a CRD; one of them must not take the list away from everybody."""
+    template = {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": containers}}
+    head = {"name": "x", "namespace": "shop", "uid": "u", "resourceVersion": "1"}
+
+    assert listed({"metadata": head, "spec": {"template": template}}).view.name == "x"
+    assert listed_experiment({"metadata": head, "spec": {"templates": [{"template": template}, 1]}}).key.name == "x"
+
+
 def test_a_page_of_many_pods_shows_first_those_that_are_not_well() -> None:
     """A thousand pods that are ready would be sent with each change; that one of them is not is what people look for."""
     pods = [PodLine(name=f"cart-{index:04}", created_at_s=0.0, ready=index != 900) for index in range(1_000)]
@@ -131,6 +184,31 @@ def test_a_page_of_many_pods_shows_first_those_that_are_not_well() -> None:
     assert "cart-0900</code> Starting, 9s" in text
     assert text.count("<code>cart-") == 60
     assert "and 940 more pods" in text
+
+
+def test_a_page_of_an_experiment_with_many_analyses_shows_first_those_that_went_wrong() -> None:
+    """It may have 32, each with 64 metrics."""
+    metrics = tuple(
+        MetricLine(
+            name=f"m{index}",
+            measurements=tuple(MeasurementLine(at_s=float(at), phase=FAILED, number=float(at)) for at in range(1_000)),
+        )
+        for index in range(64)
+    )
+    analyses = tuple(
+        ExperimentAnalysisLine(
+            RunRecord(name=f"a{index}", run=f"run-{index}", phase=FAILED if index == 20 else AnalysisPhase.RUNNING),
+            RunLine(namespace="shop", name=f"run-{index}", metrics=metrics),
+        )
+        for index in range(32)
+    )
+    status = ExperimentStatus(phase=AnalysisPhase.RUNNING)
+    line = ExperimentLine(namespace="shop", name="exp", created_at_s=0.0, status=status)
+    text = str(experiment_page(WholeExperiment(line=line, analyses=analyses), now_s=2_000.0, lost=None).main)
+
+    assert text.index("Analysis a20<") < text.index("Analysis a0<")
+    assert "and 26 more analysis runs" in text
+    assert len(text) < 2_500_000
 
 
 def test_a_page_of_many_measurements_shows_the_latest_and_what_went_wrong() -> None:

@@ -20,6 +20,9 @@ from tests.cli.runs import BAD, Served, install, replica_set
 from tests.cli.runs import run as run_of
 from tests.cli.test_the_dashboard_is_for_one_person import HOSTILE
 from tests.cli.test_the_dashboard_shows_and_acts import PAUSED, annotations_of, named
+from tests.cli.test_the_dashboard_shows_experiments import FAILED as EXPERIMENT_FAILED
+from tests.cli.test_the_dashboard_shows_experiments import RUNNING as EXPERIMENT_RUNS
+from tests.cli.test_the_dashboard_shows_experiments import add, surround
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = [
@@ -93,6 +96,8 @@ async def test_everybody_can_read_it_and_no_text_of_others_runs(there: Served) -
     await there.put_status(ROLLOUT, "cart", {**PAUSED, "waitingFor": {**PAUSED["waitingFor"], "message": HOSTILE}})  # type: ignore[dict-item]
     for name, phase in (("a", "Healthy"), ("b", "Aborted"), ("c", "Progressing"), ("d", "")):
         await there.create(ROLLOUT, named(name, phase=phase, message=HOSTILE))
+    await surround(there, await add(there, EXPERIMENT_RUNS), text=HOSTILE)
+    await add(there, EXPERIMENT_FAILED, "old")
     wrong: list[str] = []
     async with chromium() as browser, serving(session_of(there), namespace=None, address="127.0.0.1", port=0) as url:
         context = await browser.new_context()
@@ -109,12 +114,17 @@ async def test_everybody_can_read_it_and_no_text_of_others_runs(there: Served) -
             f"{below}/diff",
             f"{below}/plan",
             "/r/default/none",
+            "/experiments",
+            "/experiments?only=bad",
+            "/experiments/default/exp",
+            "/experiments/default/exp/runs/exp-smoke-1",
+            "/experiments/default/exp/terminate",
         ):
             await page.goto(origin + path)
             for width in WIDTHS:
                 await page.set_viewport_size({"width": width, "height": 900})
                 charts = await page.locator(".chart:visible").count()
-                assert charts == (path == below or "/runs/" in path), (path, width)
+                assert charts == (path in (below, "/experiments/default/exp") or "/runs/" in path), (path, width)
                 for scheme in ("light", "dark"):
                     await page.emulate_media(color_scheme=scheme)
                     found = await Axe().run(page)

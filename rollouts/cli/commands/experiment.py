@@ -14,12 +14,18 @@ from rollouts.cli.terminal.command_line import CliCommand
 from rollouts.cli.terminal.experiments import draw_experiment, experiments_table
 from rollouts.cli.terminal.listing import print_drawn, print_line
 from rollouts.cli.terminal.options import ExperimentArgument, Output, fail, note, on_cluster
-from rollouts.cli.view.experiments import ExperimentLine, experiment_line, experiment_text
+from rollouts.cli.view.experiments import (
+    ExperimentLine,
+    Termination,
+    experiment_line,
+    experiment_text,
+    plan_termination,
+)
 from rollouts.cli.view.follow import Collection, list_all
+from rollouts.cli.view.giving import end_experiment
 from rollouts.cli.view.session import Options, Session, open_session
-from rollouts.cli.view.verb_plans import FIELD_MANAGER
-from rollouts.objects import EXPERIMENT, Manifest
-from rollouts.ports import MERGE_PATCH
+from rollouts.cli.view.verb_plans import Nothing
+from rollouts.objects import EXPERIMENT
 
 app = typer.Typer(help="See and end Experiments.")
 
@@ -88,19 +94,16 @@ async def terminate(
     """
     console = Console()
     async with open_session(options) as session:
-        found = await read_one(session, EXPERIMENT, name)
-        line = experiment_line(found)
-        if line.phase.over:
-            fail(f"{name} is over already: {line.phase}")
-            return Exit.BAD
-        if line.ending:
-            print_line(console, f"{name} is ending already")
-        else:
-            patch: Manifest = {"metadata": {"uid": found["metadata"]["uid"]}, "spec": {"terminate": True}}
-            await session.client.patch(
-                EXPERIMENT, session.namespace, name, patch, MERGE_PATCH, field_manager=FIELD_MANAGER
-            )
-            print_line(console, f"{name} is ending: its analyses are judged by what they have measured")
+        planned = plan_termination(await read_one(session, EXPERIMENT, name))
+        match planned:
+            case Nothing(why, Exit.BAD):
+                fail(why)
+                return Exit.BAD
+            case Nothing(why):
+                print_line(console, why)
+            case Termination():
+                await end_experiment(session, name, planned)
+                print_line(console, f"{name} is ending: {planned.meaning}")
         return await _follow(session, name, console=console) if watch else Exit.OK
 
 

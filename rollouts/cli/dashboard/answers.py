@@ -27,6 +27,12 @@ def refusal_answer(refusal: RefusedRequest) -> web.Response:
     return web.Response(text=f"{refusal.why}\n", status=refusal.status)
 
 
+def foreign_form() -> web.Response:
+    """The answer to a form that is not from one of our pages."""
+    why = "this form is not from this run of `rollouts dashboard`"
+    return refusal_answer(RefusedRequest(HTTPStatus.FORBIDDEN, why))
+
+
 def error_page(error: RolloutsError) -> DashboardPage:
     """What went wrong, in the words of the command line."""
     return message("That did not work", sentence(error_text(error)))

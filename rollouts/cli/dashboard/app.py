@@ -13,11 +13,13 @@ from importlib import resources
 from aiohttp import web
 
 from rollouts.cli.dashboard.answers import SIGNED_IN, error_page, page_answer
+from rollouts.cli.dashboard.ask_page import TERMINATE
 from rollouts.cli.dashboard.connections import ConnectionBound
 from rollouts.cli.dashboard.doors import STATIC, Door, ManyPeople, OnePerson
+from rollouts.cli.dashboard.experiments import ExperimentPages
 from rollouts.cli.dashboard.guard import HEADERS, AccessGuard
 from rollouts.cli.dashboard.hub import Hub, TooManyLook
-from rollouts.cli.dashboard.pages import message
+from rollouts.cli.dashboard.pages import EXPERIMENTS, message
 from rollouts.cli.dashboard.person import PersonPages
 from rollouts.cli.view.session import Session
 from rollouts.errors import (
@@ -136,15 +138,26 @@ class Dashboard:
 
             return answered
 
+        def of_experiments(page: Callable[[ExperimentPages, web.Request], Awaitable[web.StreamResponse]]) -> Handler:
+            return of(lambda pages, request: page(pages.experiments, request))
+
         app = web.Application(middlewares=[self._judged], client_max_size=BODY_MAX_BYTES)
         app.on_response_prepare.append(with_headers)
-        below = "/r/{namespace}/{name}"
+        below, experiment = "/r/{namespace}/{name}", f"{EXPERIMENTS}/{{namespace}}/{{name}}"
         app.add_routes(
             [
                 *self._door.routes(),
                 web.get(f"{STATIC}{{file}}", self._file),
                 web.get("/", of(PersonPages.list)),
                 web.get("/events", of(PersonPages.list_stream)),
+                web.get(EXPERIMENTS, of_experiments(ExperimentPages.list)),
+                web.get(f"{EXPERIMENTS}/events", of_experiments(ExperimentPages.list_stream)),
+                web.get(experiment, of_experiments(ExperimentPages.one)),
+                web.get(f"{experiment}/events", of_experiments(ExperimentPages.one_stream)),
+                web.get(f"{experiment}/runs/{{run}}", of_experiments(ExperimentPages.run)),
+                web.get(f"{experiment}/runs/{{run}}/events", of_experiments(ExperimentPages.run_stream)),
+                web.get(f"{experiment}/{TERMINATE}", of_experiments(ExperimentPages.ask)),
+                web.post(f"{experiment}/{TERMINATE}", of_experiments(ExperimentPages.end)),
                 web.get(below, of(PersonPages.one)),
                 web.get(f"{below}/events", of(PersonPages.one_stream)),
                 web.get(f"{below}/runs/{{run}}", of(PersonPages.run)),

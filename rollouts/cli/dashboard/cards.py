@@ -8,14 +8,14 @@ import htpy as h
 
 from rollouts.cli.dashboard.chart_svg import in_both_widths
 from rollouts.cli.dashboard.charts import weight_chart
-from rollouts.cli.dashboard.pages import address_of, more, phase, share_bar, stacked_table, until, when
+from rollouts.cli.dashboard.pages import address_of, capital, more, phase, share_bar, stacked_table, until, when
 from rollouts.cli.dashboard.run_page import run_part
 from rollouts.cli.view.config import use_text
 from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.durations import short
 from rollouts.cli.view.history import HistoryRow
 from rollouts.cli.view.runs import RunLine
-from rollouts.cli.view.tree import PodLine, PodState, RevisionLine, RolloutView, WaitLine, scaling_texts
+from rollouts.cli.view.tree import EventLine, PodLine, PodState, RevisionLine, RolloutView, WaitLine, scaling_texts
 from rollouts.cli.view.weights import WeightMark
 from rollouts.cli.view.words import shares, unsaid, verdict_text
 from rollouts.core.model.numbering import revision_title, step_number
@@ -100,7 +100,7 @@ def analyses(view: RolloutView, now_s: float) -> h.Node:
         return None
     return h.section("#analyses.card")[
         h.h2["Analyses"],
-        (run_part(run, address_of(view, "runs", run.name), now_s) for run in runs[:_RUNS_SHOWN]),
+        (run_part(run, capital(run.about), address_of(view, "runs", run.name), now_s) for run in runs[:_RUNS_SHOWN]),
         more(len(runs) - _RUNS_SHOWN, "more analysis run"),
         (h.p(".soft")[verdict_text(each)] for each in unseen),
     ]
@@ -114,7 +114,7 @@ def revisions(view: RolloutView, now_s: float) -> h.Element:
 
 
 def _revision(revision: RevisionLine, now_s: float) -> h.Element:
-    leaves, unshown = revision.leaving_text(now_s), revision.unshown_text(_PODS_SHOWN)
+    leaves = revision.leaving_text(now_s)
     terminating = sum(pod.deleting for pod in revision.pods)
     ready = f"{revision.ready} of {revision.desired} ready" + (f", {terminating} terminating" if terminating else "")
     return h.div(".revision", id=f"revision/{revision.revision}")[
@@ -126,11 +126,19 @@ def _revision(revision: RevisionLine, now_s: float) -> h.Element:
         ],
         (h.p[h.code[image]] for image in revision.images),
         (h.p(".soft")[use_text(use, arrow="→")] for use in revision.config),
+        pods(revision, now_s),
+    ]
+
+
+def pods(revision: RevisionLine, now_s: float) -> h.Node:
+    """The pods of a revision, first those that are not well where they are many; None without any."""
+    if not revision.pods:
+        return None
+    unshown = revision.unshown_text(_PODS_SHOWN)
+    return h.fragment[
         h.ul(".pods", aria_label=f"Pods of {revision.revision}")[
             (_pod(pod, now_s) for pod in revision.shown_pods(_PODS_SHOWN))
-        ]
-        if revision.pods
-        else None,
+        ],
         h.p(".soft")[unshown] if unshown else None,
     ]
 
@@ -223,9 +231,9 @@ def commands(commands: Iterable[Command], now_s: float) -> h.Node:
     return h.section("#commands.card")[h.h2["Commands"], h.ul(".plain")[items]] if items else None
 
 
-def events(view: RolloutView, now_s: float) -> h.Node:
+def events(lines: Sequence[EventLine], now_s: float) -> h.Node:
     """The latest Events, newest first."""
-    if not view.events:
+    if not lines:
         return None
     return h.section("#events.card")[
         h.h2["Events"],
@@ -237,7 +245,7 @@ def events(view: RolloutView, now_s: float) -> h.Node:
                     h.span(".soft")[when(each.at_s, now_s)],
                     h.p[each.message],
                 ]
-                for each in reversed(view.events)
+                for each in reversed(lines)
             )
         ],
     ]

@@ -9,22 +9,43 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import htpy as h
 from msgspec import Struct
 
-from rollouts.cli.dashboard.list_page import Listed, ListQuery, list_page, listed, version_of
-from rollouts.cli.dashboard.pages import DashboardPage, fragment, message, notice, when
+from rollouts.cli.dashboard.experiment_list import EXPERIMENTS_LOOK, ListedExperiment, listed_experiment
+from rollouts.cli.dashboard.experiment_page import experiment_page
+from rollouts.cli.dashboard.list_page import (
+    ROLLOUTS_LOOK,
+    Listed,
+    ListLook,
+    ListQuery,
+    ListRow,
+    list_page,
+    listed,
+    version_of,
+)
+from rollouts.cli.dashboard.pages import (
+    EXPERIMENTS,
+    DashboardPage,
+    capital,
+    experiment_address,
+    fragment,
+    message,
+    notice,
+    when,
+)
 from rollouts.cli.dashboard.rights import Locks
 from rollouts.cli.dashboard.rollout_page import rollout_page
 from rollouts.cli.dashboard.run_page import run_page
+from rollouts.cli.view.experiments import whole_experiment
 from rollouts.cli.view.follow import Followed, Kept, KeptObjects
 from rollouts.cli.view.objects import run_named
-from rollouts.cli.view.reading import seen_in
-from rollouts.objects import ROLLOUT, Key, Manifest
+from rollouts.cli.view.reading import experiment_in, seen_in
+from rollouts.objects import EXPERIMENT, ROLLOUT, Key, Manifest
 from rollouts.recent import Recent
 
 REDRAWN_EVERY_S = 5.0  # ages and countdowns
@@ -49,14 +70,29 @@ class ListDrawing(Struct, frozen=True):
 
     def page(self, followed: KeptObjects[Listed], now_s: float) -> DashboardPage:
         """See `Drawing`."""
+        return self.of(followed.all(ROLLOUT), ROLLOUTS_LOOK, now_s)
+
+    def of(self, rows: Sequence[ListRow], look: ListLook, now_s: float) -> DashboardPage:
+        """The page of these rows."""
         return list_page(
-            followed.all(ROLLOUT),
+            rows,
             self.query,
             now_s=now_s,
             lost=_lost(self.lost_since_s, now_s),
             scope=self.scope,
             chooses_namespace=self.chooses_namespace,
+            look=look,
         )
+
+
+class ExperimentListDrawing(Struct, frozen=True):
+    """The list of Experiments; `asked` says which part of it, as of Rollouts."""
+
+    asked: ListDrawing
+
+    def page(self, followed: KeptObjects[ListedExperiment], now_s: float) -> DashboardPage:
+        """See `Drawing`."""
+        return self.asked.of(followed.all(EXPERIMENT), EXPERIMENTS_LOOK, now_s)
 
 
 class CommandOutcome(Struct, frozen=True):
@@ -81,9 +117,8 @@ class RolloutDrawing(Struct, frozen=True):
             return message(
                 f"{key.name} was deleted", f"There is no Rollout {key.name} in namespace {key.namespace} any more."
             )
-        lost, told = _lost(self.lost_since_s, now_s), self.told
-        box = notice(told.colour, told.text) if told is not None else None
-        return rollout_page(seen, now_s=now_s, lost=lost, told=box, locks=self.locks)
+        lost = _lost(self.lost_since_s, now_s)
+        return rollout_page(seen, now_s=now_s, lost=lost, told=_told(self.told), locks=self.locks)
 
 
 class RunDrawing(Struct, frozen=True):
@@ -103,7 +138,51 @@ class RunDrawing(Struct, frozen=True):
         """The page; None where there is no such run."""
         seen = seen_in(followed, self.key)
         run = run_named(self.name, seen) if seen is not None else None
-        return run_page(run, self.key, now_s=now_s, lost=_lost(self.lost_since_s, now_s)) if run is not None else None
+        if run is None:
+            return None
+        title, lost = capital(run.about), _lost(self.lost_since_s, now_s)
+        return run_page(run, title, self.key.name, f"/r/{self.key.namespace}/{self.key.name}", now_s=now_s, lost=lost)
+
+
+class ExperimentDrawing(Struct, frozen=True):
+    """One Experiment. `locks` says whether whoever looks cannot end it."""
+
+    key: Key
+    locks: Locks
+    told: CommandOutcome | None
+    lost_since_s: float | None
+
+    def page(self, followed: Followed, now_s: float) -> DashboardPage:
+        """See `Drawing`."""
+        seen = experiment_in(followed, self.key)
+        if seen is None:
+            why = f"There is no Experiment {self.key.name} in namespace {self.key.namespace} any more."
+            return message(f"{self.key.name} was deleted", why, back=EXPERIMENTS, back_text="All Experiments")
+        whole, lost = whole_experiment(seen), _lost(self.lost_since_s, now_s)
+        return experiment_page(whole, now_s=now_s, lost=lost, told=_told(self.told), locks=self.locks)
+
+
+class ExperimentRunDrawing(Struct, frozen=True):
+    """One AnalysisRun of an Experiment."""
+
+    key: Key
+    name: str
+    lost_since_s: float | None
+
+    def page(self, followed: Followed, now_s: float) -> DashboardPage:
+        """See `Drawing`."""
+        page = self.found(followed, now_s)
+        return page or message(f"{self.name} was deleted", f"{self.key.name} has no AnalysisRun {self.name} any more.")
+
+    def found(self, followed: Followed, now_s: float) -> DashboardPage | None:
+        """The page; None where there is no such run."""
+        seen = experiment_in(followed, self.key)
+        analyses = whole_experiment(seen).analyses if seen is not None else ()
+        each = next((each for each in analyses if each.run is not None and each.run.name == self.name), None)
+        if each is None or each.run is None:
+            return None
+        back, lost = experiment_address(self.key), _lost(self.lost_since_s, now_s)
+        return run_page(each.run, each.title, self.key.name, back, now_s=now_s, lost=lost)
 
 
 class Drawn:
@@ -111,6 +190,7 @@ class Drawn:
 
     def __init__(self) -> None:
         self._rows: WeakValueDictionary[Hashable, Listed] = WeakValueDictionary()
+        self._experiment_rows: WeakValueDictionary[Hashable, ListedExperiment] = WeakValueDictionary()
         self._pages: Recent[Hashable, bytes] = Recent(_PAGES_KEPT)
         self._versions: WeakKeyDictionary[KeptObjects[Any], tuple[int, frozenset[Hashable]]] = WeakKeyDictionary()
         self._turn = 0
@@ -121,6 +201,14 @@ class Drawn:
         found = self._rows.get(version)
         if found is None:
             found = self._rows[version] = listed(rollout)
+        return found
+
+    def experiment_row(self, experiment: Manifest) -> ListedExperiment:
+        """The row of an Experiment, likewise."""
+        version = version_of(experiment)
+        found = self._experiment_rows.get(version)
+        if found is None:
+            found = self._experiment_rows[version] = listed_experiment(experiment)
         return found
 
     def event(self, drawing: Drawing[Kept], followed: KeptObjects[Kept], now_s: float) -> bytes:
@@ -140,7 +228,8 @@ class Drawn:
         count, versions = self._versions.get(followed, (-1, frozenset()))
         if count != followed.count:
             versions = frozenset(
-                each.version if isinstance(each, Listed) else version_of(each) for each in followed.each()
+                each.version if isinstance(each, Listed | ListedExperiment) else version_of(each)
+                for each in followed.each()
             )
             self._versions[followed] = (followed.count, versions)
         return versions
@@ -163,6 +252,10 @@ def sent(event: str, data: object) -> bytes:
 
 def _turn() -> int:
     return int(asyncio.get_running_loop().time() // REDRAWN_EVERY_S)
+
+
+def _told(outcome: CommandOutcome | None) -> h.Node:
+    return notice(outcome.colour, outcome.text) if outcome is not None else None
 
 
 def _lost(since_s: float | None, now_s: float) -> h.Node:

@@ -8,26 +8,30 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AbstractAsyncContextManager
-from typing import Any, Generic
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from typing import Any, Generic, TypeAlias
 
 from msgspec.structs import replace
 
 from rollouts.cli.dashboard.drawing import Drawn
+from rollouts.cli.dashboard.experiment_list import ListedExperiment
 from rollouts.cli.dashboard.list_page import Listed
 from rollouts.cli.view.follow import Collection, Followed, Kept, KeptObjects, following, following_as
-from rollouts.cli.view.reading import changes, collections_of
+from rollouts.cli.view.reading import changes, collections_of, collections_of_experiment
 from rollouts.cli.view.session import Session
 from rollouts.errors import ApiUnavailable, RolloutsError
-from rollouts.objects import ROLLOUT, Key, Manifest
+from rollouts.objects import EXPERIMENT, ROLLOUT, Key, Kind, Manifest
 from rollouts.ports import ApiServer, Request, Response, WatchStream
 
 IDLE_S = 60.0
-FEEDS_MAX = 20  # Rollouts that are looked at at the same time, with five watches each
+FEEDS_MAX = 20  # Rollouts and Experiments that are looked at at the same time, with five watches each
 STREAMS_MAX = 20  # pages with live updates of one session; a page that nobody sees gives its own back
 STREAMS_IN_ALL_MAX = 400  # of the 500 connections; the others are left for pages that are loaded and for signing in
 _HOUR_S = 3_600.0
 _CLOSES_WITHIN_S = 1.0
+
+_Looked: TypeAlias = tuple[Kind, Key | None]
+"""What a feed is about: one object; all of a namespace, by a key without a name; or all."""
 
 
 class TooManyLook(RolloutsError):
@@ -131,7 +135,7 @@ class Hub:
         self.session = replace(session, api=self.reached)
         self.streams = 0
         self.closing = False
-        self._feeds: dict[Key | None, Feed[Any]] = {}
+        self._feeds: dict[_Looked, Feed[Any]] = {}
         self._ended: set[Feed[Any]] = set()
 
     @property
@@ -151,19 +155,30 @@ class Hub:
         async def follow() -> AbstractAsyncContextManager[Followed]:
             return following(session, *await collections_of(session, key))
 
-        with self._seen(key, follow) as feed:
+        with self._seen((ROLLOUT, key), follow) as feed:
+            yield feed
+
+    @contextlib.asynccontextmanager
+    async def looking_at_experiment(self, key: Key) -> AsyncIterator[Feed[Manifest]]:
+        """The feed of one Experiment, likewise. Raises: TooManyLook."""
+        session = self.session_in(key.namespace)
+
+        async def follow() -> AbstractAsyncContextManager[Followed]:
+            return following(session, *await collections_of_experiment(session, key))
+
+        with self._seen((EXPERIMENT, key), follow) as feed:
             yield feed
 
     @contextlib.asynccontextmanager
     async def looking_at_list(self, namespace: str | None = None) -> AsyncIterator[Feed[Listed]]:
         """The feed of all Rollouts, of this namespace or of the hub's; it keeps a row of each. Raises: TooManyLook."""
-        namespace = namespace or self.namespace
-        rollouts = Collection(kind=ROLLOUT, namespace=namespace)
+        with self._listing(ROLLOUT, namespace, self.shared.drawn.row) as feed:
+            yield feed
 
-        async def follow() -> AbstractAsyncContextManager[KeptObjects[Listed]]:
-            return following_as(self.session, (rollouts,), keep=self.shared.drawn.row)
-
-        with self._seen(Key(namespace, "") if namespace else None, follow) as feed:
+    @contextlib.asynccontextmanager
+    async def looking_at_experiments(self, namespace: str | None = None) -> AsyncIterator[Feed[ListedExperiment]]:
+        """The feed of all Experiments, likewise. Raises: TooManyLook."""
+        with self._listing(EXPERIMENT, namespace, self.shared.drawn.experiment_row) as feed:
             yield feed
 
     @contextlib.contextmanager
@@ -189,9 +204,19 @@ class Hub:
             self._end(key)
         await asyncio.gather(*(feed.close() for feed in self._ended))
 
+    def _listing(
+        self, kind: Kind, namespace: str | None, keep: Callable[[Manifest], Kept]
+    ) -> AbstractContextManager[Feed[Kept]]:
+        namespace = namespace or self.namespace
+
+        async def follow() -> AbstractAsyncContextManager[KeptObjects[Kept]]:
+            return following_as(self.session, (Collection(kind=kind, namespace=namespace),), keep=keep)
+
+        return self._seen((kind, Key(namespace, "") if namespace else None), follow)
+
     @contextlib.contextmanager
     def _seen(
-        self, key: Key | None, follow: Callable[[], Awaitable[AbstractAsyncContextManager[KeptObjects[Kept]]]]
+        self, key: _Looked, follow: Callable[[], Awaitable[AbstractAsyncContextManager[KeptObjects[Kept]]]]
     ) -> Iterator[Feed[Kept]]:
         feed = self._feeds.get(key)
         if feed is None or feed.error is not None:
@@ -210,15 +235,17 @@ class Hub:
         """Ends the feed that was seen longest ago. Raises: TooManyLook, when somebody looks at each."""
         unseen = [key for key, each in self._feeds.items() if not each.viewers]
         if not unseen:
-            raise TooManyLook(f"{FEEDS_MAX} pages of Rollouts are open, which is the most: close one of them")
+            raise TooManyLook(
+                f"{FEEDS_MAX} pages of Rollouts and Experiments are open, which is the most: close one of them"
+            )
         self._end(min(unseen, key=lambda key: self._feeds[key].used_at_s))
 
-    def _close_if_idle(self, key: Key | None, feed: Feed[Any]) -> None:
+    def _close_if_idle(self, key: _Looked, feed: Feed[Any]) -> None:
         idle_s = asyncio.get_running_loop().time() - feed.used_at_s
         if not feed.viewers and idle_s >= IDLE_S and self._feeds.get(key) is feed:
             self._end(key)
 
-    def _end(self, key: Key | None) -> None:
+    def _end(self, key: _Looked) -> None:
         feed = self._feeds.pop(key)
         self._ended.add(feed)
         feed.stop(self._ended.discard)

@@ -1,15 +1,18 @@
-"""The list: all Rollouts, those first that need somebody. Pure."""
+"""The lists, those first that need somebody: the frame of each, and the rows of Rollouts. Pure."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
 from urllib.parse import urlencode
 
 import htpy as h
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rollouts.cli.dashboard.pages import (
+    EXPERIMENTS,
     DashboardPage,
     address_of,
     cell,
@@ -25,7 +28,7 @@ from rollouts.cli.view.objects import RolloutObjects, images_of, view_of
 from rollouts.cli.view.tree import RolloutView, percent_text
 from rollouts.cli.view.words import Standing, standing_of, waits_briefly
 from rollouts.core.model.numbering import step_number
-from rollouts.objects import Manifest, whole_number
+from rollouts.objects import Key, Manifest, whole_number
 
 PAGE_SIZE = 100
 WORD_MAX = 200  # characters of a word in an address
@@ -61,10 +64,41 @@ class Listed(Struct, frozen=True, weakref=True):
     images: tuple[str, ...]
     standing: Standing
 
-    def found_by(self, words: Sequence[str]) -> bool:
-        """Whether each word is in its name, its namespace, its phase or an image."""
-        text = " ".join((self.view.namespace, self.view.name, self.view.phase, *self.images)).lower()
-        return all(word in text for word in words)
+    @property
+    def key(self) -> Key:
+        """See `ListRow`."""
+        return Key(self.view.namespace, self.view.name)
+
+    @property
+    def place(self) -> tuple[float | str, ...]:
+        """See `ListRow`: by name."""
+        return self.view.namespace, self.view.name
+
+    @property
+    def searched(self) -> tuple[str, ...]:
+        """See `ListRow`."""
+        return (self.view.namespace, self.view.name, self.view.phase, *self.images)
+
+    def cells(self, now_s: float) -> h.Node:
+        """See `ListRow`."""
+        view, quiet = self.view, self.standing is Standing.QUIET
+        # During an update there are more pods than are wanted in the end.
+        ready = (
+            f"{view.ready}, {view.desired} wanted" if view.ready > view.desired else f"{view.ready} of {view.desired}"
+        )
+        step = ""
+        if view.steps and not view.at_rest:
+            index = min(view.step_index, len(view.steps) - 1)
+            step = f"{step_number(index)} of {len(view.steps)}"
+        return h.fragment[
+            h.td[h.a(".row", href=address_of(view))[view.name], h.span(".under")[view.namespace]],
+            h.td[phase(view.phase)],
+            cell("Waits for", None if quiet else waits_briefly(view, now_s=now_s)),
+            cell("Step", step),
+            cell("Canary's traffic", _share(view)),
+            cell("Ready", ready),
+            cell("Age", when(view.created_at_s, now_s, ago="") if view.created_at_s else ""),
+        ]
 
 
 class ListQuery(Struct, frozen=True):
@@ -74,23 +108,93 @@ class ListQuery(Struct, frozen=True):
     ns: str = ""
     only: str = ""
     page: int = 1
+    path: str = "/"
 
     @classmethod
-    def read(cls, fields: Mapping[str, str]) -> ListQuery:
-        """What the fields of an address ask for; what cannot be read is left out."""
+    def read(cls, fields: Mapping[str, str], path: str = "/") -> ListQuery:
+        """What the fields of an address ask for of the list at `path`; what cannot be read is left out."""
         only = fields.get("only", "")
         return cls(
             q=fields.get("q", "")[:WORD_MAX],
             ns=fields.get("ns", "")[:WORD_MAX],
             only=only if only in FILTERS else "",
             page=whole_number(fields.get("page", ""), digits=_PAGE_DIGITS) or 1,
+            path=path,
         )
 
     def address(self, **changed: str | int) -> str:
         """The address of another view of the list."""
         fields = {"q": self.q, "ns": self.ns, "only": self.only, "page": 1, **changed}
         words = {name: str(value) for name, value in fields.items() if value not in ("", 1)}
-        return f"/?{urlencode(words)}" if words else "/"
+        return f"{self.path}?{urlencode(words)}" if words else self.path
+
+    def elsewhere(self, path: str) -> str:
+        """The address of the list at another path, with the same words and filter."""
+        return replace(self, path=path).address(only=self.only)
+
+
+class ListRow(Protocol):
+    """One object of a list."""
+
+    @property
+    def standing(self) -> Standing:
+        """How much it needs somebody."""
+        ...
+
+    @property
+    def key(self) -> Key:
+        """Its namespace and name."""
+        ...
+
+    @property
+    def place(self) -> tuple[float | str, ...]:
+        """By what rows of one standing are sorted."""
+        ...
+
+    @property
+    def searched(self) -> tuple[str, ...]:
+        """What the search looks at."""
+        ...
+
+    def cells(self, now_s: float) -> h.Node:
+        """The cells of its row."""
+        ...
+
+
+class ListLook(Struct, frozen=True, kw_only=True):
+    """How a list looks.
+
+    Args:
+        noun: of one object: `Rollout`.
+        columns: as the cells of its rows.
+        searched: what the search looks at.
+        begin: how somebody comes to the first one.
+        command: of the command line, for that.
+    """
+
+    noun: str
+    columns: tuple[str, ...]
+    searched: str
+    begin: str
+    command: str
+
+    def title(self, rows: Sequence[ListRow]) -> str:
+        """How many there are, and how many need somebody."""
+        standings = Counter(row.standing for row in rows)
+        needing, wrong = standings[Standing.PERSON], standings[Standing.BAD]
+        parts = [count_of(len(rows), self.noun)]
+        parts += [f"{needing} {'waits' if needing == 1 else 'wait'} for a person"] if needing else []
+        parts += [f"{wrong} went wrong"] if wrong else []
+        return ", ".join(parts)
+
+
+ROLLOUTS_LOOK = ListLook(
+    noun="Rollout",
+    columns=("Rollout", "Phase", "Waits for", "Step", "Canary's traffic", "Ready", "Age"),
+    searched="Name, image, phase",
+    begin="To make one of a Deployment in a file:",
+    command="kubectl rollouts migrate -f deployment.yaml",
+)
 
 
 def listed(rollout: Manifest) -> Listed:
@@ -105,13 +209,14 @@ def version_of(thing: Manifest) -> tuple[str, str]:
 
 
 def list_page(
-    rows: Iterable[Listed],
+    rows: Iterable[ListRow],
     query: ListQuery,
     *,
     now_s: float,
     lost: h.Node,
     scope: str,
     chooses_namespace: bool = False,
+    look: ListLook = ROLLOUTS_LOOK,
 ) -> DashboardPage:
     """The page.
 
@@ -122,47 +227,60 @@ def list_page(
     """
     everything = [*rows]
     words = query.q.lower().split()
-    found = [row for row in everything if (not query.ns or row.view.namespace == query.ns) and row.found_by(words)]
+    named = [row for row in everything if not query.ns or row.key.namespace == query.ns]
+    texts = [" ".join(row.searched).lower() for row in named]
+    found = [row for row, text in zip(named, texts, strict=True) if all(word in text for word in words)]
     counts = {name: sum(row.standing in each.standings for row in found) for name, each in FILTERS.items()}
     shown = sorted(
         (row for row in found if row.standing in FILTERS[query.only].standings),
-        key=lambda row: (_ORDER.index(row.standing), row.view.namespace, row.view.name),
+        key=lambda row: (_ORDER.index(row.standing), row.place),
     )
     pages = max(1, -(-len(shown) // PAGE_SIZE))
     number = min(query.page, pages)
     part = shown[(number - 1) * PAGE_SIZE : number * PAGE_SIZE]
-    standings = Counter(row.standing for row in everything)
-    needing, wrong = standings[Standing.PERSON], standings[Standing.BAD]
-    parts = [count_of(len(everything), "Rollout")]
-    parts += [f"{needing} {'waits' if needing == 1 else 'wait'} for a person"] if needing else []
-    parts += [f"{wrong} went wrong"] if wrong else []
-    title = ", ".join(parts)
+    title = look.title(everything)
     main = h.fragment[
+        _tabs(query),
         h.div(".head")[h.h1[title], h.p(".soft")[f"in namespace {scope}" if scope else "in all namespaces"]],
         lost,
-        _other_namespace(scope) if chooses_namespace else None,
-        _filters(query, None if chooses_namespace else [*Counter(row.view.namespace for row in everything)], counts),
-        h.div(".card.list")[_table(part, now_s)] if part else _nothing(everything),
+        _other_namespace(query.path, scope) if chooses_namespace else None,
+        _filters(
+            query, None if chooses_namespace else [*Counter(row.key.namespace for row in everything)], counts, look
+        ),
+        h.div(".card.list")[_table(part, now_s, look)] if part else _nothing(everything, query.path, look),
         _paging(query, number, pages) if pages > 1 else None,
     ]
-    return DashboardPage(title, main, "/events")
+    return DashboardPage(title, main, f"{query.path.rstrip('/')}/events")
 
 
-def refused_list_page(scope: str, why: str) -> DashboardPage:
-    """That a person may not list a namespace, with the way to another one."""
-    said = notice("bad", "These Rollouts are not shown", h.p[with_code(sentence(why))], heading=h.h1)
-    return DashboardPage("Not shown", h.fragment[said, _other_namespace(scope)])
+def refused_list_page(
+    query: ListQuery, why: str, *, scope: str, chooses_namespace: bool, look: ListLook
+) -> DashboardPage:
+    """Why nothing of a list is shown, with the way to another namespace where one is chosen."""
+    said = notice("bad", f"These {look.noun}s are not shown", h.p[with_code(sentence(why))], heading=h.h1)
+    other = _other_namespace(query.path, scope) if chooses_namespace else None
+    return DashboardPage("Not shown", h.fragment[_tabs(query), said, other])
 
 
-def _other_namespace(scope: str) -> h.Element:
-    return h.form(".filters", method="get", action="/")[
+def _tabs(query: ListQuery) -> h.Element:
+    tabs = (("/", "Rollouts"), (EXPERIMENTS, "Experiments"))
+    return h.nav(".tabs", aria_label="Lists")[
+        (
+            h.a(href=query.elsewhere(path), aria_current="page" if path == query.path else None)[label]
+            for path, label in tabs
+        )
+    ]
+
+
+def _other_namespace(path: str, scope: str) -> h.Element:
+    return h.form(".filters", method="get", action=path)[
         h.label(for_="namespace")["Namespace"],
         h.input("#namespace", type="text", name="ns", value=scope, autocomplete="off", spellcheck="false"),
         h.button["Show"],
     ]
 
 
-def _filters(query: ListQuery, namespaces: Sequence[str] | None, counts: dict[str, int]) -> h.Element:
+def _filters(query: ListQuery, namespaces: Sequence[str] | None, counts: dict[str, int], look: ListLook) -> h.Element:
     """What narrows the list. `namespaces` to choose from; None where only one is listed, which stays."""
     chosen = [query.ns] if query.ns and namespaces is not None and query.ns not in namespaces else []
     options = [
@@ -170,12 +288,12 @@ def _filters(query: ListQuery, namespaces: Sequence[str] | None, counts: dict[st
         for name in ("", *sorted([*(namespaces or ()), *chosen]))
     ]
     return h.div(".filters")[
-        h.form(".filters", method="get", action="/", role="search")[
+        h.form(".filters", method="get", action=query.path, role="search")[
             h.input(
                 type="search",
                 name="q",
                 value=query.q,
-                placeholder="Name, image, phase",
+                placeholder=look.searched,
                 aria_label="Search",
                 autocomplete="off",
             ),
@@ -198,31 +316,11 @@ def _filters(query: ListQuery, namespaces: Sequence[str] | None, counts: dict[st
     ]
 
 
-def _table(rows: Iterable[Listed], now_s: float) -> h.Element:
-    columns = ("Rollout", "Phase", "Waits for", "Step", "Canary's traffic", "Ready", "Age")
+def _table(rows: Iterable[ListRow], now_s: float, look: ListLook) -> h.Element:
     return h.table[
-        h.caption(".skip")["Rollouts, those first that need somebody"],
-        h.thead[h.tr[(h.th(scope="col")[name] for name in columns)]],
-        h.tbody[(_row(row, now_s) for row in rows)],
-    ]
-
-
-def _row(row: Listed, now_s: float) -> h.Element:
-    view, quiet = row.view, row.standing is Standing.QUIET
-    # During an update there are more pods than are wanted in the end.
-    ready = f"{view.ready}, {view.desired} wanted" if view.ready > view.desired else f"{view.ready} of {view.desired}"
-    step = ""
-    if view.steps and not view.at_rest:
-        index = min(view.step_index, len(view.steps) - 1)
-        step = f"{step_number(index)} of {len(view.steps)}"
-    return h.tr(id=f"{view.namespace}/{view.name}")[
-        h.td[h.a(".row", href=address_of(view))[view.name], h.span(".under")[view.namespace]],
-        h.td[phase(view.phase)],
-        cell("Waits for", None if quiet else waits_briefly(view, now_s=now_s)),
-        cell("Step", step),
-        cell("Canary's traffic", _share(view)),
-        cell("Ready", ready),
-        cell("Age", when(view.created_at_s, now_s, ago="") if view.created_at_s else ""),
+        h.caption(".skip")[f"{look.noun}s, those first that need somebody"],
+        h.thead[h.tr[(h.th(scope="col")[name] for name in look.columns)]],
+        h.tbody[(h.tr(id=f"{row.key.namespace}/{row.key.name}")[row.cells(now_s)] for row in rows)],
     ]
 
 
@@ -236,13 +334,13 @@ def _share(view: RolloutView) -> h.Node:
     return h.fragment[h.span[text], share_bar(wanted, live, label=text)]
 
 
-def _nothing(rows: Sequence[Listed]) -> h.Element:
+def _nothing(rows: Sequence[ListRow], path: str, look: ListLook) -> h.Element:
     if rows:
-        return h.div(".card")[h.p["No Rollout is like that. ", h.a(href="/")["Show all"]]]
+        return h.div(".card")[h.p[f"No {look.noun} is like that. ", h.a(href=path)["Show all"]]]
     return h.div(".card")[
-        h.h2["There are no Rollouts here yet"],
-        h.p["They are shown as soon as there are some. To make one of a Deployment in a file:"],
-        h.code(".line")["kubectl rollouts migrate -f deployment.yaml"],
+        h.h2[f"There are no {look.noun}s here yet"],
+        h.p[f"They are shown as soon as there are some. {look.begin}"],
+        h.code(".line")[look.command],
     ]
 
 

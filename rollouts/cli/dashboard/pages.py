@@ -17,9 +17,14 @@ from rollouts.api.times import format_time
 from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.durations import short
 from rollouts.cli.view.tree import RolloutView
+from rollouts.cli.view.words import Standing
 from rollouts.core.model.steps import WeightPercent
+from rollouts.objects import Key
 
 NO_PHASE = "Unknown"
+EXPERIMENTS = "/experiments"
+"""Where the list of Experiments is, and their pages below it."""
+
 _PHASES: Mapping[str, tuple[str, str]] = {
     "Healthy": ("good", "✔"),
     "Successful": ("good", "✔"),
@@ -34,6 +39,12 @@ _PHASES: Mapping[str, tuple[str, str]] = {
     "Error": ("bad", "✘"),
     "Aborted": ("bad", "✘"),
     "RolledBack": ("bad", "↩"),
+}
+STANDING_COLOURS: Mapping[Standing, str] = {
+    Standing.BAD: "bad",
+    Standing.PERSON: "wait",
+    Standing.MOVING: "move",
+    Standing.QUIET: "good",
 }
 # Controls, and characters that turn the direction of text, are invisible, or begin a line.
 _UNSEEN = re.compile(
@@ -88,7 +99,16 @@ def visible(text: str) -> str:
 
 def address_of(view: RolloutView, *more: str) -> str:
     """The address of a Rollout's page, or of one below it."""
-    return "/".join(["/r", *(quote(part, safe="") for part in (view.namespace, view.name, *more))])
+    return _address("/r", view.namespace, view.name, *more)
+
+
+def experiment_address(of: Key, *more: str) -> str:
+    """The address of an Experiment's page, or of one below it."""
+    return _address(EXPERIMENTS, of.namespace, of.name, *more)
+
+
+def _address(root: str, *parts: str) -> str:
+    return "/".join([root, *(quote(part, safe="") for part in parts)])
 
 
 def phase(word: str) -> h.Element:
@@ -146,9 +166,14 @@ def with_code(text: str) -> list[h.Node]:
     return [h.code[part] if index % 2 else part for index, part in enumerate(parts)] if len(parts) % 2 else [text]
 
 
+def capital(text: str) -> str:
+    """The text with a capital letter first; names in it stay as they are."""
+    return f"{text[:1].upper()}{text[1:]}"
+
+
 def sentence(text: str) -> str:
     """What the command line says after `error: `, as a sentence."""
-    return f"{text[:1].upper()}{text[1:]}" + ("" if text.endswith((".", "?", "!")) else ".")
+    return capital(text) + ("" if text.endswith((".", "?", "!")) else ".")
 
 
 def stacked_table(rows: Sequence[Mapping[str, h.Node]]) -> h.Element:

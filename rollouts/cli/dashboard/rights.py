@@ -15,7 +15,7 @@ from rollouts.cli.view.rights import OWN_REVIEW, Right, denied
 from rollouts.cli.view.session import Session
 from rollouts.core.model.status import Verb
 from rollouts.errors import RolloutsError
-from rollouts.objects import ROLLOUT
+from rollouts.objects import EXPERIMENT, ROLLOUT, Kind
 
 ON_LOAD_S = 10.0  # a person who was just given a right loads the page again
 WHILE_OPEN_S = 60.0
@@ -33,11 +33,12 @@ class Locks(Struct, frozen=True):
     """Which commands somebody may not give in a namespace.
 
     Args:
-        lacking: verbs on Rollouts that are known to be missing: `patch`, without which there is no command, or those of commands.
+        lacking: verbs on the kind that are known to be missing: `patch`, without which there is no command, or those of commands.
     """
 
     namespace: str = ""
     lacking: frozenset[str] = frozenset()
+    kind: Kind = ROLLOUT
 
     @property
     def everything(self) -> bool:
@@ -47,7 +48,7 @@ class Locks(Struct, frozen=True):
     def why(self, *verbs: Verb) -> str:
         """Why some of these commands cannot be given; "" where all can, or where that is not known."""
         missing = [_WRITE] if self.everything else sorted(self.lacking.intersection(verbs))
-        return may_not_text(", ".join(missing), ROLLOUT.plural, self.namespace) if missing else ""
+        return may_not_text(", ".join(missing), self.kind.plural, self.namespace) if missing else ""
 
 
 NO_LOCKS = Locks()
@@ -58,22 +59,23 @@ class KnownRights:
 
     def __init__(self, session: Session, *, of_commands: bool = False) -> None:
         """`of_commands`: each command needs a verb of its own in this cluster."""
-        self._verbs = (_WRITE, *(Verb if of_commands else ()))
+        self._verbs = {ROLLOUT: (_WRITE, *(Verb if of_commands else ())), EXPERIMENT: (_WRITE,)}
         self._session = session
         self._answers: dict[Right, _Answer] = {}
         self._turns: defaultdict[Right, asyncio.Lock] = defaultdict(asyncio.Lock)
 
-    async def locks(self, namespace: str, *, newer_than_s: float) -> Locks:
-        """The commands that cannot be given in a namespace.
+    async def locks(self, namespace: str, *, newer_than_s: float, kind: Kind = ROLLOUT) -> Locks:
+        """The commands to Rollouts, or to Experiments, that cannot be given in a namespace.
 
         Args:
             newer_than_s: an answer that is younger is good enough.
         """
-        lacks = await asyncio.gather(*(self._lacks(verb, namespace, newer_than_s) for verb in self._verbs))
-        return Locks(namespace, frozenset(verb for verb, lacking in zip(self._verbs, lacks, strict=True) if lacking))
+        verbs = self._verbs[kind]
+        rights = [Right(kind.group, kind.plural, verb, namespace) for verb in verbs]
+        lacks = await asyncio.gather(*(self._lacks(right, newer_than_s) for right in rights))
+        return Locks(namespace, frozenset(verb for verb, lacking in zip(verbs, lacks, strict=True) if lacking), kind)
 
-    async def _lacks(self, verb: str, namespace: str, newer_than_s: float) -> bool:
-        right = Right(ROLLOUT.group, ROLLOUT.plural, verb, namespace)
+    async def _lacks(self, right: Right, newer_than_s: float) -> bool:
         async with self._turns[right]:
             now_s = asyncio.get_running_loop().time()
             known = self._answers.get(right)

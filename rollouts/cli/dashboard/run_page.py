@@ -13,7 +13,6 @@ from rollouts.cli.dashboard.charts import value_chart
 from rollouts.cli.dashboard.pages import DashboardPage, facts_line, more, phase, stacked_table, when
 from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.runs import MeasurementLine, MetricLine, RunLine
-from rollouts.objects import Key
 
 
 class _Most(Struct, frozen=True):
@@ -27,14 +26,14 @@ _OF_MANY_RUNS = _Most(metrics=12, measurements=50)
 _OF_ONE_RUN = _Most(metrics=64, measurements=200)
 
 
-def run_part(run: RunLine, address: str, now_s: float) -> h.Element:
+def run_part(run: RunLine, title: str, address: str, now_s: float) -> h.Element:
     """One of several runs. `address` is that of its page."""
     metrics: Sequence[MetricLine] = run.metrics
     if len(metrics) > _OF_MANY_RUNS.metrics:
         metrics = sorted(metrics, key=lambda metric: not metric.phase.bad)
     return h.div(".revision", id=f"run/{run.name}")[
         h.div(".title")[
-            h.h3[h.a(href=address)[run.about.capitalize()]],
+            h.h3[h.a(href=address)[title]],
             phase(run.phase),
             h.span(".soft")[facts_line([run.lasts(now_s), *run.remarks, run.name])],
         ],
@@ -47,20 +46,20 @@ def run_part(run: RunLine, address: str, now_s: float) -> h.Element:
     ]
 
 
-def run_page(run: RunLine, rollout: Key, *, now_s: float, lost: h.Node) -> DashboardPage:
-    """One run about a Rollout.
+def run_page(run: RunLine, title: str, name: str, back: str, *, now_s: float, lost: h.Node) -> DashboardPage:
+    """One run about a Rollout or an Experiment.
 
     Args:
+        name, back: of what it is about, and the address of its page.
         lost: a box about an API server that does not answer; None where it does.
     """
-    title, back = run.about.capitalize(), f"/r/{rollout.namespace}/{rollout.name}"
     revision = f"revision {run.revision}" if run.revision else ""
     main = h.fragment[
         h.div(".head")[
             h.h1[title],
             phase(run.phase),
             h.p(".soft")[
-                h.a(href=back)[f"Back to {rollout.name}"],
+                h.a(href=back)[f"Back to {name}"],
                 " · ",
                 facts_line([f"namespace {run.namespace}", revision, run.name, run.lasts(now_s), *run.remarks]),
             ],
@@ -75,7 +74,7 @@ def run_page(run: RunLine, rollout: Key, *, now_s: float, lost: h.Node) -> Dashb
         h.p(".soft")["The same in a terminal:"],
         h.code(".line")[f"kubectl rollouts analysis get {run.name} -n {run.namespace}"],
     ]
-    return DashboardPage(f"{run.phase}: {title} of {rollout.name}", main, f"{back}/runs/{run.name}/events")
+    return DashboardPage(f"{run.phase}: {title} of {name}", main, f"{back}/runs/{run.name}/events")
 
 
 def _metric(metric: MetricLine, run: RunLine, now_s: float, most: _Most) -> h.Node:

@@ -53,8 +53,8 @@ def draw_experiment(line: ExperimentLine, *, now_s: float) -> RenderableType:
     )
     facts = facts_grid()
     facts.add_row("  Lasts", Text(line.lasts(now_s)))
-    if status.message:
-        facts.add_row("  Message", Text(plain(status.message)))
+    if line.gist:
+        facts.add_row("  Message", Text(plain(line.waits(now_s))))
     tree = Tree("", hide_root=True)
     for group in status.groups:
         text = Text.assemble(plain(group.name), (f"  {group.phase}", _GROUP_STYLE[group.phase]))

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from rollouts.api import verbs as patches
 from rollouts.cli.exits import Exit
+from rollouts.cli.view.experiments import Termination
 from rollouts.cli.view.follow import following, named
 from rollouts.cli.view.objects import RolloutObjects, status_of
 from rollouts.cli.view.reading import changes, look
@@ -20,7 +21,7 @@ from rollouts.cli.view.verb_plans import FIELD_MANAGER, CommandWrite, Nothing, P
 from rollouts.core.model.status import Command
 from rollouts.errors import ApiConflict
 from rollouts.manifests.ownership import PREFIX
-from rollouts.objects import ROLLOUT, Manifest
+from rollouts.objects import EXPERIMENT, ROLLOUT, Manifest
 from rollouts.ports import MERGE_PATCH
 
 RECORDED_WITHIN_S = 10.0  # a running controller records a command within milliseconds
@@ -37,6 +38,16 @@ async def give(session: Session, name: str, plan: PlannedWrite, asked: CommandWr
     if stands and any(not record.holds for record in _records(seen.rollout, asked) if record.value == asked.value):
         seen = await _withdraw_annotation(session, name, plan, asked, seen)
     await _write(session, name, plan, asked, seen)
+
+
+async def end_experiment(session: Session, name: str, planned: Termination) -> None:
+    """Writes what ends the Experiment that was seen; one of the same name with another uid is refused.
+
+    Raises: what `Client` raises.
+    """
+    await session.client.patch(
+        EXPERIMENT, session.namespace, name, planned.patch, MERGE_PATCH, field_manager=FIELD_MANAGER
+    )
 
 
 async def _write(session: Session, name: str, plan: PlannedWrite, asked: CommandWrite, seen: RolloutObjects) -> None:

@@ -38,7 +38,7 @@ from rollouts.core.model.steps import WeightPercent
 from rollouts.core.scale.replicas import target_pair
 from rollouts.manifests.ownership import NAME, name_label, revision_number_of
 from rollouts.manifests.ownership import revision_of as label_of_revision
-from rollouts.objects import DEPLOYMENT, Manifest, mapping, whole_number
+from rollouts.objects import DEPLOYMENT, ROLLOUT, Kind, Manifest, mapping, mappings, whole_number
 
 EVENTS_SHOWN = 6
 _DESIRED = "deployment.kubernetes.io/desired-replicas"
@@ -194,10 +194,10 @@ def event_lines(events: Iterable[Manifest]) -> tuple[EventLine, ...]:
     return tuple(sorted(lines, key=lambda line: line.at_s))
 
 
-def belongs_to(event: Manifest, rollout: Manifest) -> bool:
-    """Whether an Event is about this Rollout, and not about an earlier one of the same name."""
-    regarding, uid = mapping(event.get("regarding")), rollout["metadata"]["uid"]
-    named = (regarding.get("kind"), regarding.get("name")) == ("Rollout", rollout["metadata"]["name"])
+def belongs_to(event: Manifest, about: Manifest, kind: Kind = ROLLOUT) -> bool:
+    """Whether an Event is about this Rollout, or object of another kind, and not about an earlier one of the same name."""
+    regarding, uid = mapping(event.get("regarding")), about["metadata"]["uid"]
+    named = (regarding.get("kind"), regarding.get("name")) == (kind.kind, about["metadata"]["name"])
     return named and regarding.get("uid", uid) == uid
 
 
@@ -226,7 +226,7 @@ def query_of_its_pods(rollout: Manifest) -> Mapping[str, str]:
 def images_of(replica_set: Manifest) -> tuple[str, ...]:
     """Images of the template's containers, in order."""
     pod_spec = mapping(mapping(mapping(replica_set.get("spec")).get("template")).get("spec"))
-    return tuple(container.get("image") or "?" for container in pod_spec.get("containers") or ())
+    return tuple(str(container.get("image") or "?") for container in mappings(pod_spec.get("containers")))
 
 
 def number_of(replica_set: Manifest) -> int:

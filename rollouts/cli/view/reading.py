@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
+from rollouts.cli.view.experiments import ExperimentObjects
 from rollouts.cli.view.follow import Collection, Followed, Kept, KeptObjects, following, list_all, named
 from rollouts.cli.view.in_place import as_replica_sets, revisions_kind
 from rollouts.cli.view.missing import no_rollout, the_rollout
 from rollouts.cli.view.objects import RolloutObjects, belongs_to, controlled_by, is_run_about, query_of_its_pods
 from rollouts.cli.view.session import Session
+from rollouts.manifests.ownership import EXPERIMENT as EXPERIMENT_LABEL
 from rollouts.manifests.ownership import NAME, name_label
-from rollouts.objects import ANALYSIS_RUN, EVENT, POD, ROLLOUT, Key
+from rollouts.objects import ANALYSIS_RUN, EVENT, EXPERIMENT, POD, REPLICA_SET, ROLLOUT, Key
 
 
 async def collections_of(session: Session, key: Key) -> tuple[Collection, ...]:
@@ -19,7 +21,7 @@ async def collections_of(session: Session, key: Key) -> tuple[Collection, ...]:
     mine = {"labelSelector": f"{NAME}={name_label(key.name)}"}
     rollout = await the_rollout(session, key.name, namespace=key.namespace)
     pods = query_of_its_pods(rollout)
-    about = {"fieldSelector": f"regarding.kind=Rollout,regarding.name={key.name}"}
+    about = {"fieldSelector": f"regarding.kind={ROLLOUT.kind},regarding.name={key.name}"}
     return (
         named(ROLLOUT, key.namespace, key.name),
         Collection(kind=revisions_kind(rollout), namespace=key.namespace, query=pods),
@@ -46,6 +48,37 @@ def seen_in(followed: Followed, key: Key) -> RolloutObjects | None:
     events = tuple(event for event in followed.all(EVENT) if belongs_to(event, rollout))
     runs = tuple(run for run in followed.all(ANALYSIS_RUN) if is_run_about(run, rollout))
     return RolloutObjects(rollout=rollout, replica_sets=replica_sets, pods=pods, events=events, runs=runs)
+
+
+async def collections_of_experiment(session: Session, key: Key) -> tuple[Collection, ...]:
+    """The collections that the page of one Experiment needs. Raises: ApiNotFound; what `Client` raises."""
+    await session.client.get(EXPERIMENT, key.namespace, key.name)  # where there is none, nothing is watched
+    mine = {"labelSelector": f"{EXPERIMENT_LABEL}={name_label(key.name)}"}
+    about = {"fieldSelector": f"regarding.kind={EXPERIMENT.kind},regarding.name={key.name}"}
+    made = [
+        Collection(kind=kind, namespace=key.namespace, query=mine, optional=True)
+        for kind in (REPLICA_SET, POD, ANALYSIS_RUN)
+    ]
+    events = Collection(kind=EVENT, namespace=key.namespace, query=about, optional=True)
+    return (named(EXPERIMENT, key.namespace, key.name), *made, events)
+
+
+def experiment_in(followed: Followed, key: Key) -> ExperimentObjects | None:
+    """The Experiment with its ReplicaSets, pods, Events and AnalysisRuns; None when it does not exist."""
+    experiment = next((thing for thing in followed.all(EXPERIMENT) if thing["metadata"]["name"] == key.name), None)
+    if experiment is None:
+        return None
+    sets, runs = (
+        tuple(thing for thing in followed.all(kind) if controlled_by(thing, experiment))
+        for kind in (REPLICA_SET, ANALYSIS_RUN)
+    )
+    return ExperimentObjects(
+        experiment=experiment,
+        replica_sets=sets,
+        pods=tuple(pod for pod in followed.all(POD) if any(controlled_by(pod, each) for each in sets)),
+        events=tuple(event for event in followed.all(EVENT) if belongs_to(event, experiment, EXPERIMENT)),
+        runs=runs,
+    )
 
 
 async def read(session: Session, key: Key) -> RolloutObjects:

@@ -13,6 +13,8 @@ from rollouts.core.model.reasons import Reason
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import WeightPercent
 
+BRIEF_CHARS = 200
+
 
 def verdict_text(analysis: AnalysisRecord) -> str:
     """How an analysis ended, in one line: `analysis of step 1: Failed: …`."""
@@ -56,6 +58,11 @@ def how_long(wait: WaitLine, *, now_s: float) -> str:
         return f", for {short(now_s - wait.since_s)}" if wait.since_s is not None else ""
     left = wait.deadline_s - now_s
     return f", {short(left)} left" if left > 0 else f", overdue by {short(-left)}"
+
+
+def briefly(text: str) -> str:
+    """The text, or its beginning, for a list."""
+    return text if len(text) <= BRIEF_CHARS else f"{text[:BRIEF_CHARS].rstrip()}…"
 
 
 def shares(live: WeightPercent | None, wanted: WeightPercent, nearest_ratio: str) -> str:

@@ -32,6 +32,7 @@ from rollouts.core.experiment.model import (
     name_of_run,
     name_of_service,
 )
+from rollouts.core.experiment.times import VERDICT_S, ends_at_s, leaves_at_s, pods_until_s
 from rollouts.core.model.analysis import AnalysisPhase, DraftProblem, RunDraft
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import Notice, TerminateAnalysisRun
@@ -40,8 +41,6 @@ from rollouts.core.model.status import Condition
 
 LOOK_AGAIN_S = 10.0
 """While something is missing that nobody tells about; a look costs no request."""
-VERDICT_S = 300.0
-"""For an AnalysisRun that was told to end: longer than any measurement takes to be stopped."""
 
 _REASONS = {
     AnalysisPhase.SUCCESSFUL: Reason.EXPERIMENT_SUCCESSFUL,
@@ -141,7 +140,7 @@ def _go_on(view: ExperimentView, status: ExperimentStatus) -> ExperimentDecision
         available = replace(now, phase=AnalysisPhase.RUNNING, message=message, available_at_s=view.now_s)
         return ExperimentDecision(status=available, notices=(Notice(Reason.EXPERIMENT_RUNNING, message),))
     waits = replace(now, message=_waits(groups))
-    return ExperimentDecision(status=waits, intents=tuple(intents), wake_at_s=_deadline_s(view, groups))
+    return ExperimentDecision(status=waits, intents=tuple(intents), wake_at_s=pods_until_s(view.spec, groups))
 
 
 def _group(
@@ -205,12 +204,6 @@ def _waits(groups: Iterable[GroupStatus]) -> str:
     return "; ".join(f"{group.name}: {group.message}" for group in groups if group.phase is not GroupPhase.RUNNING)
 
 
-def _deadline_s(view: ExperimentView, groups: Iterable[GroupStatus]) -> float | None:
-    """When the first template that is not whole has been so for too long."""
-    since_s = [group.since_s for group in groups if group.phase is GroupPhase.PROGRESSING]
-    return min(since_s) + view.spec.progress_deadline_s if since_s else None
-
-
 def _record(
     view: ExperimentView, analysis: GroupAnalysis, known: RunRecord | None, intents: list[ExperimentIntent]
 ) -> RunRecord:
@@ -265,8 +258,8 @@ def _judge(
     if required and all(record.phase is AnalysisPhase.SUCCESSFUL for record in required):
         return _over(view, status, AnalysisPhase.SUCCESSFUL, "all analyses that it needs are Successful")
     open_runs = [record for record in status.runs if not record.phase.over]
-    ends_at_s = _ends_at_s(view, status)
-    in_time = view.now_s < ends_at_s if ends_at_s is not None else bool(open_runs)
+    end_s = ends_at_s(view.spec, status)
+    in_time = view.now_s < end_s if end_s is not None else bool(open_runs)
     if in_time and not view.spec.terminate:
         waits = replace(status, message=_running(open_runs) if running else _waits(status.groups))
         wake_at_s = _wake_at_s(view, status, open_runs)
@@ -276,17 +269,10 @@ def _judge(
     return _wait_for_verdicts(view, status, open_runs, intents)
 
 
-def _ends_at_s(view: ExperimentView, status: ExperimentStatus) -> float | None:
-    """When the duration is over; None where the analyses end it."""
-    if status.available_at_s is None or view.spec.lasts_s is None:
-        return None
-    return status.available_at_s + view.spec.lasts_s
-
-
 def _wake_at_s(view: ExperimentView, status: ExperimentStatus, open_runs: Iterable[RunRecord]) -> float | None:
     """When time alone ends what it waits for; a run that is not there yet is looked for soon."""
     soon_s = view.now_s + LOOK_AGAIN_S if any(not record.uid for record in open_runs) else None
-    times_s = (_ends_at_s(view, status), _deadline_s(view, status.groups), soon_s)
+    times_s = (ends_at_s(view.spec, status), pods_until_s(view.spec, status.groups), soon_s)
     return min((at_s for at_s in times_s if at_s is not None), default=None)
 
 
@@ -375,7 +361,7 @@ def _ended(
 def _leave(view: ExperimentView, status: ExperimentStatus) -> ExperimentDecision:
     """Ends the analyses that are open, and after the delay takes first the Services away and then the pods."""
     ends = _ends(view, status.runs)
-    leaves_at_s = (status.completed_at_s or 0.0) + view.spec.scale_down_delay_s
+    gone_at_s = leaves_at_s(view.spec, status)
     wanted = {group.name: group for group in view.spec.groups}
     runs = []
     for record in status.runs:  # what an analysis said that the Experiment did not wait for
@@ -391,8 +377,8 @@ def _leave(view: ExperimentView, status: ExperimentStatus) -> ExperimentDecision
         ),
         runs=tuple(runs),
     )
-    if view.now_s < leaves_at_s:
-        return ExperimentDecision(status=now, intents=tuple(ends), wake_at_s=leaves_at_s)
+    if view.now_s < gone_at_s:
+        return ExperimentDecision(status=now, intents=tuple(ends), wake_at_s=gone_at_s)
     services = [
         DeleteService(name=service.name, uid=service.uid, resource_version=service.resource_version)
         for service in view.services.values()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from rollouts.core.experiment.decide import VERDICT_S, decide_experiment
+from rollouts.core.experiment.decide import decide_experiment
 from rollouts.core.experiment.model import (
     DeleteService,
     ExperimentIntent,
@@ -28,6 +28,7 @@ from rollouts.core.experiment.model import (
     name_of_pods,
     name_of_service,
 )
+from rollouts.core.experiment.times import VERDICT_S
 from rollouts.core.model.analysis import AnalysisPhase, Draft, DraftProblem, RunDraft, RunSeen
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import TerminateAnalysisRun

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections import Counter as Counted
-from collections.abc import Iterator, Sized
+from collections.abc import Iterable, Iterator, Sized
 from contextlib import contextmanager
 from functools import cache, partial
 from itertools import islice
@@ -18,6 +18,7 @@ from prometheus_client.gc_collector import GCCollector
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
+from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.core.model.status import Phase, RolloutStatus
 from rollouts.objects import Key, Kind
 from rollouts.settings import LogFormat, LogLevel
@@ -116,17 +117,36 @@ class RolloutMetrics(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """The series as they are now."""
-        phases = GaugeMetricFamily("rollouts_phase", "Rollouts by phase.", labels=("namespace", "phase"))
-        counted = Counted((key.namespace, phase) for key, (phase, _) in self.shown.items())
-        for namespace in sorted({namespace for namespace, _ in counted}):
-            for phase in Phase:
-                phases.add_metric((namespace, phase.value), counted[namespace, phase])
-        yield phases
+        found = Counted((key.namespace, phase.value) for key, (phase, _) in self.shown.items())
+        yield _by_phase("rollouts_phase", "Rollouts by phase.", found, Phase)
         labels = ("namespace", "name", "phase", "reason")
         info = GaugeMetricFamily("rollouts_info", "1 for each Rollout, with its phase and the reason.", labels=labels)
         for key, (phase, reason) in islice(self.shown.items(), self._limit):
             info.add_metric((key.namespace, key.name, phase.value, reason), 1.0)
         yield info
+
+
+class ExperimentMetrics(Collector):
+    """Experiments by phase for each namespace. None has a name: one runs once, and would leave a series behind in Prometheus."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.shown: dict[Key, AnalysisPhase] = {}
+        """By Experiment its phase."""
+        registry.register(self)
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """The series as they are now."""
+        found = Counted((key.namespace, phase.value) for key, phase in self.shown.items())
+        yield _by_phase("rollouts_experiment_phase", "Experiments by phase.", found, AnalysisPhase)
+
+
+def _by_phase(name: str, text: str, found: Counted[tuple[str, str]], phases: Iterable[str]) -> GaugeMetricFamily:
+    """How many there are by namespace and phase. A namespace that has some has every phase."""
+    family = GaugeMetricFamily(name, text, labels=("namespace", "phase"))
+    for namespace in sorted({namespace for namespace, _ in found}):
+        for phase in phases:
+            family.add_metric((namespace, str(phase)), found[namespace, str(phase)])
+    return family
 
 
 class Telemetry:
@@ -172,6 +192,7 @@ class Telemetry:
         )
         self.unreadable = gauge("rollouts_unreadable_objects", "Objects that exist and cannot be read.", ["resource"])
         self._shown = RolloutMetrics(registry, limit=rollout_series).shown
+        self._experiments = ExperimentMetrics(registry).shown
         ProcessCollector(registry=registry)
         GCCollector(registry=registry)
 
@@ -192,9 +213,17 @@ class Telemetry:
             ready = (condition.reason for condition in status.conditions if condition.type == "Ready")
             self._shown[key] = (status.phase, next(ready, ""))
 
-    def forget_rollouts(self) -> None:
-        """Shows none: this process no longer leads, and the next leader shows them."""
+    def show_experiment(self, key: Key, phase: AnalysisPhase | None) -> None:
+        """Shows the phase of the Experiment; None when it is gone."""
+        if phase is None:
+            self._experiments.pop(key, None)
+        else:
+            self._experiments[key] = phase
+
+    def forget_objects(self) -> None:
+        """Shows no Rollout and no Experiment: this process no longer leads, and the next leader shows them."""
         self._shown.clear()
+        self._experiments.clear()
 
     def follow_table(self, table: WatchedTable) -> None:
         """Adds the kind's watches and unreadable objects to the metrics."""

@@ -368,7 +368,7 @@ class Controller:
                 sources.stop()
         finally:
             self._leading = False
-            self.telemetry.forget_rollouts()
+            self.telemetry.forget_objects()
 
     def _route_reader(self, providers: Mapping[str, Provider]) -> RouteReader:
         return RouteReader(

@@ -128,7 +128,7 @@ def test_a_process_that_no_longer_leads_tells_nothing_of_rollouts() -> None:
     telemetry.show(Key("shop", "cart"), HEALTHY)
     telemetry.show(Key("shop", "till"), NEW)
 
-    telemetry.forget_rollouts()
+    telemetry.forget_objects()
 
     assert named(telemetry) == []
     assert "rollouts_phase{" not in telemetry.exposition().decode()

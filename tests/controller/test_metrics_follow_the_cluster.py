@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.core.model.status import Phase, RolloutStatus
 from rollouts.objects import Key
 from rollouts.telemetry import Telemetry
@@ -40,6 +41,27 @@ def test_a_namespace_that_comes_back_is_counted_from_nothing() -> None:
     telemetry.show(key, RolloutStatus(phase=Phase.PROGRESSING))
 
     assert phases(telemetry) == [b'rollouts_phase{namespace="pr-1",phase="Progressing"} 1.0']
+
+
+def test_experiments_are_counted_by_namespace_and_phase() -> None:
+    """With every phase and no name, and not at all once the last one of a namespace is gone or this process no longer leads."""
+    telemetry = Telemetry(rollout_series=10)
+    first, second = Key("shop", "one"), Key("shop", "two")
+    telemetry.show_experiment(first, AnalysisPhase.RUNNING)
+    telemetry.show_experiment(second, AnalysisPhase.FAILED)
+    telemetry.show_experiment(first, AnalysisPhase.FAILED)
+    told = telemetry.exposition().decode()
+
+    for phase in AnalysisPhase:
+        count = 2.0 if phase is AnalysisPhase.FAILED else 0.0
+        assert f'rollouts_experiment_phase{{namespace="shop",phase="{phase}"}} {count}' in told
+    assert '"one"' not in told
+    telemetry.show_experiment(first, None)
+    telemetry.show_experiment(second, None)
+    assert "rollouts_experiment_phase{" not in telemetry.exposition().decode()
+    telemetry.show_experiment(first, AnalysisPhase.PENDING)
+    telemetry.forget_objects()
+    assert "rollouts_experiment_phase{" not in telemetry.exposition().decode()
 
 
 def test_a_namespace_with_rollouts_has_every_phase() -> None:

@@ -36,6 +36,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scraped]:
     ]
     lines += [f'rollouts_info_limit{{{JOB},pod="{pod}"}}' for pod in "ab"]
     lines.append(f'rollouts_phase{{{JOB},pod="a",exported_namespace="shop",phase="Degraded"}}')
+    lines.append(f'rollouts_experiment_phase{{{JOB},pod="a",exported_namespace="shop",phase="Failed"}}')
     with scraped(tmp_path_factory.mktemp("prometheus"), ((line, 1.0, 0.0) for line in lines), length_s=60) as found:
         yield found
 

@@ -172,6 +172,7 @@ class Experiments:
             self._barrier.forget(key)
             self._queue.forget(key)
             self._parsed.pop(before.metadata.uid, None)
+            self.telemetry.show_experiment(key, None)
         if after is not None:
             self._queue.add(Key(after.metadata.namespace, after.metadata.name))
 
@@ -212,6 +213,7 @@ class Experiments:
             return
         now_s = self.clock.now_s()
         status, problems = _status_of(seen)
+        self.telemetry.show_experiment(key, status.phase)
         if problems:
             log.warning("experiment_status_unreadable", experiment=str(key), problems=problems)
         spec = self._spec_of(seen)

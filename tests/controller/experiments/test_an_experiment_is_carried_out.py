@@ -9,8 +9,9 @@ import asyncio
 
 import pytest
 
-from rollouts.objects import ANALYSIS_RUN, POD, REPLICA_SET, SERVICE
-from tests.controller.analysis.stage import Stage, metric
+from rollouts.objects import ANALYSIS_RUN, EXPERIMENT, POD, REPLICA_SET, SERVICE
+from rollouts.ports import Request
+from tests.controller.analysis.stage import NAMESPACE, Stage, metric
 from tests.controller.experiments.stage import (
     analysis_template,
     edit,
@@ -258,3 +259,26 @@ async def test_an_hour_ends_what_nothing_else_ends(stage: Stage) -> None:
         began_s = stage.now_s()
         assert (await until_over(stage, within_s=4_000))["phase"] == "Successful"
         assert stage.now_s() - began_s == pytest.approx(3_600, abs=5)
+
+
+async def test_the_leader_counts_experiments_by_phase(stage: Stage) -> None:
+    """Whoever takes over counts those that are over, too; one that is deleted is counted no more."""
+    stage.cluster.apply(experiment(duration="10s"))
+
+    def counted() -> list[str]:
+        lines = stage.telemetry[-1].exposition().decode().splitlines()
+        series = (line for line in lines if line.startswith("rollouts_experiment_phase{"))
+        return [line.partition('phase="')[2] for line in series if not line.endswith(" 0.0")]
+
+    async with stage.controller():
+        await until_phase(stage, "Running")
+        await asyncio.sleep(1)
+        assert counted() == ['Running"} 1.0']
+        await until_over(stage)
+    assert counted() == []
+    async with stage.controller():
+        await asyncio.sleep(5)
+        assert counted() == ['Successful"} 1.0']
+        stage.cluster.api.answer(Request("DELETE", EXPERIMENT.path(NAMESPACE, "exp")))
+        await asyncio.sleep(5)
+        assert counted() == []

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from rollouts.cluster.decoding import decode_route
 from rollouts.cluster.structs import RouteObject
 from rollouts.controller.act.calls import Apply, AskDataPlanes, CreateRoute, Patch, ReadRoute
-from rollouts.controller.act.performer import Performer
+from rollouts.controller.act.performer import Performer, RouteWriteRefused
 from rollouts.controller.facts.route_kinds import kinds_of
 from rollouts.controller.workqueue.inbox import RouteAnswer
 from rollouts.core.model.drain import EnvoyProbe, PrometheusProbe
@@ -209,12 +209,22 @@ async def test_a_write_that_no_watch_will_show_is_not_waited_for(world: World, p
 
 async def test_an_object_of_ours_is_applied_and_never_by_force(world: World, performer: Performer) -> None:
     """Somebody else's fields in it are a conflict, not a prey."""
+    world.store.add(HTTP_ROUTE, RouteObject)
     apply = Apply(kind=HTTP_ROUTE, name="w", namespace="edge", manifest={"metadata": {"name": "w"}}, route=ROUTE)
     assert await performer.perform(world.target(), [apply]) == 1
     (request,) = world.api.requests
     assert (request.method, request.path) == ("PATCH", HTTP_ROUTE.path("edge", "w"))
     assert request.query == {"fieldManager": "rollouts"}
     assert request.content_type == "application/apply-patch+yaml"
+    assert world.barrier.holds_back(CART), "its watch is to show it first"
+
+
+async def test_a_refused_write_of_a_route_is_told_of_that_route(world: World, performer: Performer) -> None:
+    """The pass goes on without it."""
+    world.api.answers = [says(error(403, "Forbidden", "cannot patch httproutes"))]
+    with pytest.raises(RouteWriteRefused, match="cannot patch httproutes") as refused:
+        await performer.perform(world.target(), [PATCH])
+    assert refused.value.route == ROUTE
 
 
 @pytest.mark.parametrize(

@@ -313,6 +313,17 @@ def _taken(seen: Snapshot) -> CopySeen:
     )  # fmt: skip
 
 
+def test_a_copy_that_nobody_has_compared_is_read_before_it_is_used() -> None:
+    """Somebody may have made it before us; why the last read failed is what people wait for."""
+    seen = _seen(_known())
+    copy = replace(_taken(seen), problem="", checked=False, unread_because="etcdserver: leader changed")
+
+    plan = _plan(replace(seen, copies=(copy,)))
+
+    assert plan.hold == ConfigHold(Reason.CONFIG_NOT_READ, "etcdserver: leader changed")
+    assert (plan.unread, plan.uses) == ((ConfigRef(copy.kind, copy.name),), ())
+
+
 @pytest.mark.parametrize(
     ("how", "words"),
     [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from rollouts.core.lifecycle.commands import REMOVED_AFTER_S, remove_annotations
@@ -13,7 +15,7 @@ from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary
 from rollouts.core.model.status import Command, Phase, Verb
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
-from tests.core.model import World, annotated, snapshot
+from tests.core.model import World, annotated, snapshot, world
 from tests.core.updates import condition, said, updating
 from tests.core.worlds import edited, later, reconciled, running, settled
 
@@ -74,6 +76,35 @@ def test_a_value_that_nobody_can_mean_is_refused_by_its_beginning(verb: Verb) ->
 
     assert settled(later(there, 600)).status.commands[-1] == record
     assert settled(annotated(there, verb, None)).status.commands == ()
+
+
+def _aborted_again() -> World:
+    there = settled(annotated(updating(GATES), "abort", "b"))
+    there = settled(annotated(annotated(there, "abort", None), "retry", "true"))
+    return settled(annotated(there, "abort", "true"))
+
+
+@pytest.mark.parametrize(
+    ("begun", "verb", "value", "words"),
+    [
+        (updating, "retry", "b", "'b' is not of the form REVISION@NUMBER, with 9 digits at most"),
+        (updating, "retry", "a@1", "revision a is not being rolled out; b is"),
+        (updating, "retry", "b@1", "nothing is aborted: revision b needs no new attempt"),
+        (_aborted_again, "retry", "b@1", "attempt 1 has begun already: the next one is b@2"),
+        (updating, "rollback", "previous@a", "the template is revision b now, not a"),
+        (running, "rollback", "a", "revision a is the template's own: there is nothing to roll back from"),
+        (running, "rollback", "true", "no revision before a is kept"),
+        (world, "rollback", "true", "nothing was rolled out yet when the command was given"),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_a_refusal_says_what_is_the_case(begun: Callable[..., World], verb: str, value: str, words: str) -> None:
+    """Whoever typed the command looked at another revision or attempt, and sees which one it is."""
+    there = begun() if begun is _aborted_again else begun(GATES)
+
+    refusal = settled(annotated(there, verb, value)).status.commands[-1].refusal
+
+    assert refusal is not None and refusal.message == words
 
 
 def test_a_template_and_its_promotion_in_one_write_go_through() -> None:

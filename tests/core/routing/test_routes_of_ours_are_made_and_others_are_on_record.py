@@ -13,6 +13,7 @@ import pytest
 from rollouts.core.decide import decide
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskRoute, MakeRoute, ReleaseRoute, SetTraffic
+from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import TrafficRouting
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
@@ -117,6 +118,18 @@ def test_a_missing_route_is_made_with_all_for_the_stable_service() -> None:
 
     assert (intent.route, intent.split) == (OURS, ALL_TO_STABLE)
     assert (made.split, made.managed_by) == (ALL_TO_STABLE, "cart")
+
+
+def test_a_route_of_ours_whose_manifest_changes_is_written_again_with_the_share_it_has() -> None:
+    """No request moves by that, so it waits for nothing; an Event says why."""
+    there = updating(routed(SetWeight(25), PauseUntilPromoted(), by=(OURS,)))
+    changed = replace(there.routes[OURS], rewrite_because="differs from the spec")
+    decision = decide(snapshot(replace(there, routes={OURS: changed})))
+
+    (write,) = (each for each in decision.intents if isinstance(each, SetTraffic))
+    assert (write.rewrite, write.split, write.resource_version) == (True, changed.split, changed.resource_version)
+    told = "HTTPRoute own-cart differs from the spec: writing it again with 25 % for the canary"
+    assert [each.message for each in decision.notices if each.reason is Reason.ROUTE_MADE] == [told]
 
 
 def test_a_route_of_ours_that_somebody_deletes_during_an_update_is_made_again() -> None:

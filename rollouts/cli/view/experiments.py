@@ -10,7 +10,6 @@ import json
 
 from msgspec import Struct
 
-from rollouts.api.spec.experiment import parse_experiment
 from rollouts.api.status.experiment import read_experiment_status
 from rollouts.api.times import time_or_0
 from rollouts.cli.exits import Exit
@@ -247,6 +246,8 @@ def _group_line(group: GroupStatus, line: ExperimentLine, seen: ExperimentObject
 
 def _spec_of(manifest: Manifest) -> ExperimentSpec | None:
     """None for one that cannot be carried out."""
+    from rollouts.api.spec.experiment import parse_experiment  # noqa: PLC0415 - `get` must not wait for the models of specs
+
     try:
         return parse_experiment(mapping(manifest.get("spec")))
     except SpecInvalid:

@@ -11,17 +11,21 @@ from collections.abc import Callable
 
 import pytest
 
+from rollouts.api.status.experiment import experiment_status_to_wire
 from rollouts.cli.dashboard import connections, drawing, hub, sessions
 from rollouts.cli.dashboard.drawing import Drawn, RolloutDrawing
 from rollouts.cli.dashboard.rights import NO_LOCKS
 from rollouts.cli.view import giving
 from rollouts.cli.view.follow import Followed, KeptObjects
-from rollouts.objects import EVENT, ROLLOUT, Key, Manifest
+from rollouts.objects import EVENT, EXPERIMENT, ROLLOUT, Key, Manifest
 from tests.cli.dashboards import until_page
 from tests.cli.runs import Served, rollout
 from tests.cli.tenants import peoples_dashboard
 from tests.cli.test_people_sign_in_to_the_dashboard import ADMIN, PEOPLE, READER, RELEASER, shared
 from tests.cli.test_the_dashboard_shows_and_acts import PROMOTE
+from tests.cli.test_the_dashboard_shows_experiments import FAILED as EXPERIMENT_FAILED
+from tests.cli.test_the_dashboard_shows_experiments import RUNNING as EXPERIMENT_RUNS
+from tests.cli.test_the_dashboard_shows_experiments import add
 
 VIEWERS = 200
 ONE = "/r/default/cart/events"
@@ -42,7 +46,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
         monkeypatch.setattr(drawing, name, drawing_it)
 
-    for name in ("list_page", "rollout_page", "listed"):
+    for name in ("list_page", "rollout_page", "listed", "experiment_page", "listed_experiment"):
         counted(name)
     return counts
 
@@ -91,6 +95,25 @@ async def test_who_has_other_rights_or_was_told_something_has_a_page_of_their_ow
     assert [f'href="{PROMOTE}"' in each for each in html] == [False, True, True, True, True]
     assert ["no controller has recorded" in each for each in html] == [False, False, False, True, False]
     assert drawn["rollout_page"] == 3
+
+
+async def test_experiments_are_drawn_once_for_all_with_the_same_rights(there: Served, drawn: Counter[str]) -> None:
+    """Their rows and their pages, in every session; who may not end one has a page of their own."""
+    await add(there, EXPERIMENT_RUNS)
+    paths = ("/experiments/events?ns=default", "/experiments/default/exp/events")
+    async with peoples_dashboard(there, PEOPLE) as served, contextlib.AsyncExitStack() as opened:
+        reader, *releasers = [await served.signed_in(token) for token in (READER, RELEASER, RELEASER)]
+        guests = [(reader, paths[1]), *((guest, path) for path in paths for guest in releasers)]
+        streams = [await opened.enter_async_context(guest.stream(path)) for guest, path in guests]
+        pages = [await until_page(stream, "verdicts of smoke") for stream in streams]
+        first = dict(drawn)
+        await there.put_status(EXPERIMENT, "exp", experiment_status_to_wire(EXPERIMENT_FAILED))
+        await asyncio.gather(*(until_page(stream, "nalysis smoke: bad") for stream in streams))
+
+    html = [json.loads(page.partition("data: ")[2])["html"] for page in pages]
+    assert ["disabled>Terminate</button>" in each for each in html] == [True, False, False, False, False]
+    assert first == {"experiment_page": 2, "list_page": 1, "listed_experiment": 1}
+    assert drawn == {"experiment_page": 4, "list_page": 2, "listed_experiment": 2}
 
 
 async def test_who_was_given_other_objects_has_a_page_of_their_own() -> None:

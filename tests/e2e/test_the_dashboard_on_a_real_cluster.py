@@ -16,7 +16,7 @@ from rollouts.objects import Manifest
 from tests.build import granted
 from tests.cli.test_people_sign_in_by_a_browser import sign_in
 from tests.cli.test_the_dashboard_in_a_browser import CHROMIUM, PATIENCE_MS, chromium, opened
-from tests.e2e.manifests import GATE, canary
+from tests.e2e.manifests import GATE, canary, experiment
 from tests.e2e.stage import Stage
 from tests.e2e.test_people_share_a_dashboard import (
     FORGOTTEN_WITHIN_S,
@@ -38,6 +38,13 @@ pytestmark = [
 CHANGES = 12
 MEDIAN_MOST_S = 5.0  # a second is promised; other tests may have the machine (figures: docs/benchmarks.md)
 STEPS: Sequence[Manifest] = ({"setWeight": 50}, {"pause": {}})
+LOOKS = ["get", "list", "watch"]
+OF_EXPERIMENTS: Sequence[Manifest] = (
+    *READS,
+    {"apiGroups": ["rollouts.dev"], "resources": ["experiments"], "verbs": [*LOOKS, "patch"]},
+    {"apiGroups": [""], "resources": ["pods"], "verbs": LOOKS},
+    {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": LOOKS},
+)
 NOTED = """() => {
   window.shownAt = {};
   const main = document.querySelector("main");
@@ -110,6 +117,29 @@ async def test_somebody_promotes_aborts_and_rolls_back(stage: Stage, dashboard: 
         await expect(page).to_have_title("RolledBack: web")
         assert stage.until_phase("web", "RolledBack")["status"]["stableRevision"] == promoted
 
+    assert [text for text in wrong if "401" not in text] == []
+
+
+async def test_an_experiment_is_watched_and_ended(stage: Stage, dashboard: str) -> None:
+    """Its pods come and go on the page, and its end is the one that was announced."""
+    stage.apply(experiment("compare", duration="1h", scaleDownDelaySeconds=0))
+    wrong: list[str] = []
+    async with chromium() as browser:
+        page = await opened(await browser.new_context(), dashboard, wrong)
+        await sign_in(page, token_for(stage, "releaser", *OF_EXPERIMENTS))
+        await page.get_by_role("link", name="Experiments", exact=True).click()
+        await page.get_by_role("link", name="compare", exact=True).click()
+        await expect(page).to_have_title("Running: compare")
+        await expect(page.get_by_role("list", name="Pods of")).to_contain_text("Ready")
+        await expect(page.locator("#templates")).to_contain_text("Service compare-blue")
+        await expect(page.locator("#events")).to_contain_text("ExperimentRunning")
+        await page.get_by_role("link", name="Terminate", exact=True).click()
+        await expect(page.get_by_text("It ends Successful, as nothing is left to measure")).to_be_visible()
+        await page.get_by_role("button", name="Terminate", exact=True).click()
+        await expect(page).to_have_title("Successful: compare")
+        await expect(page.locator("#templates")).to_contain_text("0 of 0 available")
+
+    assert stage.get("experiments", "compare")["status"]["message"] == "it was terminated; its pods were available"
     assert [text for text in wrong if "401" not in text] == []
 
 

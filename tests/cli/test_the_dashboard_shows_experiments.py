@@ -173,7 +173,7 @@ async def test_a_page_shows_pods_measurements_times_and_events(there: Served) ->
     ("path", "seen"), [("", "<h1>"), ("/default/exp", "<h1>exp"), ("/default/exp/runs/exp-smoke-1", "smoke")]
 )
 async def test_pages_are_live_by_one_list_and_one_watch(there: Served, path: str, seen: str) -> None:
-    """Each sees each change, and the API server is asked once however many look."""
+    """Each sees each change, also that it was deleted, and the API server is asked once however many look."""
     await surround(there, await add(there, RUNNING))
     events = f"/experiments{path}/events"
     async with dashboard(there) as visitor, visitor.stream(events) as one, visitor.stream(events) as two:
@@ -185,6 +185,9 @@ async def test_pages_are_live_by_one_list_and_one_watch(there: Served, path: str
         for stream in (one, two):
             await until_page(stream, "it has changed" if "runs" in path else "nalysis smoke: bad")
         again = len([each for each in there.door.asked if each.method == "GET"])
+        await there.session.client.delete(EXPERIMENT, "default", "exp")
+        for stream in (one, two):
+            await until_page(stream, "was deleted" if path else "There are no Experiments here yet")
 
     assert again == asked
 

@@ -6,6 +6,8 @@ that it does. `python -m tests.core.transcripts` writes them anew.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from rollouts.core.decide import decide
@@ -37,12 +39,12 @@ def _the_other_way_round(seen: Snapshot) -> Snapshot:
     """Routes stay in the order of the spec, which a pass tells of them in."""
     names = ("replica_sets", "runs", "copies", "orphans", "left_workloads")
     pods = None if seen.pods is None else replace(seen.pods, pods=seen.pods.pods[::-1])
-    services = dict(reversed(seen.services.items()))
+    services = dict(reversed([*seen.services.items()]))
     return replace(seen, services=services, pods=pods, **{name: getattr(seen, name)[::-1] for name in names})
 
 
 def _unordered(made: Decision) -> Decision:
-    sets = {name: tuple(sorted(getattr(made, name), key=repr)) for name in ("intents", "notices")}
+    sets: dict[str, Any] = {name: tuple(sorted(getattr(made, name), key=repr)) for name in ("intents", "notices")}
     return replace(made, **sets)
 
 

@@ -49,6 +49,12 @@ def test_every_problem_is_told(name: str, settings: Mapping[str, Any], told: lis
     assert [words for words in told if not any(problem.startswith(words) for problem in found)] == [], found
 
 
+def test_a_name_is_long_enough_for_the_second_object_beside_it() -> None:
+    """The canary Ingress has the name of the stable one, and seven characters more."""
+    (target,) = registry()["nginx"].targets({"stableIngress": "a" * 246}, namespace="shop")
+    assert len(target.name) == 246
+
+
 def test_there_is_a_bad_example_for_each_provider() -> None:
     """A provider without a row here would be free to say nothing."""
     assert {name for name, _, _ in BAD} == set(registry())

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from rollouts.cluster.decoding import decode_route
-from rollouts.controller.act.calls import Apply, AskDataPlanes, Delete, Patch, ReadRoute
+from rollouts.controller.act.calls import Apply, AskDataPlanes, CreateRoute, Delete, Patch, ReadRoute
 from rollouts.controller.act.render import render
 from rollouts.controller.observe.observer import Seen
 from rollouts.controller.observe.places import Place
@@ -318,6 +318,23 @@ def of_ours(world: World, *, changed: Manifest, **metadata: Any) -> tuple[Manife
     seen = seen_with(world, half)
     read = seen.routes[ROUTE]
     return half, replace(seen, routes={ROUTE: replace(read, place=replace(read.place, own=changed))})
+
+
+async def test_a_route_of_ours_is_made_with_its_share(world: World) -> None:
+    """Marked and owned from its first version on. No API server has looked at its manifest before."""
+    manifest = route_manifest(labels={"tier": "web"})
+    _, seen = of_ours(world, changed=manifest)
+    _, unreadable = of_ours(world, changed={**manifest, "spec": {"rules": [3]}})
+
+    (made,) = render(seen.snapshot, MakeRoute(route=ROUTE, split=HALF), seen.routes)
+
+    assert isinstance(made, CreateRoute)
+    assert (made.kind, made.name, made.route) == (HTTP_ROUTE, "cart", ROUTE)
+    assert made.manifest["metadata"]["labels"] == {"tier": "web", **MARKS["labels"]}
+    assert [owner["name"] for owner in made.manifest["metadata"]["ownerReferences"]] == ["cart"]
+    assert [each["weight"] for each in made.manifest["spec"]["rules"][0]["backendRefs"]] == [1, 1]
+    with pytest.raises(Unroutable, match=r"cannot read its manifest in trafficRouting\.own"):
+        render(unreadable.snapshot, MakeRoute(route=ROUTE, split=HALF), unreadable.routes)
 
 
 async def test_a_route_of_ours_is_written_again_with_its_share(world: World) -> None:

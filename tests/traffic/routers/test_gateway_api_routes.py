@@ -205,6 +205,26 @@ def test_a_mirror_of_all_requests_is_a_filter_of_the_users_rule() -> None:
     assert managed.given_back().objects == start.objects
 
 
+@pytest.mark.parametrize(
+    ("part", "percent"),
+    [
+        ({}, 100),
+        ({"percent": 25}, 25),
+        ({"percent": 0}, 0),
+        ({"fraction": {"numerator": 5}}, 5),
+        ({"fraction": {"numerator": 1, "denominator": 3}}, Fraction(100, 3)),
+    ],
+)
+def test_a_mirror_of_the_users_copies_the_part_that_it_names(part: Manifest, percent: Fraction) -> None:
+    """A data plane is compared with it; one to another Service is nobody's business."""
+    others = {"requestMirror": {"backendRef": {**TO_CANARY, "name": "audit"}}}
+    there = route(rule(filters=[{"requestMirror": {"backendRef": TO_CANARY, **part}}, others]))
+
+    (said,) = PROVIDER.rules(there.objects, there.target, there.context)
+
+    assert said.copied_percents == (percent,)
+
+
 @pytest.mark.parametrize("own", ["/", "/api"])
 def test_a_mirror_of_all_that_a_rule_takes_is_one_too(own: str) -> None:
     """`path: {prefix: /}` says all requests in other words. A copy before the rule moved the others by one place, and Envoy

@@ -263,6 +263,8 @@ async def test_a_route_that_went_is_looked_for_again(call: Patch | Apply, world:
 
 # Who is woken.
 
+ACCEPTED = {**route_manifest(version=2, **MARKS), "status": {"parents": []}}
+
 
 @pytest.mark.parametrize(
     ("before", "after"),
@@ -271,6 +273,7 @@ async def test_a_route_that_went_is_looked_for_again(call: Patch | Apply, world:
         (route(**MARKS), None),
         (route(**MARKS), route(version=2, weights=(1, 1), **MARKS)),
         (route(**MARKS), route(version=2)),
+        (route(**MARKS), decode_route(msgspec.json.encode(ACCEPTED))),
     ],
 )
 async def test_a_change_of_a_managed_route_wakes_its_rollout(

@@ -67,6 +67,7 @@ async def test_status_is_written_last_and_against_the_version_decided_on(world: 
     assert await performer.perform(world.target("7"), [GROW, STATUS]) == 2
 
     assert [request.path.rsplit("/", 2)[-1] for request in world.api.requests] == ["cart-v1", "status"]
+    assert [request.query for request in world.api.requests] == [{"fieldManager": "rollouts"}] * 2
     assert world.api.body(1) == {"metadata": {"resourceVersion": "7"}, "status": {"phase": "Healthy"}}
 
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from rollouts.cluster.decoding import decode_route
-from rollouts.cluster.structs import RouteObject
+from rollouts.cluster.structs import RolloutObject, RouteObject
 from rollouts.controller.observe.observer import Seen, Unreadable
 from rollouts.controller.workqueue.inbox import RouteAnswer
 from rollouts.core.model.snapshot import DrainSeen
@@ -29,7 +29,7 @@ from rollouts.sim.network.gateway_types import HTTP_ROUTE
 from rollouts.traffic.nginx.settings import INGRESS_KINDS
 from rollouts.traffic.registry import registry
 from tests import build
-from tests.controller.routes import MARKS, ROUTE, Reading, route, routed
+from tests.controller.routes import MARKS, ROUTE, Reading, route, route_manifest, routed
 from tests.controller.world import CART, World, metadata, owned, rollout
 from tests.traffic.situation import Situation
 
@@ -306,3 +306,42 @@ async def test_what_stands_beside_a_route_is_read_again_when_it_alone_changes(wo
         found.append(seen.split.share)
 
     assert found == [Fraction(1, 4), Fraction(1, 2)]
+
+
+def _from_own(spec: Manifest, version: int = 1) -> RolloutObject:
+    """A Rollout whose route `cart` is made from a manifest."""
+    own = [_own("cart") | {"spec": spec}]
+    return routed(
+        trafficRouting={"gatewayAPI": {"httpRoutes": [{"name": "cart"}]}, "own": own},
+        version=version,
+        generation=version,
+    )
+
+
+async def test_a_route_of_ours_that_is_missing_can_be_made_if_its_codec_can_read_its_manifest(reading: Reading) -> None:
+    """No API server has looked at it, so anything may be in it."""
+    reading.world.inbox.put_route(CART, ROUTE, RouteAnswer(asked_s=0.0, kind=HTTP_ROUTE))
+    reading.world.rollouts.put("", _from_own(route_manifest()["spec"]))
+    seen = seen_route(reading)
+    assert isinstance(seen, RouteAbsent) and (seen.ours, seen.message) == (True, "")
+
+    unfit: tuple[tuple[Manifest, str], ...] = (
+        ({"rules": [3]}, "the provider cannot read it ("),
+        ({"rules": []}, "none of its rules"),
+    )
+    for version, (spec, why) in enumerate(unfit, 2):
+        reading.world.rollouts.put("", _from_own(spec, version))
+        seen = seen_route(reading)
+        told = f"{ROUTE} cannot be created from its manifest in trafficRouting.own: {why}"
+        assert isinstance(seen, RouteAbsent) and not seen.ours
+        assert seen.message.startswith(told), seen.message
+
+
+async def test_a_route_that_its_user_made_is_not_taken_for_one_of_ours(reading: Reading) -> None:
+    """It would be deleted together with the Rollout."""
+    reading.world.rollouts.put("", _from_own({**route_manifest()["spec"], "hostnames": ["a.example"]}))
+    reading.shown(route())
+    seen = seen_route(reading)
+
+    assert isinstance(seen, RouteSeen)
+    assert seen.problem == "it exists, and no Rollout created it; delete it, or remove it from trafficRouting.own"

@@ -27,6 +27,7 @@ from rollouts.cluster.target import (
     AccessFlags,
     ClusterTarget,
     for_bearer,
+    for_person,
     read_cluster,
     read_target,
 )
@@ -88,6 +89,24 @@ async def connector_of_bearers(
     """
     target = await read_cluster(kubeconfig=kubeconfig, context=context, flags=flags, service_account=service_account)
     return lambda token: _connected(for_bearer(target, token), user_agent=user_agent)
+
+
+async def connector_of_people(
+    *,
+    kubeconfig: Path | None,
+    context: str | None,
+    user_agent: str,
+    flags: AccessFlags = NO_FLAGS,
+    service_account: Path = SERVICE_ACCOUNT,
+) -> Callable[[str, tuple[str, ...]], KubernetesConnection]:
+    """Reads the settings, and returns what makes a connection, with a pool of its own, as a user with groups.
+
+    It impersonates them by the credentials of the settings, which need that right and no other one.
+
+    Raises: SettingsInvalid, with what to do.
+    """
+    target = await read_target(kubeconfig=kubeconfig, context=context, flags=flags, service_account=service_account)
+    return lambda user, groups: _connected(for_person(target, user, groups), user_agent=user_agent)
 
 
 def _connected(target: ClusterTarget, *, user_agent: str, on_date: OnDate | None = None) -> KubernetesConnection:
@@ -166,7 +185,8 @@ class KubernetesConnection:
 
     async def aclose(self) -> None:
         """Closes all connections of this pool, and ends a credential plugin that runs."""
-        await self._credentials.aclose()
+        if not self._target.shares_credentials:
+            await self._credentials.aclose()
         for session in (self._session, self._retired):
             if session is not None:
                 await session.close()

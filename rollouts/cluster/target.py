@@ -67,6 +67,7 @@ class ClusterTarget(Struct, frozen=True):
     Args:
         namespace: the context's, or the service account's; `default` when neither says.
         impersonation: the headers that say as whom we act, of which one may come more than once.
+        shares_credentials: other connections have the same ones, and go on when one of them ends.
     """
 
     library: slim_import.Library
@@ -75,6 +76,7 @@ class ClusterTarget(Struct, frozen=True):
     namespace: str
     proxy_authorization: Secret | None = None
     impersonation: tuple[tuple[str, str], ...] = ()
+    shares_credentials: bool = False
 
 
 async def read_target(
@@ -158,6 +160,16 @@ async def read_cluster(
 def for_bearer(target: ClusterTarget, token: Secret) -> ClusterTarget:
     """The cluster for whoever has this token, and for nobody else: the target's own ways to sign in are left out."""
     return _with_credentials(target, Credentials(Secret(f"Bearer {token.reveal()}")))
+
+
+def for_person(target: ClusterTarget, user: str, groups: tuple[str, ...]) -> ClusterTarget:
+    """The target as somebody else, by impersonation: the target's own account needs that right. Its credentials are shared.
+
+    Args:
+        user: without control characters; the API server adds `system:authenticated` to the groups.
+    """
+    headers = (("Impersonate-User", user), *(("Impersonate-Group", group) for group in groups))
+    return replace(target, impersonation=headers, shares_credentials=True)
 
 
 def _with_credentials(target: ClusterTarget, credentials: Credentials) -> ClusterTarget:

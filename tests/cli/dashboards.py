@@ -64,9 +64,9 @@ class Visitor:
         return {name: html.unescape(value) for name, value in found}
 
     @contextlib.asynccontextmanager
-    async def stream(self, path: str) -> AsyncIterator[asyncio.StreamReader]:
+    async def stream(self, path: str, **headers: str) -> AsyncIterator[asyncio.StreamReader]:
         """An open stream of events, behind its head."""
-        reader, writer = await self._send("GET", path, "", {})
+        reader, writer = await self._send("GET", path, "", headers)
         async with asyncio.timeout(PATIENCE_S):
             await reader.readuntil(b"\r\n\r\n")
         try:

@@ -69,7 +69,9 @@ async def test_it_listens_everywhere_and_answers_to_names_that_it_was_given(ther
         absolute = f"GET http://evil.example/ HTTP/1.1\r\nHost: {guest.host}\r\nCookie: {guest.cookie}\r\n\r\n"
         assert "Rollouts" not in (await raw(served, absolute)).body
 
-        async with serving_people(ManyPeople(Sites(()), served.sessions), address="", port=0) as everywhere:
+        async with serving_people(
+            ManyPeople(Sites(()), served.sessions, lambda _: there.api), address="", port=0
+        ) as everywhere:
             for address in {str(each[4][0]) for each in socket.getaddrinfo(socket.gethostname(), None)} | {"127.0.0.1"}:
                 _, writer = await asyncio.open_connection(address, everywhere)
                 writer.close()

@@ -42,10 +42,12 @@ def program(control_plane: ControlPlane, tmp_path: Path) -> Iterator[subprocess.
 
 
 @contextmanager
-def started(plane: ControlPlane, home: Path, *, port: int = 0) -> Iterator[subprocess.Popen[str]]:
+def started(
+    plane: ControlPlane, home: Path, *more: str, auth: str = "token", port: int = 0
+) -> Iterator[subprocess.Popen[str]]:
     """One that has the API server's address and authority and no credentials, as the chart's pod; SIGTERM stops it."""
     where = ("--server", plane.url, "--certificate-authority", str(plane.certificate))
-    words = ("dashboard", "--auth", "token", "--address", "127.0.0.1", "-p", str(port), *where)
+    words = ("dashboard", "--auth", auth, "--address", "127.0.0.1", "-p", str(port), *where, *more)
     environment = {"PATH": os.environ["PATH"], "HOME": str(home)}
     with subprocess.Popen(
         [sys.executable, "-m", "rollouts", *words], env=environment, stdout=subprocess.PIPE, text=True

@@ -21,7 +21,9 @@ NOTES = ROOT / "kustomize" / "command-notes" / "policies.yaml"
 RIGHTS = ROOT / "kustomize" / "command-rights" / "policies.yaml"
 HOLDS = ROOT / "kustomize" / "holds" / "policies.yaml"
 DASHBOARD = ROOT / "kustomize" / "dashboard" / "objects.yaml"
+BEHIND_PROXY = ROOT / "kustomize" / "dashboard-behind-proxy" / "objects.yaml"
 _HEAD = "# Written by `make kustomize` from the chart's defaults.\n"
+OF_PROXY = ("dashboard.auth=proxy", "dashboard.proxy.secretName=rollouts-dashboard-proxy")
 _HELMS = ("helm.sh/chart", "app.kubernetes.io/managed-by")
 
 
@@ -52,9 +54,9 @@ def holds(helm: Path) -> str:
     return _text(one for one in with_holds if ".hold-" in one["metadata"]["name"])
 
 
-def dashboard(helm: Path) -> str:
+def dashboard(helm: Path, *values: str) -> str:
     """The text of the component's file: the dashboard for many people."""
-    with_dashboard = render(helm, "--set", "crds.enabled=false,dashboard.enabled=true")
+    with_dashboard = render(helm, "--set", ",".join(("crds.enabled=false,dashboard.enabled=true", *values)))
     return _text(one for one in with_dashboard if one["metadata"]["name"].endswith("-dashboard"))
 
 
@@ -74,4 +76,5 @@ if __name__ == "__main__":
     NOTES.write_text(command_notes(binaries.folder() / "helm"), encoding="utf-8")
     RIGHTS.write_text(command_rights(binaries.folder() / "helm"), encoding="utf-8")
     DASHBOARD.write_text(dashboard(binaries.folder() / "helm"), encoding="utf-8")
+    BEHIND_PROXY.write_text(dashboard(binaries.folder() / "helm", *OF_PROXY), encoding="utf-8")
     HOLDS.write_text(holds(binaries.folder() / "helm"), encoding="utf-8")

@@ -14,9 +14,11 @@ from tests.lab.chart import RELEASE_NAMESPACE, render
 from tests.lab.control_plane import ControlPlane
 from tests.packaging.kustomize_base import (
     BASE,
+    BEHIND_PROXY,
     DASHBOARD,
     HOLDS,
     NOTES,
+    OF_PROXY,
     RIGHTS,
     ROOT,
     base,
@@ -40,6 +42,7 @@ def test_the_base_is_what_the_chart_gives(lab_programs: Path) -> None:
     assert RIGHTS.read_text() == command_rights(lab_programs / "helm")
     assert HOLDS.read_text() == holds(lab_programs / "helm")
     assert DASHBOARD.read_text() == dashboard(lab_programs / "helm")
+    assert BEHIND_PROXY.read_text() == dashboard(lab_programs / "helm", *OF_PROXY)
 
 
 def _built(plane: ControlPlane, folder: Path, *policies: Path) -> dict[tuple[str, str, str], dict[str, Any]]:
@@ -80,14 +83,22 @@ def test_rights_to_commands_are_a_component(control_plane: ControlPlane, lab_pro
     assert all(with_rights[name].get(part) == chosen[name].get(part) for name in more for part in ("spec", "rules"))
 
 
-def test_the_dashboard_is_a_component(control_plane: ControlPlane, lab_programs: Path, tmp_path: Path) -> None:
-    """It is for those who want one in the cluster."""
-    without, with_dashboard = _built(control_plane, tmp_path), _built(control_plane, tmp_path, DASHBOARD)
-    chosen = _by_name(render(lab_programs / "helm", "--set", "dashboard.enabled=true"))
+@pytest.mark.parametrize(("component", "values", "count"), [(DASHBOARD, (), 4), (BEHIND_PROXY, OF_PROXY, 6)])
+def test_the_dashboard_is_a_component(
+    control_plane: ControlPlane,
+    lab_programs: Path,
+    tmp_path: Path,
+    component: Path,
+    values: tuple[str, ...],
+    count: int,
+) -> None:
+    """It is for those who want one in the cluster, by tokens or behind a proxy."""
+    without, with_dashboard = _built(control_plane, tmp_path), _built(control_plane, tmp_path, component)
+    chosen = _by_name(render(lab_programs / "helm", "--set", ",".join(("dashboard.enabled=true", *values))))
     wanted = {name: one.get("spec") for name, one in chosen.items() if name[2] == "rollouts-dashboard"}
 
     assert {name: one.get("spec") for name, one in with_dashboard.items() if name not in without} == wanted
-    assert len(wanted) == 4
+    assert len(wanted) == count
 
 
 def test_holds_are_a_component(control_plane: ControlPlane, lab_programs: Path, tmp_path: Path) -> None:

@@ -10,11 +10,15 @@ from aiohttp import web
 
 from rollouts.cli.dashboard.guard import RefusedRequest
 from rollouts.cli.dashboard.pages import DashboardPage, document, message, sentence
+from rollouts.cli.dashboard.sites import Site
 from rollouts.cli.terminal.errors import error_text
 from rollouts.errors import RolloutsError
 
 SIGNED_IN: ContextVar[h.Node] = ContextVar("SIGNED_IN", default=None)
 """Who is signed in, for the head of the pages that answer the present request; None where there is nothing to say."""
+
+NEW_COOKIE = web.RequestKey("new_cookie", tuple[Site, str])
+"""The cookie of a session that began with this request, for the answer to it, whichever it is."""
 
 
 def page_answer(page: DashboardPage, status: int = HTTPStatus.OK) -> web.Response:

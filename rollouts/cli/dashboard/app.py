@@ -12,10 +12,10 @@ from importlib import resources
 
 from aiohttp import web
 
-from rollouts.cli.dashboard.answers import SIGNED_IN, error_page, page_answer
+from rollouts.cli.dashboard.answers import NEW_COOKIE, SIGNED_IN, error_page, page_answer
 from rollouts.cli.dashboard.ask_page import TERMINATE
 from rollouts.cli.dashboard.connections import ConnectionBound
-from rollouts.cli.dashboard.doors import STATIC, Door, ManyPeople, OnePerson
+from rollouts.cli.dashboard.doors import STATIC, Door, OnePerson
 from rollouts.cli.dashboard.experiments import ExperimentPages
 from rollouts.cli.dashboard.guard import HEADERS, AccessGuard
 from rollouts.cli.dashboard.hub import Hub, TooManyLook
@@ -71,8 +71,8 @@ async def serving(
 
 
 @contextlib.asynccontextmanager
-async def serving_people(door: ManyPeople, *, address: str, port: int) -> AsyncIterator[int]:
-    """Serves the pages to everybody who signs in, for as long as the block lasts.
+async def serving_people(door: Door, *, address: str, port: int) -> AsyncIterator[int]:
+    """Serves the pages to everybody whom the door lets in, for as long as the block lasts.
 
     Args:
         address: an IP address of this machine; "" for all.
@@ -129,8 +129,11 @@ class Dashboard:
     def app(self) -> web.Application:
         """The application."""
 
-        async def with_headers(_: web.Request, answer: web.StreamResponse) -> None:
+        async def with_headers(request: web.Request, answer: web.StreamResponse) -> None:
             answer.headers.update(HEADERS)
+            if NEW_COOKIE in request:
+                site, key = request[NEW_COOKIE]
+                answer.headers.add("Set-Cookie", site.session_cookie(key))
 
         def of(page: Callable[[PersonPages, web.Request], Awaitable[web.StreamResponse]]) -> Handler:
             async def answered(request: web.Request) -> web.StreamResponse:

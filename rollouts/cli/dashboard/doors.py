@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from typing import Protocol
 
 from aiohttp import web
 
-from rollouts.cli.dashboard.answers import SIGNED_IN, page_answer, refusal_answer
+from rollouts.cli.dashboard.answers import NEW_COOKIE, SIGNED_IN, page_answer, refusal_answer
 from rollouts.cli.dashboard.guard import (
     LOGIN,
     AccessGuard,
@@ -24,9 +24,11 @@ from rollouts.cli.dashboard.person import PersonPages
 from rollouts.cli.dashboard.sessions import SessionEnd, Sessions, SignedIn
 from rollouts.cli.dashboard.sign_in_page import LOGOUT, again_page, sign_in_page, signed_in_part
 from rollouts.cli.dashboard.sites import Site, Sites
+from rollouts.cli.dashboard.tokens import sign_in
 from rollouts.clock import SystemClock
-from rollouts.ports import Clock
+from rollouts.ports import ApiServer, Clock
 from rollouts.recent import Recent
+from rollouts.secret import Secret
 
 STATIC = "/static/"
 HEALTH = "/healthz"
@@ -84,7 +86,11 @@ class OnePerson:
 class ManyPeople:
     """Implements `Door` for a cluster: each signs in, and has the rights of their own token."""
 
-    def __init__(self, sites: Sites, sessions: Sessions, *, clock: Clock | None = None) -> None:
+    def __init__(
+        self, sites: Sites, sessions: Sessions, connect: Callable[[Secret], ApiServer], *, clock: Clock | None = None
+    ) -> None:
+        """`connect` is to the API server with a token, and with no other credentials."""
+        self._connect = connect
         self._sites = sites
         self._sessions = sessions
         self._clock = clock or SystemClock()
@@ -96,20 +102,16 @@ class ManyPeople:
             web.get(LOGIN, self._ask),
             web.post(LOGIN, self._sign_in),
             web.post(LOGOUT, self._sign_out),
-            web.get(HEALTH, self._health),
+            HEALTH_ROUTE,
         ]
 
     async def admit(self, request: web.Request) -> PersonPages | web.StreamResponse | None:
         """See `Door`."""
         if request.path == HEALTH:
             return None  # the kubelet names the pod's address, and learns nothing
-        site = self._sites.of(request)
-        if site is None:
-            why = "the dashboard is not known by this name: start it with --host NAME, or set dashboard.hosts of the chart"
-            return refusal_answer(RefusedRequest(HTTPStatus.MISDIRECTED_REQUEST, why))
-        refusal = refusal_of_others(request, site.origin)
-        if refusal is not None:
-            return refusal_answer(refusal)
+        site = site_of(self._sites, request)
+        if isinstance(site, RefusedRequest):
+            return refusal_answer(site)
         request[_SITE] = site
         if request.path == LOGIN or request.path.startswith(STATIC):
             return None
@@ -128,9 +130,8 @@ class ManyPeople:
     def _unknown(self, request: web.Request, site: Site, why: SessionEnd | None) -> web.StreamResponse:
         """The answer to somebody without a session: the way in, and why they are here."""
         reads = request.method in ("GET", "HEAD")
-        if reads and why is None and is_from_elsewhere(request) and not request.cookies.get(_OPENED_AGAIN):
-            again = web.Response(body=again_page(), content_type="text/html", charset="utf-8")
-            again.set_cookie(_OPENED_AGAIN, "1", max_age=5, httponly=True, samesite="Lax", secure=site.secure)
+        again = opened_again(request, site) if why is None else None
+        if again is not None:
             return again
         if not is_opened(request):
             return refusal_answer(RefusedRequest(HTTPStatus.UNAUTHORIZED, why.value if why else "sign in first"))
@@ -162,7 +163,7 @@ class ManyPeople:
         if self._has_failed_too_often(address):
             said = f"Too many tokens were not accepted: try again in {FAILURES_WITHIN_S:.0f} seconds."
             return self._way_in(site, said, back=back, status=HTTPStatus.TOO_MANY_REQUESTS, colour="bad")
-        outcome = await self._sessions.sign_in(str(form.get("token", "")), site.host)
+        outcome = await sign_in(self._sessions, self._connect, str(form.get("token", "")), site.host)
         if isinstance(outcome, RefusedRequest):
             if outcome.status in (HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED):
                 self._note_failure(address)
@@ -170,9 +171,8 @@ class ManyPeople:
         before = await self._sessions.find(request.cookies.get(site.cookie, ""), site.host)
         if isinstance(before, SignedIn):
             self._sessions.end(before, SessionEnd.SIGNED_OUT)
-        answer = web.Response(status=HTTPStatus.SEE_OTHER, headers={"Location": back})
-        answer.set_cookie(site.cookie, outcome[1], httponly=True, samesite="Strict", path="/", secure=site.secure)
-        return answer
+        request[NEW_COOKIE] = (site, outcome[1])
+        return web.Response(status=HTTPStatus.SEE_OTHER, headers={"Location": back})
 
     async def _sign_out(self, request: web.Request) -> web.StreamResponse:
         session, form = request[_FOUND], await request.post()
@@ -184,9 +184,6 @@ class ManyPeople:
         answer.del_cookie(site.cookie, path="/", secure=site.secure, httponly=True, samesite="Strict")
         return answer
 
-    async def _health(self, _: web.Request) -> web.StreamResponse:
-        return web.Response(text="ok\n")
-
     def _has_failed_too_often(self, address: str) -> bool:
         since_s, count = self._failures.get(address, (0.0, 0))
         return count >= FAILURES_MAX and self._clock.monotonic_s() - since_s < FAILURES_WITHIN_S
@@ -196,6 +193,33 @@ class ManyPeople:
         now_s = self._clock.monotonic_s()
         since_s, count = self._failures.get(address, (now_s, 0))
         self._failures[address] = (since_s, count + 1) if now_s - since_s < FAILURES_WITHIN_S else (now_s, 1)
+
+
+def site_of(sites: Sites, request: web.Request) -> Site | RefusedRequest:
+    """The name by which a request has found us; why it is refused when that is not ours, or a page of others has sent it."""
+    site = sites.of(request)
+    if site is None:
+        why = "the dashboard is not known by this name: start it with --host NAME, or set dashboard.hosts of the chart"
+        return RefusedRequest(HTTPStatus.MISDIRECTED_REQUEST, why)
+    return refusal_of_others(request, site.origin) or site
+
+
+def opened_again(request: web.Request, site: Site) -> web.StreamResponse | None:
+    """For a page to which one of others leads: what opens it once more from here, with the cookie; None for any other."""
+    reads = request.method in ("GET", "HEAD")
+    if not reads or not is_from_elsewhere(request) or request.cookies.get(_OPENED_AGAIN):
+        return None
+    again = web.Response(body=again_page(), content_type="text/html", charset="utf-8")
+    again.set_cookie(_OPENED_AGAIN, "1", max_age=5, httponly=True, samesite="Lax", secure=site.secure)
+    return again
+
+
+async def _health(_: web.Request) -> web.StreamResponse:
+    return web.Response(text="ok\n")
+
+
+HEALTH_ROUTE = web.get(HEALTH, _health)
+"""It is answered to everybody, and says nothing."""
 
 
 def _back(text: str) -> str:

@@ -127,8 +127,21 @@ class SharedDrawings:
 class Hub:
     """All feeds of one session."""
 
-    def __init__(self, session: Session, namespace: str | None, shared: SharedDrawings | None = None) -> None:
-        """`shared` is what all sessions of a dashboard have in common; None where there is one."""
+    def __init__(
+        self,
+        session: Session,
+        namespace: str | None,
+        shared: SharedDrawings | None = None,
+        *,
+        streams_last_s: float | None = None,
+    ) -> None:
+        """No feed yet.
+
+        Args:
+            shared: what all sessions of a dashboard have in common; None where there is one.
+            streams_last_s: how long a page has live updates until its browser has to ask again; None for as long as it likes.
+        """
+        self.streams_last_s = streams_last_s
         self.namespace = namespace
         self.shared = shared or SharedDrawings()
         self.reached = Reached(session)

@@ -83,6 +83,8 @@ async def _send_pages(
     what: Callable[[], Awaitable[Drawing[Kept]]],
 ) -> None:
     before = b""
+    loop = asyncio.get_running_loop()
+    over_s = loop.time() + (hub.streams_last_s or float("inf"))
     while not hub.closing and request.transport is not None and not request.transport.is_closing():
         changed = feed.changed
         try:
@@ -99,5 +101,8 @@ async def _send_pages(
             return
         await asyncio.sleep(AT_MOST_EVERY_S)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout_at(next_turn_s()):
+            async with asyncio.timeout_at(min(next_turn_s(), over_s)):
                 await changed.wait()
+        if loop.time() >= over_s:
+            await answer.write(sent("again", ""))
+            return

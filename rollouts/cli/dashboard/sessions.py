@@ -1,19 +1,16 @@
-"""The sessions of people who have signed in, each with a bearer token of their own.
+"""The sessions of people, each on a connection that reads and writes with the rights of one person alone.
 
-A session reads and writes with its person's token alone, and is shown only what it brought (`drawing`). Tokens are in the memory
-of this process and in no answer, cookie or log; the cookie is a key drawn for the session, of which only the hash is kept.
+A session is shown only what its own connection brought (`drawing`). Tokens are in the memory of this process and in no answer,
+cookie or log; the cookie is a key drawn for the session, of which only the hash is kept.
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
 import hashlib
-import json
 import re
 import secrets
-import sys
 from collections.abc import Callable, Coroutine
 from enum import Enum
 from http import HTTPStatus
@@ -23,17 +20,16 @@ from msgspec import Struct
 
 from rollouts.cli.dashboard.guard import RefusedRequest
 from rollouts.cli.dashboard.hub import Hub, SharedDrawings
+from rollouts.cli.dashboard.identity import PersonIdentity
 from rollouts.cli.dashboard.person import PersonPages
-from rollouts.cli.terminal.errors import error_text
 from rollouts.cli.view.rights import OWN_IDENTITY
 from rollouts.cli.view.session import Session, session_on
 from rollouts.clock import SystemClock
 from rollouts.cluster.decoding import manifest_from
-from rollouts.errors import ApiForbidden, ApiNotFound, ApiUnauthenticated, RolloutsError
+from rollouts.errors import ApiForbidden, ApiUnauthenticated, RolloutsError
 from rollouts.objects import ROLLOUT, mapping
 from rollouts.ports import ApiServer, Clock, Request, Response, WatchStream
 from rollouts.recent import Recent
-from rollouts.secret import Secret
 
 SESSIONS_MAX = 200
 SESSIONS_OF_ONE_MAX = 10
@@ -43,10 +39,9 @@ IDLE_S = 3_600.0  # without a page that is open or loaded
 LOOKED_AFTER_EVERY_S = 5.0
 CONFIRMED_ON_LOAD_S = 10.0
 CONFIRMED_WHILE_OPEN_S = 60.0
-TOKEN_MAX_BYTES = 12 * 1024
+STREAMS_LAST_S = 60.0  # where a proxy knows people: the browser then asks through it again
 _KEY_BYTES = 32
 _ENDED_KEPT = 1_000
-_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # RFC 6750, 2.1
 _ANONYMOUS = "system:anonymous"
 _SERVICE_ACCOUNT = re.compile(r"system:serviceaccount:([a-z0-9][-a-z0-9]{0,62}):.+")
 _NAMESPACE = "default"  # as kubectl's
@@ -64,7 +59,7 @@ class SessionEnd(Enum):
 
 
 class Person(Struct, frozen=True):
-    """Whose a token is, and the namespace to begin with; None for all of them."""
+    """Whose a connection is, and the namespace to begin with; None for all of them."""
 
     name: str
     namespace: str | None
@@ -75,6 +70,7 @@ class SignedIn:
 
     Args:
         host: of the address at which the person signed in; the session is good for no other one.
+        as_whom: as whom its requests are made by impersonation; None where they are made with the person's own token.
     """
 
     ends_at_s: float
@@ -83,14 +79,21 @@ class SignedIn:
     """Why it ends then."""
 
     def __init__(
-        self, key: bytes, name: str, host: str, api: _OwnApi, hub: Hub, *, rights_of_commands: bool = False
+        self,
+        key: bytes,
+        name: str,
+        host: str,
+        api: _OwnApi,
+        hub: Hub,
+        pages: PersonPages,
+        as_whom: PersonIdentity | None,
     ) -> None:
         self.key = key
         self.name = name
         self.host = host
         self.hub = hub
-        chooses = hub.namespace is not None
-        self.pages = PersonPages(hub, chooses_namespace=chooses, rights_of_commands=rights_of_commands)
+        self.pages = pages
+        self.as_whom = as_whom
         self.used_at_s = self._confirmed_at_s = asyncio.get_running_loop().time()
         self._api = api
 
@@ -151,7 +154,6 @@ class Sessions:
 
     def __init__(
         self,
-        connect: Callable[[Secret], ApiServer],
         *,
         namespace: str | None,
         request_timeout_s: float,
@@ -165,7 +167,6 @@ class Sessions:
             rights_of_commands: each command needs a verb of its own.
         """
         self._rights_of_commands = rights_of_commands
-        self._connect = connect
         self._namespace = namespace
         self._request_timeout_s = request_timeout_s
         self._clock = clock or SystemClock()
@@ -180,33 +181,50 @@ class Sessions:
         """Those that are open, in the order in which they began."""
         return tuple(self._open.values())
 
-    async def sign_in(self, token: str, host: str) -> tuple[SignedIn, str] | RefusedRequest:
-        """A new session with the value of its cookie, or why there is none."""
-        token = token.strip().removeprefix("Bearer ").strip()
-        if len(token) > TOKEN_MAX_BYTES or not _TOKEN.fullmatch(token):
-            return RefusedRequest(HTTPStatus.BAD_REQUEST, "This is no bearer token.")
+    async def begin(
+        self,
+        connect: Callable[[], ApiServer],
+        host: str,
+        *,
+        expires_s: float | None = None,
+        as_whom: PersonIdentity | None = None,
+    ) -> tuple[SignedIn, str] | RefusedRequest | None:
+        """A new session with the value of its cookie, or why there is no room for one.
+
+        Args:
+            connect: to the API server, with the rights of one person.
+            host: of the address at which the session is good.
+            expires_s: when the credentials end, in seconds since 1970; None where they do not say.
+            as_whom: the person whom the API server has to name; None for any.
+
+        Returns: None when the API server does not name that person, or nobody.
+        Raises: what `Client` raises.
+        """
         if self._checks.locked():
             return RefusedRequest(HTTPStatus.SERVICE_UNAVAILABLE, "Too many sign in at once: try again.")
         async with self._checks:
-            api = _OwnApi(self._connect(Secret(token)))
+            api = _OwnApi(connect())
             session = session_on(
                 api, namespace=_NAMESPACE, request_timeout_s=self._request_timeout_s, clock=self._clock
             )
-            found: Person | RefusedRequest | None = None
+            found: Person | None = None
             try:
-                found = await self._person_of(session)
+                found = await self._person_of(session, as_whom)
             finally:
-                if not isinstance(found, Person):
+                if found is None:
                     await api.aclose()
-        if isinstance(found, RefusedRequest):
-            return found
+        if found is None:
+            return None
         full = self._room_for(found.name)
         if full is not None:
             await api.aclose()
             return full
-        cookie, over_s, expires_s = secrets.token_urlsafe(_KEY_BYTES), self._clock.now_s() + LASTS_S, expiry_s(token)
-        hub, by_verb = Hub(session, found.namespace, self._shared), self._rights_of_commands
-        signed_in = SignedIn(_hash(cookie), found.name, host, api, hub, rights_of_commands=by_verb)
+        cookie, over_s = secrets.token_urlsafe(_KEY_BYTES), self._clock.now_s() + LASTS_S
+        last_s = STREAMS_LAST_S if as_whom is not None else None
+        hub = Hub(session, found.namespace, self._shared, streams_last_s=last_s)
+        chooses, by_verb = hub.namespace is not None, self._rights_of_commands
+        pages = PersonPages(hub, chooses_namespace=chooses, rights_of_commands=by_verb)
+        signed_in = SignedIn(_hash(cookie), found.name, host, api, hub, pages, as_whom)
         signed_in.ends_at_s, signed_in.ends_by = over_s, SessionEnd.OVER
         if expires_s is not None and expires_s < over_s:
             signed_in.ends_at_s, signed_in.ends_by = expires_s, SessionEnd.TOKEN
@@ -263,23 +281,12 @@ class Sessions:
         why = f"{SESSIONS_MAX} sessions are open, which is the most: try again when somebody has signed out."
         return RefusedRequest(HTTPStatus.SERVICE_UNAVAILABLE, why)
 
-    async def _person_of(self, session: Session) -> Person | RefusedRequest:
-        """Whose token the session has, or why that is not known."""
-        try:
-            name = await _own_name(session)
-            if name in ("", _ANONYMOUS):
-                return RefusedRequest(HTTPStatus.UNAUTHORIZED, "The API server does not say whose token this is.")
-            return Person(name, await self._scope(session, name))
-        except ApiUnauthenticated:
-            why = "The API server does not accept this token: it has expired, or is for another cluster or audience."
-            return RefusedRequest(HTTPStatus.UNAUTHORIZED, why)
-        except RolloutsError as error:
-            # Whoever has not signed in is told nothing of the cluster.
-            sys.stderr.write(f"error: a token could not be checked: {error_text(error)}\n")
-            why = "the API server cannot be reached, or refuses to say whose it is; the dashboard's log has more"
-            if isinstance(error, ApiNotFound) and OWN_IDENTITY.plural in str(error):
-                why = "this API server cannot say whose it is: Kubernetes 1.28 or newer is needed"
-            return RefusedRequest(HTTPStatus.BAD_GATEWAY, f"The token could not be checked: {why}.")
+    async def _person_of(self, session: Session, as_whom: PersonIdentity | None) -> Person | None:
+        """Whose rights the session has, as the API server says; None where it does not, or names another one."""
+        name = await _own_name(session)
+        if name in ("", _ANONYMOUS) or (as_whom is not None and name != as_whom.user):
+            return None
+        return Person(name, await self._scope(session, name))
 
     async def _scope(self, session: Session, name: str) -> str | None:
         """None for all namespaces; else the one to begin with."""
@@ -318,19 +325,6 @@ async def _own_name(session: Session) -> str:
     answer = manifest_from(await session.client.create(OWN_IDENTITY, None, asked))
     name = mapping(mapping(answer.get("status")).get("userInfo")).get("username")
     return name if isinstance(name, str) else ""
-
-
-def expiry_s(token: str) -> float | None:
-    """When a token ends that the API server has accepted, in seconds since 1970; None for one that does not say."""
-    parts = token.split(".")
-    if len(parts) != 3:
-        return None
-    try:
-        payload = parts[1]
-        claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
-        return float(claims["exp"])
-    except (ValueError, LookupError, TypeError, OverflowError, RecursionError):
-        return None
 
 
 def _hash(cookie: str) -> bytes:

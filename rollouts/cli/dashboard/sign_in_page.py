@@ -48,6 +48,11 @@ def signed_in_part(name: str, form_field: str) -> h.Element:
     ]
 
 
+def known_part(name: str) -> h.Element:
+    """Who is known by a proxy, which has the way out."""
+    return h.div(".who")[h.span(".user")[name]]
+
+
 def again_page() -> bytes:
     """A page that opens its own address again, now from this site: a link on another site brings no cookie."""
     frame = h.html(lang="en")[h.head[h.meta(charset="utf-8"), h.meta(http_equiv="refresh", content="0"), h.title["…"]]]

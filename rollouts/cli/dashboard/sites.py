@@ -37,6 +37,10 @@ class Site(Struct, frozen=True):
         """The name of the cookie. Browsers send the cookies of one port to all ports of a host."""
         return "__Host-rollouts" if self.secure else f"rollouts-session-{self.host.rpartition(':')[2]}"
 
+    def session_cookie(self, key: str) -> str:
+        """The header that gives a browser the cookie of its session. Links of other sites do not send it."""
+        return f"{self.cookie}={key}; HttpOnly; Path=/; SameSite=Strict{'; Secure' if self.secure else ''}"
+
     @property
     def is_loopback(self) -> bool:
         """Whether nothing of it crosses a network that the browser knows of."""

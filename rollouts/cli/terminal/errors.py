@@ -61,6 +61,10 @@ def may_not_text(verb: str, resource: str, namespace: str | None) -> str:
     where = f"in namespace {namespace}" if namespace else "in every namespace"
     if {*verb.split(", ")} <= {*Verb}:
         return f"you may not {verb} {resource} {where}: ask for the ClusterRole `rollouts-commands` of the chart"
+    if verb == "impersonate":
+        return (
+            f"you may not impersonate these {resource}: ask for a ClusterRole with the verb `impersonate` on {resource}"
+        )
     role = "view" if verb in ("get", "list", "watch") else "edit"
     return (
         f"you may not {verb} {resource} {where}: ask for the ClusterRole `{role}`, which the chart extends to Rollouts"

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from rollouts.clock import SystemClock
 from rollouts.cluster.client import Client
-from rollouts.cluster.connection import connect, connector_of_bearers
+from rollouts.cluster.connection import connect, connector_of_bearers, connector_of_people
 from rollouts.cluster.target import NO_FLAGS, AccessFlags
 from rollouts.ports import ApiServer, Clock, Request, Response, WatchStream
 from rollouts.secret import Secret
@@ -83,6 +83,16 @@ async def bearers_of(options: Options) -> Callable[[Secret], ApiServer]:
     Raises: SettingsInvalid (no usable kubeconfig, with the remedy).
     """
     return await connector_of_bearers(
+        kubeconfig=options.kubeconfig, context=options.context, flags=options.flags, user_agent=USER_AGENT
+    )
+
+
+async def impersonating(options: Options) -> Callable[[str, tuple[str, ...]], ApiServer]:
+    """What connects to the cluster of the options as a user with groups, whom their own account impersonates.
+
+    Raises: SettingsInvalid (no usable kubeconfig, with the remedy).
+    """
+    return await connector_of_people(
         kubeconfig=options.kubeconfig, context=options.context, flags=options.flags, user_agent=USER_AGENT
     )
 

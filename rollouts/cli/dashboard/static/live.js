@@ -70,6 +70,7 @@ function follow() {
     stream.close();
     say(JSON.parse(event.data));
   });
+  stream.addEventListener("again", follow); // whoever keeps the door wants to know whether we are still the same
   const own = stream;
   stream.onerror = async () => {
     say("no live updates: the dashboard does not answer");
@@ -79,10 +80,11 @@ function follow() {
   };
 }
 
-// Whether the dashboard does not know who we are any more: its answer to a page that is opened says why.
+// Whether the dashboard, or a proxy before it, does not know who we are any more: its answer to a page that is opened says why.
 async function isUnknown() {
   try {
-    return (await fetch(location.href, { method: "HEAD" })).status === 401;
+    const answer = await fetch(location.href, { method: "HEAD", redirect: "manual" });
+    return answer.type === "opaqueredirect" || answer.status === 401 || answer.status === 403;
   } catch {
     return false;
   }

@@ -122,11 +122,15 @@ async def test_another_identity_ends_what_the_one_before_had_open(there: Served,
             other.cookie = alice.cookie
             assert (await other.get("/?ns=other")).status == (403 if groups else 200)
             await until_it_ends(stream)
+        other.cookie = alice.cookie
+        live = await other.get("/events?ns=other", Sec_Fetch_Site="same-origin", Sec_Fetch_Mode="cors")
+        assert (live.status, live.body) == (401, "this page is of a session that is over: open it again\n")
+        assert (await other.get("/?ns=other")).status == (403 if groups else 200)
         answer = await other.post(PROMOTE, form)
         assert (answer.status, "this form is not from this run" in answer.body) == (403, True)
-        (session,) = served.sessions.open
+        identities = {each.as_whom for each in served.sessions.open}
 
-    assert session.as_whom == PersonIdentity(ALICE if groups else EVE, groups)
+    assert identities == {PersonIdentity(ALICE if groups else EVE, groups)}
     assert await annotations_of(there) == {}
 
 

@@ -16,7 +16,7 @@ from aiohttp import web
 
 from rollouts.cli.dashboard.answers import NEW_COOKIE, SIGNED_IN, refusal_answer
 from rollouts.cli.dashboard.doors import HEALTH, HEALTH_ROUTE, STATIC, opened_again, site_of
-from rollouts.cli.dashboard.guard import RefusedRequest, same
+from rollouts.cli.dashboard.guard import RefusedRequest, is_opened, same
 from rollouts.cli.dashboard.identity import SECRET_HEADER, IdentityRules, PersonIdentity, identity_in, single
 from rollouts.cli.dashboard.person import PersonPages
 from rollouts.cli.dashboard.sessions import SessionEnd, Sessions, SignedIn
@@ -129,6 +129,10 @@ class BehindProxy:
             self._sessions.end(found, SessionEnd.SIGNED_OUT)
         elif found is None and (again := opened_again(request, site)) is not None:
             return again  # it may have a cookie that the browser has not sent with a link of others
+        if not is_opened(request):  # part of a page that was opened by somebody else, or before a restart
+            return refusal_answer(
+                RefusedRequest(HTTPStatus.UNAUTHORIZED, "this page is of a session that is over: open it again")
+            )
         begun = await self._begin(identity, site)
         if isinstance(begun, RefusedRequest):
             return refusal_answer(begun)

@@ -29,15 +29,15 @@ def reasons_page() -> str:
 def planned_page() -> str:
     """The page of all fields that are refused by name because a later version will carry them out."""
     rows = (
-        f"| {part.__name__.removesuffix('Wire')} | `{field}` | {version} |"
+        f"| {part.__name__.removesuffix('Wire')} | `{field}` | {version} | {until} |"
         for part, fields in PLANNED.items()
-        for field, version in fields.items()
+        for field, (version, until) in fields.items()
     )
     return _page(
         "Planned fields",
         "The schema accepts these fields. The controller refuses them by name, with the version that will carry them out, and\n"
         "never ignores one.",
-        ("| part of the spec | field | planned for |", "|---|---|---|", *rows),
+        ("| part of the spec | field | planned for | until then |", "|---|---|---|---|", *rows),
     )
 
 

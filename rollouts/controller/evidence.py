@@ -30,7 +30,7 @@ from rollouts.controller.workqueue.optional_watch import OptionalWatch
 from rollouts.controller.workqueue.standing_watches import TEMPLATES
 from rollouts.core.analysis.source import COMPARED, JobMetric, PodEvidence
 from rollouts.metrics.sources import HTTP_CODECS
-from rollouts.objects import ANALYSIS_RUN, Kind
+from rollouts.objects import ANALYSIS_RUN, EXPERIMENT, Kind
 from rollouts.ports import ApiServer, BoundedCalls, Clock, MetricEndpoints
 from rollouts.settings import Settings
 from rollouts.telemetry import Telemetry
@@ -111,6 +111,8 @@ class Evidence:
             rng=random.Random(f"{settings.identity} experiments"),  # noqa: S311 - jitter of its own: most clusters have none
             identity=settings.identity,
             why_unseen=self.why_unseen,
+            on_change=self.on_change,
+            on_unreadable=self.on_unreadable,
         )
 
     def follow(self, kind: Kind, before: Any, after: Any) -> None:
@@ -144,7 +146,9 @@ class Evidence:
         return sources
 
     def why_unseen(self, kind: Kind, namespace: str) -> str:
-        """Why objects of that kind, runs or templates, cannot be seen in a namespace; "" when they can."""
+        """Why objects of that kind, runs, templates or Experiments, cannot be seen in a namespace; "" when they can."""
+        if kind == EXPERIMENT:
+            return self._experiments.why_not_seen(namespace)
         watch = self._runs.watch if kind == ANALYSIS_RUN else self._templates[kind]
         return watch.why_unseen(namespace)
 

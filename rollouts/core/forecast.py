@@ -359,7 +359,8 @@ class _Forecast:
     def _tell_analysis(self, gate: AnalysisGate) -> None:
         """Notes the analysis with the stage in which it begins."""
         analysis = analyses(self.seen.rollout.spec.strategy)[gate]
-        what = f"{gate.kind} analysis by {', '.join(analysis.templates)}"
+        what = f"{gate.kind} analysis" if gate.kind is not AnalysisKind.EXPERIMENT else gate.what
+        what = f"{what} by {', '.join(analysis.templates)}" if analysis.templates else f"{what} without analyses"
         when = "at any later step" if gate.kind is AnalysisKind.BACKGROUND else "here"
         follows = f"a failure {_ON_FAILURE[analysis.on_failure]} {when}, and without a success nothing is promoted"
         self._waited(Waited(Reason.ANALYSIS_RUNNING, f"{what}: {follows}", 0.0))

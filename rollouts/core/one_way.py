@@ -93,12 +93,13 @@ def _fresh_verdict(ctx: PassContext) -> Contribution | None:
         if record is None or record.settled or run is None or not run.phase.over:
             continue
         judged = replace(record, phase=run.phase, message=run.message, at_s=ctx.now_s)
-        said = f"{gate} analysis of revision {ctx.status.current_revision}: AnalysisRun {run.name} ended {run.phase}"
+        said = f"{gate} of revision {ctx.status.current_revision}: {gate.kind.object_kind.kind} {run.name} ended {run.phase}"
         said = f"{said}: {run.message}" if run.message else said
-        if run.phase is AnalysisPhase.FAILED and analysis.on_failure is OnFailure.ABORT:
+        failed = gate.kind.fails_with(run.phase)
+        if failed and analysis.on_failure is OnFailure.ABORT:
             aborts = abort_update(ctx, Reason.ANALYSIS_FAILED, said, declared=False)
             return replace(aborts, changes=(record_analysis(judged), *aborts.changes))
-        if run.phase is AnalysisPhase.FAILED and analysis.on_failure is OnFailure.STEP_BACK:
+        if failed and analysis.on_failure is OnFailure.STEP_BACK:
             return _stepped_back(ctx, judged, said)
         reason = Reason.ANALYSIS_INCONCLUSIVE if run.phase.bad else Reason.ANALYSIS_SUCCESSFUL
         return Contribution(changes=(record_analysis(judged),), notices=(Notice(reason, said, warning=run.phase.bad),))
@@ -113,7 +114,7 @@ def _no_verdict(ctx: PassContext) -> Contribution | None:
         if record is None or due_s is None or ctx.now_s < due_s:
             continue
         why = f"no verdict within {analysis.deadline_s:g} s"
-        said = f"{gate} analysis of revision {ctx.status.current_revision}: AnalysisRun {record.run} has given {why}"
+        said = f"{gate} of revision {ctx.status.current_revision}: {gate.kind.object_kind.kind} {record.run} has given {why}"
         judged = record_analysis(replace(record, phase=AnalysisPhase.INCONCLUSIVE, message=why, at_s=ctx.now_s))
         if analysis.on_deadline is OnDeadline.ABORT:
             aborts = abort_update(ctx, Reason.ANALYSIS_INCONCLUSIVE, said, declared=False)

@@ -1,4 +1,4 @@
-"""AnalysisRuns of a Rollout: one for each judgement of a revision."""
+"""AnalysisRuns and Experiments of a Rollout: one for each judgement of a revision."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from rollouts.core.model.analysis import AnalysisGate, AnalysisKind
 from rollouts.core.model.intents import CreateAnalysisRun, TerminateAnalysisRun
 from rollouts.core.model.rollout import Rollout
 from rollouts.manifests.ownership import ANALYSIS, ATTEMPT, NAME, REVISION, STEP, name_label, owner_reference
-from rollouts.objects import ANALYSIS_RUN, Manifest, whole_number
+from rollouts.objects import Manifest, whole_number
 
 
 def analysis_run(rollout: Rollout, intent: CreateAnalysisRun) -> Manifest:
-    """The whole AnalysisRun, without a status. Of two labels with one key, that of `analysisRunMetadata` loses."""
+    """The whole AnalysisRun or Experiment, without a status. Of two labels with one key, that of `analysisRunMetadata` loses."""
     ours = {NAME: name_label(rollout.name), REVISION: intent.revision, **gate_labels(intent.gate)}
     return {
-        **ANALYSIS_RUN.head,
+        **intent.gate.kind.object_kind.head,
         "metadata": {
             "name": intent.name,
             "namespace": rollout.namespace,
@@ -44,7 +44,7 @@ def gate_of(labels: Mapping[str, str]) -> AnalysisGate | None:
     kind = labels.get(ANALYSIS, "")
     if kind not in AnalysisKind._value2member_map_:
         return None
-    if kind != AnalysisKind.STEP:
+    if not AnalysisKind(kind).is_step:
         return AnalysisGate(AnalysisKind(kind))
     step = whole_number(labels.get(STEP, ""), digits=9)
-    return None if step is None else AnalysisGate(AnalysisKind.STEP, step)
+    return None if step is None else AnalysisGate(AnalysisKind(kind), step)

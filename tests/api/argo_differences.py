@@ -129,7 +129,7 @@ HELD_BY: Mapping[str, str] = {
     "`authentication.sigv4`": "refused: signatures of AWS",
     "`prometheus.address` and the URL of a web request": "test_a_url_that_a_tenant_may_not_name_is_not_asked",
     "metrics that are Jobs": "test_without_the_flag_no_job_is_made",
-    "`experiment` steps": "test_an_example_is_taken_or_refused_by_name",
+    "`weight` of a template of an `experiment` step": "test_a_field_of_a_later_version_is_refused_by_name",
     "an Experiment with neither `duration` nor a required analysis": "test_an_hour_ends_what_nothing_else_ends",
     "an analysis of an Experiment that still measures at the end": "test_the_duration_ends_an_analysis_and_its_verdict_counts",
     "an Experiment that is terminated": "test_what_is_terminated_before_its_pods_are_there_is_no_success",

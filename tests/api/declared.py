@@ -64,8 +64,8 @@ BY_TYPE: dict[Any, st.SearchStrategy[Any]] = {
 }  # fmt: skip
 BY_TYPE |= {
     Author: _built(Author, name=_TEXT.filter(bool)),
-    AnalysisGate: st.builds(AnalysisGate, st.just(AnalysisKind.STEP), _COUNT)
-    | st.builds(AnalysisGate, st.sampled_from([each for each in AnalysisKind if each is not AnalysisKind.STEP])),
+    AnalysisGate: st.builds(AnalysisGate, st.sampled_from([each for each in AnalysisKind if each.is_step]), _COUNT)
+    | st.builds(AnalysisGate, st.sampled_from([each for each in AnalysisKind if not each.is_step])),
     Cutover: _built(Cutover, confirmed_at_s=_TIME, until_s=_TIME)
     | st.builds(Cutover, service=_TEXT.map(service_ref), from_revision=_TEXT, to_revision=_TEXT),
 }

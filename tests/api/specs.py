@@ -222,6 +222,20 @@ BAD: tuple[Bad, ...] = (
         f"{_STEPS}[0]", "setWeight, setCanaryScale"),
     Bad("step that is no object", canary(steps=[{"setWeight": 1}, "pause"]), f"{_STEPS}[1]", "an object"),
     Bad("unknown step", step(setWeigth=5), f"{_STEPS}[0].setWeigth", "unknown field"),
+    Bad("experiment without a template", step(experiment={"duration": "5m"}),
+        f"{_STEPS}[0].experiment.templates", "at least one"),
+    Bad("experiment of no revision", step(experiment={"templates": [{"name": "a"}]}),
+        f"{_STEPS}[0].experiment.templates[0].specRef", "required"),
+    late("experiment with one name twice", step(experiment={"templates": [{"name": "a", "specRef": "canary"}] * 2}),
+        f"{_STEPS}[0].experiment.templates[1].name", "another one too"),
+    late("experiment with our label", step(experiment={"templates": [{"name": "a", "specRef": "canary",
+        "metadata": {"labels": {"rollouts.dev/revision": "a"}}}]}),
+        f"{_STEPS}[0].experiment.templates[0].metadata.labels[rollouts.dev/revision]", "the controller sets"),
+    late("experiment with onDeadline alone", step(experiment={"templates": [{"name": "a", "specRef": "canary"}],
+        "onDeadline": "abort"}), f"{_STEPS}[0].experiment.onDeadline", "needs deadlineSeconds"),
+    late("experiment with an argument twice", step(experiment={"templates": [{"name": "a", "specRef": "canary"}], "analyses": [
+        {"name": "b", "templateName": "b", "args": [{"name": "c", "value": "1"}, {"name": "c", "value": "2"}]}]}),
+        f"{_STEPS}[0].experiment.analyses[0].args[1].name", "another argument too"),
     Bad("weight below 0", step(setWeight=-1), f"{_STEPS}[0].setWeight", "0 or more"),
     Bad("weight above 100", step(setWeight=101), f"{_STEPS}[0].setWeight", "100 or less"),
     Bad("weight in percent", step(setWeight="20%"), f"{_STEPS}[0].setWeight", "an integer"),
@@ -259,8 +273,8 @@ BAD: tuple[Bad, ...] = (
 
 
 PLANNED: tuple[tuple[Spec, str, str], ...] = (
-    (step(experiment={"templates": [{"name": "a", "specRef": "canary"}], "duration": "5m"}), f"{_STEPS}[0].experiment",
-        "0.6"),
+    (step(experiment={"templates": [{"name": "a", "specRef": "canary", "weight": 5}], "duration": "5m"}),
+        f"{_STEPS}[0].experiment.templates[0].weight", "0.6"),
 )  # fmt: skip
 
 

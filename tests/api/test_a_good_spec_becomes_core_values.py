@@ -28,6 +28,7 @@ from rollouts.core.model.steps import (
     MatchTrafficWeight,
     Pause,
     PauseUntilPromoted,
+    RunExperiment,
     SetCanaryReplicas,
     SetCanaryScalePercent,
     SetWeight,
@@ -403,6 +404,22 @@ def test_an_analysis_keeps_what_its_user_wrote() -> None:
     use = use_in(wanted)
     assert (use.path, len(use.templates), len(use.args)) == (wanted.path, 2, 3)
     assert (len(use.dry_run), len(use.measurement_retention)) == (1, 1)
+
+
+def test_an_experiment_is_a_step_by_the_templates_of_its_analyses() -> None:
+    """What is made of it is known when the step begins; what decides its identity is what judges it, as of an analysis."""
+    uses = [{"name": "a", "templateName": "rate"}, {"name": "b", "templateName": "all", "clusterScope": True}]
+    written = {"templates": [{"name": "new", "specRef": "canary"}], "duration": "1h30m", "analyses": uses}
+
+    (step,) = parsed_canary(
+        canary(steps=[{"experiment": {**written, "onFailure": "hold", "deadlineSeconds": 600}}])
+    ).steps
+
+    assert isinstance(step, RunExperiment)
+    analysis = step.analysis
+    assert (analysis.on_failure, analysis.deadline_s) == (OnFailure.HOLD, 600.0)
+    assert analysis.templates == ("ClusterAnalysisTemplate/all", "rate")
+    assert analysis.settings == {**written, "duration": "5400s"}
 
 
 def test_an_analysis_has_its_place_in_the_strategy() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2] / "rollouts"
 
 OWN = {
+    "api/spec/experiment_step.py": "canonical JSON of our own, and its caller catches what depth raises",
     "api/schema.py": "the package's own schemas",
     "api/spec/analysis/run.py": "inside a try with RecursionError: JSON that the line before wrote",
     "cli/kubernetes/schema.py": "a file of the package",

@@ -463,7 +463,7 @@ ARGO_ROLLOUTS: dict[str, tuple[tuple[Manifest, ...], bool]] = {
     "of a Deployment's template": ((_by_workload(), deployment(replicas=0), hpa(ARGO_ROLLOUT)), True),
     "of a template that is elsewhere": ((_by_workload(),), True),
     "with an experiment": ((argo_rollout(argo_canary("no router", [{"experiment": {
-        "duration": "1m", "templates": [{"name": "a", "specRef": "stable"}]}}])), *BOTH), False),
+        "duration": "1m", "templates": [{"name": "a", "specRef": "stable"}]}}])), *BOTH), True),
     "beside an Experiment": ((argo_rollout(argo_canary("no router", STEPS)), *BOTH,
         of(EXPERIMENT, spec={"duration": "1m", "templates": [{"name": "a", "selector": {"matchLabels": {"app": "a"}},
         "template": build.pod_template("a", image="a:1")}]})), True),

@@ -19,6 +19,7 @@ from rollouts.cluster.structs import (
     AnalysisTemplateObject,
     ConfigMapObject,
     EndpointSliceObject,
+    ExperimentObject,
     ReplicaSetObject,
     RolloutObject,
     ServiceObject,
@@ -53,6 +54,7 @@ from rollouts.objects import (
     CLUSTER_ANALYSIS_TEMPLATE,
     CONFIG_MAP,
     ENDPOINT_SLICE,
+    EXPERIMENT,
     REPLICA_SET,
     ROLLOUT,
     SERVICE,
@@ -226,6 +228,7 @@ class World:
         self.services = self.store.add(SERVICE, ServiceObject)
         self.slices = self.store.add(ENDPOINT_SLICE, EndpointSliceObject, labels=("kubernetes.io/service-name",))
         self.runs = self.store.add(ANALYSIS_RUN, AnalysisRunObject, by_owner=True)
+        self.store.add(EXPERIMENT, ExperimentObject, by_owner=True)
         self.templates = self.store.add(ANALYSIS_TEMPLATE, AnalysisTemplateObject)
         self.cluster_templates = self.store.add(CLUSTER_ANALYSIS_TEMPLATE, AnalysisTemplateObject)
         self.config_maps = self.store.add(CONFIG_MAP, ConfigMapObject, labels=(NAME,), metadata_only=True)

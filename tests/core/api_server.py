@@ -23,6 +23,7 @@ from rollouts.core.model.intents import (
     AskHold,
     AskLive,
     AskPods,
+    AskPodTemplate,
     AskReplicaSets,
     AskRevisions,
     AskRoute,
@@ -34,6 +35,7 @@ from rollouts.core.model.intents import (
     CreateReplicaSet,
     DeleteAnalysisRun,
     DeleteConfigCopy,
+    DeleteExperiment,
     DeleteReplicaSet,
     EvictPod,
     Intent,
@@ -71,7 +73,7 @@ def applied(there: World, intent: Intent) -> World:
         case CreateReplicaSet() | AdoptReplicaSet() | PatchReplicaSet() | DeleteReplicaSet():
             return _with_replica_sets(there, intent)
         case (
-            in_place.LabelReplicaSet() | AskReplicaSets() | AskRevisions() | AskChosenNodes()
+            in_place.LabelReplicaSet() | AskReplicaSets() | AskPodTemplate() | AskRevisions() | AskChosenNodes()
         ):  # every ReplicaSet of the model is labelled
             return there
         case in_place.StepStatefulSet() | in_place.DeletePod():
@@ -96,7 +98,7 @@ def applied(there: World, intent: Intent) -> World:
             return annotated(wrote(there, "RemoveAnnotation"), verb, None)
         case SetTraffic() | MakeRoute() | ReleaseRoute():
             return _without_route_answer(_with_route(there, intent), intent.route)
-        case CreateAnalysisRun() | TerminateAnalysisRun() | DeleteAnalysisRun():
+        case CreateAnalysisRun() | TerminateAnalysisRun() | DeleteAnalysisRun() | DeleteExperiment():
             runs = runs_written(there.runs, intent, version=there.version + 1, now_s=there.now_s)
             return replace(wrote(there, type(intent).__name__), runs=runs)
         case CreateConfigCopy() | DeleteConfigCopy() | AdoptConfigCopy() | ReleaseConfigCopy():

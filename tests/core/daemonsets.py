@@ -24,6 +24,7 @@ from rollouts.core.model.intents import (
     CreateAnalysisRun,
     Decision,
     DeleteAnalysisRun,
+    DeleteExperiment,
     Intent,
     RemoveAnnotation,
     TerminateAnalysisRun,
@@ -253,7 +254,7 @@ def applied(there: Nodes, intent: Intent) -> Nodes:
             return replace(there, deleted=(*there.deleted, found.node))
         case RemoveAnnotation(verb=verb):
             return annotated(_written(there, "RemoveAnnotation"), verb, None)
-        case CreateAnalysisRun() | TerminateAnalysisRun() | DeleteAnalysisRun():
+        case CreateAnalysisRun() | TerminateAnalysisRun() | DeleteAnalysisRun() | DeleteExperiment():
             there = _written(there, type(intent).__name__)
             return replace(
                 there, runs=measured_runs.runs_written(there.runs, intent, version=there.version, now_s=there.now_s)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from rollouts.core.model.analysis import AnalysisKind, AnalysisPhase, RunSeen
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import CreateAnalysisRun, DeleteAnalysisRun, TerminateAnalysisRun
+from rollouts.core.model.intents import CreateAnalysisRun, DeleteAnalysisRun, DeleteExperiment, TerminateAnalysisRun
 from rollouts.core.model.rollout import analyses
 from tests.core.model import World
 from tests.core.refusal import RefusedError
@@ -21,7 +21,7 @@ UNJUDGED = (
 
 def runs_written(
     there: tuple[RunSeen, ...],
-    intent: CreateAnalysisRun | TerminateAnalysisRun | DeleteAnalysisRun,
+    intent: CreateAnalysisRun | TerminateAnalysisRun | DeleteAnalysisRun | DeleteExperiment,
     *,
     version: int,
     now_s: float,
@@ -43,7 +43,7 @@ def runs_written(
     found = next((each for each in there if each.uid == intent.uid), None)
     if found is None:
         raise RefusedError(f"no AnalysisRun {intent.name}")
-    if isinstance(intent, DeleteAnalysisRun):
+    if isinstance(intent, DeleteAnalysisRun | DeleteExperiment):
         if found.resource_version != intent.resource_version:
             raise RefusedError(f"AnalysisRun {intent.name} has changed")
         return tuple([each for each in there if each is not found])

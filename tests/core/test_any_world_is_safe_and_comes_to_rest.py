@@ -27,6 +27,7 @@ from rollouts.core.model.steps import (
     MatchTrafficWeight,
     Pause,
     PauseUntilPromoted,
+    RunExperiment,
     SetCanaryReplicas,
     SetCanaryScalePercent,
     SetHeaderRoute,
@@ -134,6 +135,7 @@ HELD = replace(CHECKED, on_failure=OnFailure.HOLD)
 BACK = replace(CHECKED, on_failure=OnFailure.STEP_BACK)
 BACK_STEPS = (SetWeight(25), Pause(5), SetWeight(75), Analyze(BACK), PauseUntilPromoted(), Analyze(HELD))
 ANALYSED_STEPS = (SetWeight(25), Analyze(CHECKED), Pause(5), SetWeight(75), Analyze(HELD))
+TRIED_STEPS = (RunExperiment(CHECKED), SetWeight(25), RunExperiment(HELD), SetWeight(75), RunExperiment(BACK))
 GOING_BACK = (
     Canary(steps=BACK_STEPS, analysis=replace(BACK, starting_step=2)),
     replace(WITH_ROUTES[1], steps=BACK_STEPS, analysis=BACK),
@@ -148,6 +150,8 @@ GATED = (
 ANALYSED = (
     *GOING_BACK,
     Canary(steps=ANALYSED_STEPS),
+    Canary(steps=TRIED_STEPS),
+    replace(WITH_ROUTES[1], steps=TRIED_STEPS, analysis=CHECKED),
     Canary(steps=STEPS, analysis=CHECKED, stable_service="cart", canary_service="cart-canary"),
     replace(WITH_ROUTES[1], steps=ANALYSED_STEPS, analysis=replace(HELD, starting_step=1)),
     replace(WITH_ROUTES[0], analysis=CHECKED),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests import build
-from tests.e2e.manifests import experiment
-from tests.e2e.stage import Stage
+from tests.e2e.manifests import canary, experiment
+from tests.e2e.stage import Stage, current
 
 pytestmark = pytest.mark.controlplane
 
@@ -58,3 +58,25 @@ def test_an_analysis_decides_and_a_person_may_end_it(stage: Stage) -> None:
     for name in ("judged", "ended"):
         _gone(stage, name)
     stage.kubectl("delete", "experiment", "judged", "ended", "--timeout=20s")
+
+
+def test_a_step_of_a_rollout_runs_one(stage: Stage) -> None:
+    """With both revisions' pods beside those that serve. One that nobody waits for any more is ended, and goes by the history."""
+    step = {"experiment": {"duration": "1h", "templates": [{"name": of, "specRef": of} for of in ("stable", "canary")]}}
+    limits = {"successfulRunHistoryLimit": 0, "unsuccessfulRunHistoryLimit": 0}
+    stage.rolled_out(canary("web", replicas=2, steps=[step, {"setWeight": 50}], spec={"analysis": limits}))
+
+    for image in ("web:2", "web:3"):
+        stage.set_image("web", image)
+        held = stage.until_at("web", "AnalysisRunning", step=0, image=image)
+        begun = stage.until("rollouts", "web", lambda one: bool(one["status"].get("analyses")))
+        name = begun["status"]["analyses"][0]["run"]
+        running = stage.until("experiments", name, lambda one: one.get("status", {}).get("phase") == "Running")
+        images = [each["template"]["spec"]["containers"][0]["image"] for each in running["spec"]["templates"]]
+        assert images == [{"web:2": "web:1", "web:3": "web:2"}[image], image]
+        stage.annotate("web", "promote", f"{current(held)}@skip-0")
+        over = stage.until("experiments", name, lambda one: "completedAt" in one.get("status", {}))
+        assert over["spec"]["terminate"] is True
+        assert current(stage.wait_ready("web")) == current(held)
+
+    assert [each["metadata"]["name"] for each in stage.all("experiments")] == [name]

@@ -18,8 +18,8 @@ pytestmark = pytest.mark.controlplane
 USED = {
     "rollouts": {"get", "watch", "patch"},
     "rollouts/status": {"patch"},
-    "replicasets": {"watch", "create", "patch", "delete"},
-    "experiments": {"watch"},
+    "replicasets": {"get", "watch", "create", "patch", "delete"},
+    "experiments": {"watch", "create", "delete"},
     "experiments/status": {"patch"},
     "services": {"get", "watch", "create", "patch", "delete"},
     "configmaps": {"get", "watch", "create"},
@@ -32,14 +32,15 @@ USED = {
     "analysisruns/status": {"patch"},
 }
 """The table of the chart's `_rules.tpl` without what only other clusters or worse days need: `list` of what is watched (servers
-that do not stream the first list), `get` of a ReplicaSet (the answer to its creation was lost), `patch` of a copy (somebody took
-its owner away), `delete` of one (a minute after the last revision that names it), and finalizers."""
+that do not stream the first list), `patch` of a copy (somebody took its owner away), `delete` of one (a minute after the last
+revision that names it), `patch` of an Experiment (somebody passes the step that waits for it), and finalizers."""
 
 
 TEMPLATE = build.analysis_template(
     {"name": "pods", "interval": "1s", "provider": {"kubernetes": {}}}, name="pods-are-well"
 )
 """It needs no server, and measures until it is ended."""
+TRIED = {"experiment": {"duration": "1s", "templates": [{"name": "new", "specRef": "canary"}]}}
 
 
 def test_a_life_with_everything_in_it_is_refused_nothing(stage: Stage) -> None:
@@ -54,7 +55,7 @@ def test_a_life_with_everything_in_it_is_refused_nothing(stage: Stage) -> None:
             canaryService="web-canary",
             canaryMetadata={"labels": {"role": "canary"}},
             stableMetadata={"labels": {"role": "stable"}},
-            steps=[{"setWeight": 50}, {"pause": {}}],
+            steps=[TRIED, {"setWeight": 50}, {"pause": {}}],
             analysis={"templates": [{"templateName": "pods-are-well"}]},
             spec={"revisionHistoryLimit": 0, "minReadySeconds": 1, "analysis": {"successfulRunHistoryLimit": 0}},
             configured_by=["web-config"],
@@ -62,7 +63,7 @@ def test_a_life_with_everything_in_it_is_refused_nothing(stage: Stage) -> None:
         *services("web", "stable", "canary"),
     )
     for image in ("web:2", "web:3"):
-        stage.gated("web", image, step=GATE)
+        stage.gated("web", image, step=GATE + 1)
         stage.annotate("web", "promote", "true")
         last = current(stage.wait_ready("web"))
     stage.kubectl("wait", f"replicaset/web-{first}", "--for=delete", "--timeout=30s")

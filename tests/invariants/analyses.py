@@ -7,7 +7,7 @@ from rollouts.core.model.intents import Decision, RemoveAnnotation
 from rollouts.core.model.rollout import BlueGreen, Canary, analyses
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import RolloutStatus, Verb
-from rollouts.core.model.steps import Analyze, SetWeight
+from rollouts.core.model.steps import SetWeight
 from rollouts.core.model.traffic import RouteSeen
 from tests.invariants.violation import Violation, exists, grows, promoted
 
@@ -50,7 +50,7 @@ def a_gate_needs_its_verdict(seen: Snapshot, after: RolloutStatus) -> list[Viola
 
 
 def an_analysis_step_needs_its_verdict(seen: Snapshot, after: RolloutStatus) -> list[Violation]:
-    """S7: a step that is an analysis is done only with the verdict on record."""
+    """S7: a step that is an analysis, or an experiment, is done only with the verdict on record."""
     before, strategy = seen.status, seen.rollout.spec.strategy
     same = (before.current_revision, before.strategy_hash, before.attempt) == (
         *(after.current_revision, after.strategy_hash, after.attempt),
@@ -59,10 +59,8 @@ def an_analysis_step_needs_its_verdict(seen: Snapshot, after: RolloutStatus) -> 
         return []
     if _in_full(before, after):
         return []
-    step = strategy.steps[before.step_index]
-    if not isinstance(step, Analyze) or is_passed(before, AnalysisGate(AnalysisKind.STEP, before.step_index)):
-        return []
-    return [Violation("S7", f"step {before.step_index} was passed without a verdict")]
+    gates = [each for each in analyses(strategy) if each.step == before.step_index and not is_passed(before, each)]
+    return [Violation("S7", f"step {before.step_index} was passed without a verdict") for _ in gates]
 
 
 def verdicts_are_what_runs_say(seen: Snapshot, after: RolloutStatus) -> list[Violation]:
@@ -134,12 +132,29 @@ def steps_back_by_one_weight(seen: Snapshot, after: RolloutStatus) -> list[Viola
         analysis = analyses(strategy).get(each.gate)
         if each.run in known or not each.phase.over or analysis is None:
             continue
-        goes_back = each.phase is AnalysisPhase.FAILED and analysis.on_failure is OnFailure.STEP_BACK
+        bad = {AnalysisPhase.FAILED, AnalysisPhase.ERROR} if _is_experiment(each.gate) else {AnalysisPhase.FAILED}
+        goes_back = each.phase in bad and analysis.on_failure is OnFailure.STEP_BACK
         if goes_back is not (each.back_to_percent is not None):
             found.append(Violation("S7", f"{each.gate} ended {each.phase}: {analysis.on_failure}, {each}"))
         if goes_back and isinstance(strategy, Canary):
             found += _far_back(before, after, strategy, each)
     return found
+
+
+def _is_experiment(gate: AnalysisGate) -> bool:
+    return gate.kind is AnalysisKind.EXPERIMENT
+
+
+def a_bad_experiment_aborts(seen: Snapshot, after: RolloutStatus) -> list[Violation]:
+    """S7: an Experiment that failed, or was not carried out, ends the update, unless the spec says otherwise."""
+    known = {each.run for each in seen.status.analyses if each.phase.over}
+    fresh = [each for each in after.analyses if _is_experiment(each.gate) and each.run not in known]
+    bad = [each for each in fresh if each.phase in (AnalysisPhase.FAILED, AnalysisPhase.ERROR)]
+    strategy = analyses(seen.rollout.spec.strategy)
+    aborts = [each for each in bad if each.gate in strategy and strategy[each.gate].on_failure is OnFailure.ABORT]
+    if after.abort is not None:
+        return []
+    return [Violation("S7", f"{each.gate} ended {each.phase}, and the update goes on") for each in aborts]
 
 
 def _far_back(before: RolloutStatus, after: RolloutStatus, strategy: Canary, record: AnalysisRecord) -> list[Violation]:

@@ -15,6 +15,7 @@ from rollouts.core.model.intents import Decision, Intent
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import Phase, RolloutStatus
 from tests.invariants.analyses import (
+    a_bad_experiment_aborts,
     a_failure_that_steps_back_stays_back,
     a_gate_needs_its_verdict,
     an_analysis_step_needs_its_verdict,
@@ -127,6 +128,7 @@ def broken_by_status(seen: Snapshot, status: RolloutStatus) -> list[Violation]:
         *what_was_passed_without_a_verdict_stays_so(seen, status),
         *a_failure_that_steps_back_stays_back(seen, status),
         *steps_back_by_one_weight(seen, status),
+        *a_bad_experiment_aborts(seen, status),
         *the_way_back_is_on_record(seen, status),
         *a_drain_is_recorded_as_it_is(seen, status),
     ]

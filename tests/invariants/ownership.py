@@ -25,6 +25,7 @@ from rollouts.core.model.intents import (
     AskHold,
     AskLive,
     AskPods,
+    AskPodTemplate,
     AskReplicaSets,
     AskRevisions,
     AskRoute,
@@ -37,6 +38,7 @@ from rollouts.core.model.intents import (
     Decision,
     DeleteAnalysisRun,
     DeleteConfigCopy,
+    DeleteExperiment,
     DeleteReplicaSet,
     EvictPod,
     Intent,
@@ -61,7 +63,7 @@ from rollouts.core.model.workload import ReferencedWorkload, WorkloadSeen
 from tests.invariants.violation import Violation
 
 _OfReplicaSet: TypeAlias = AdoptReplicaSet | PatchReplicaSet | DeleteReplicaSet
-_OfRun: TypeAlias = CreateAnalysisRun | TerminateAnalysisRun | DeleteAnalysisRun
+_OfRun: TypeAlias = CreateAnalysisRun | TerminateAnalysisRun | DeleteAnalysisRun | DeleteExperiment
 
 
 def a_spent_true_goes_first(seen: Snapshot, decision: Decision) -> list[Violation]:
@@ -150,7 +152,7 @@ def _is_ours_as_seen(before: Snapshot, intent: Intent) -> bool:
             return isinstance(absent, RouteAbsent) and absent.ours
         case PatchPod() | EvictPod():
             return before.pods is not None and any(each.uid == intent.uid for each in before.pods.pods)
-        case CreateAnalysisRun() | TerminateAnalysisRun() | DeleteAnalysisRun():
+        case CreateAnalysisRun() | TerminateAnalysisRun() | DeleteAnalysisRun() | DeleteExperiment():
             return _is_our_run(before, intent)
         case DeleteConfigCopy() | AdoptConfigCopy() | ReleaseConfigCopy():
             seen = {(each.uid, each.resource_version) for each in before.copies if not each.problem}
@@ -180,6 +182,7 @@ def _is_ours_as_seen(before: Snapshot, intent: Intent) -> bool:
             | AskHold()
             | AskPods()
             | AskReplicaSets()
+            | AskPodTemplate()
             | AskRevisions()
             | AskChosenNodes()
             | AskRoute()
@@ -213,7 +216,7 @@ def _is_our_run(before: Snapshot, intent: _OfRun) -> bool:
     found = next((each for each in before.runs if each.uid == intent.uid and each.name == intent.name), None)
     if found is None or found.gate is None:
         return False
-    if isinstance(intent, DeleteAnalysisRun):
+    if isinstance(intent, DeleteAnalysisRun | DeleteExperiment):
         return found.phase.over and intent.resource_version == found.resource_version
     return not found.phase.over
 

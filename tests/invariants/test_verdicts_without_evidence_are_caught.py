@@ -11,7 +11,7 @@ from rollouts.core.model.intents import Decision, EvictPod, PatchReplicaSet
 from rollouts.core.model.rollout import BlueGreen, Canary, Strategy
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import Command, RolloutStatus, Verb
-from rollouts.core.model.steps import Analyze, SetWeight
+from rollouts.core.model.steps import Analyze, RunExperiment, SetWeight
 from tests.core.measured_runs import runs_measured
 from tests.core.model import snapshot
 from tests.core.worlds import edited, running, settled
@@ -26,6 +26,7 @@ BEFORE = BlueGreen(active_service="cart", pre_promotion=CHECK)
 AFTER = BlueGreen(active_service="cart", post_promotion=CHECK)
 STEP_BACK = Analysis(path="", settings={}, templates=("success-rate",), on_failure=OnFailure.STEP_BACK)
 BACK = Canary(steps=(SetWeight(25), SetWeight(50), Analyze(STEP_BACK)))
+TRIED = Canary(steps=(RunExperiment(CHECK), SetWeight(50)))
 GOOD, BAD = AnalysisPhase.SUCCESSFUL, AnalysisPhase.FAILED
 
 
@@ -49,8 +50,16 @@ def _judged(seen: Snapshot, phase: AnalysisPhase, **changes: object) -> tuple[An
         *((strategy, {"stable_revision": "b"}) for strategy in (IN_BACKGROUND, BEFORE, AFTER)),
         (BEFORE, {"gate_passed": True}),
         (AT_STEP, {"step_index": 2}),
+        (TRIED, {"step_index": 1}),
     ],
-    ids=["promotion in the background", "before the gate", "after it", "the gate", "the step that is the analysis"],
+    ids=[
+        "promotion in the background",
+        "before the gate",
+        "after it",
+        "the gate",
+        "the step that is the analysis",
+        "that is an experiment",
+    ],
 )
 def test_s7_what_goes_on_before_the_verdict(strategy: Strategy, changes: dict[str, object]) -> None:
     """The run exists, and says nothing yet."""
@@ -164,6 +173,14 @@ def test_s7_a_gate_that_is_given_up_before_its_deadline() -> None:
     assert "S7" not in _rules(due, replace(due.status, analyses=given_up))
     assert "S7" in _rules(replace(due, now_s=due.now_s - 1), replace(due.status, analyses=given_up))
     assert "S7" in _rules(replace(endless, now_s=due.now_s), replace(endless.status, analyses=given_up))
+
+
+@pytest.mark.parametrize("phase", [BAD, AnalysisPhase.ERROR])
+def test_s7_an_update_that_goes_on_after_a_bad_experiment(phase: AnalysisPhase) -> None:
+    """Nobody judges it again."""
+    seen = _waiting(TRIED, phase)
+
+    assert "S7" in _rules(seen, replace(seen.status, analyses=_judged(seen, phase)))
 
 
 def test_s10_a_verdict_that_is_not_written_alone() -> None:

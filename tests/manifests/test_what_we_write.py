@@ -446,7 +446,7 @@ def test_the_users_metadata_of_a_run_takes_none_of_ours_away() -> None:
 @pytest.mark.parametrize("kind", list(AnalysisKind))
 def test_the_place_of_a_run_comes_back_from_its_labels(kind: AnalysisKind) -> None:
     """It is kept nowhere else on the run."""
-    gate = AnalysisGate(kind, 7 if kind is AnalysisKind.STEP else None)
+    gate = AnalysisGate(kind, 7 if kind.is_step else None)
 
     assert gate_of(gate_labels(gate)) == gate
 

@@ -19,12 +19,13 @@ import pytest
 from rollouts.api.spec.experiment import parse_experiment
 from rollouts.core.analysis.source import JobMetric
 from rollouts.core.experiment.model import ExperimentStatus, ExperimentView, MakeRun, SetReplicaSet
-from rollouts.core.model.analysis import RunDraft
+from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, RunDraft
 from rollouts.core.model.config import ConfigKind, ConfigUse, ConfigVersioning
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.in_place_intents import RevertTemplate, StepDaemonSet, StepStatefulSet
 from rollouts.core.model.intents import (
     CopyOwner,
+    CreateAnalysisRun,
     CreateReplicaSet,
     MarkWorkload,
     PatchReplicaSet,
@@ -40,7 +41,7 @@ from rollouts.core.model.workload import NO_POD, PartitionFields, PartitionHeld
 from rollouts.core.model.workload_ref import WorkloadKind
 from rollouts.manifests.adoption import adoption_patch, release_patch
 from rollouts.manifests.analysis_job import MeasuringJob, job_manifest
-from rollouts.manifests.analysis_run import termination_patch
+from rollouts.manifests.analysis_run import analysis_run, termination_patch
 from rollouts.manifests.config_copy import config_copy, config_copy_probe, config_key
 from rollouts.manifests.experiment import experiment_replica_set, experiment_run, experiment_service, pods_patch
 from rollouts.manifests.in_place import disowned, hold_question
@@ -377,6 +378,24 @@ def test_an_experiment_gets_its_pods_its_service_and_its_run(bench: Bench) -> No
     bench.patches(REPLICA_SET, pods["name"], pods_patch(resize))
     bench.patches(ANALYSIS_RUN, "exp-run", termination_patch(TerminateAnalysisRun(name="exp-run", uid=ended["uid"])))
     bench.deletes(SERVICE, service["name"])
+
+
+def test_an_experiment_of_a_step_is_made_ended_and_deleted(bench: Bench) -> None:
+    """The Rollout owns it."""
+    wire = {"name": "new", "replicas": 0, "selector": {"matchLabels": {"app": "web"}}}
+    spec = {"templates": [{**wire, "template": build.pod_template("web", image="web:1")}], "duration": "1h"}
+    intent = CreateAnalysisRun(
+        name="of-step",
+        gate=AnalysisGate(AnalysisKind.EXPERIMENT, 0),
+        revision="b",
+        attempt=0,
+        draft=RunDraft(json.dumps(spec).encode(), "b", "a"),
+    )
+
+    made = bench.creates(EXPERIMENT, analysis_run(bench.rollout, intent))["metadata"]
+    ends = TerminateAnalysisRun(name="of-step", uid=made["uid"], kind=EXPERIMENT)
+    bench.patches(EXPERIMENT, "of-step", termination_patch(ends))
+    bench.deletes(EXPERIMENT, "of-step")
 
 
 def test_a_measurement_makes_its_job_and_deletes_it(bench: Bench) -> None:

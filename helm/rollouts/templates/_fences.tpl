@@ -77,8 +77,14 @@ validations:
 rules:
   - {apiGroups: [rollouts.dev], apiVersions: ["*"], resources: [experiments], operations: [CREATE, UPDATE, DELETE]}
 validations:
-  - message: it may only write the status of an Experiment
-    expression: "false"
+  - message: it may only make and delete Experiments that a Rollout controls
+    expression: >-
+      request.operation == 'UPDATE' || (request.operation == 'CREATE' ? variables.owned : variables.oldOwned)
+  - message: it may only tell an Experiment to end that a Rollout controls
+    expression: >-
+      request.operation != 'UPDATE' || (variables.oldOwned && variables.labels == variables.oldLabels
+      && variables.annotations == variables.oldAnnotations && variables.metadataStays
+      && {{ include "rollouts.specBut" "(k == 'terminate' && object.spec.?terminate.orValue(false))" }})
 {{- end }}
 
 {{- define "rollouts.fence.replicasets" -}}

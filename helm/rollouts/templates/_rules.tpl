@@ -7,6 +7,9 @@ The controller's rights, and the reason for each. It has no others: no "*", and 
   rollouts/finalizers      update           owner references that block the owner's deletion, where the cluster enforces
                                             permission for them (OwnerReferencesPermissionEnforcement; OpenShift does)
   experiments              get list watch   pods that run beside all others for a while, and their analyses
+                           create           one that a step asks for
+                           patch            tells one to end
+                           delete           those beyond the history limits
   experiments/status       patch            its memory and its report
   experiments/finalizers   update           as of rollouts
   replicasets              get list watch   the revisions
@@ -123,7 +126,7 @@ optional; without it the waits have a safe length, and a condition says so.
   verbs: [get, list, watch]
 - apiGroups: [rollouts.dev]
   resources: [experiments]
-  verbs: [get, list, watch]
+  verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [rollouts.dev]
   resources: [experiments/status]
   verbs: [patch]

@@ -13,6 +13,7 @@ from rollouts.api.problems import Problems
 from rollouts.api.spec.analysis.in_rollouts import core_analysis
 from rollouts.api.spec.autoscaling import autoscaling_gate
 from rollouts.api.spec.drain import drain_spec
+from rollouts.api.spec.experiment_step import core_experiment
 from rollouts.api.spec.metadata import OUR_PREFIX
 from rollouts.api.spec.planned import refuse_planned
 from rollouts.api.spec.reading import core_value, read_model
@@ -58,6 +59,7 @@ from rollouts.core.model.steps import (
     MatchTrafficWeight,
     Pause,
     PauseUntilPromoted,
+    RunExperiment,
     SetCanaryReplicas,
     SetCanaryScalePercent,
     SetHeaderRoute,
@@ -323,6 +325,8 @@ def _step_fact(step: Step) -> list[Any]:
         case SetMirrorRoute(name, mirror):
             matches = mirror and [mirror.percent, *map(_request_fact, mirror.matches)]
             return ["setMirrorRoute", name, matches]
+        case RunExperiment(analysis):
+            return ["experiment", *analysis.templates]
         case Analyze(analysis):  # its arguments are no part of its identity: to change one restarts no update
             return ["analysis", *analysis.templates]
         case _:
@@ -350,6 +354,8 @@ def _step(wire: CanaryStep, index: int, canary: CanaryStrategy) -> Step:
         return mirror_route(wire.set_mirror_route)
     if (analysis := core_analysis(wire.analysis, f"spec.strategy.canary.steps[{index}].analysis")) is not None:
         return Analyze(analysis)
+    if (experiment := core_experiment(wire.experiment, f"spec.strategy.canary.steps[{index}].experiment")) is not None:
+        return RunExperiment(experiment)
     if (scale := wire.set_canary_scale) is not None:
         if scale.replicas is not None:
             return SetCanaryReplicas(scale.replicas)

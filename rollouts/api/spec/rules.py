@@ -13,6 +13,7 @@ from rollouts.api.spec.analysis.in_rollouts import (
 )
 from rollouts.api.spec.autoscaling import check_autoscaling
 from rollouts.api.spec.drain import check_drain
+from rollouts.api.spec.experiment_step import check_experiment
 from rollouts.api.spec.metadata import OUR_PREFIX, check_entries
 from rollouts.api.spec.pod_template import check_pod_template
 from rollouts.api.spec.reading import check_exactly_one, check_needed, given_of
@@ -173,6 +174,7 @@ def _check_step(step: CanaryStep, path: str, problems: Problems, *, with_routing
             path, f"needs exactly one kind of step; it has {', '.join(kinds)}: begin each with a dash of its own"
         )
     check_analysis(step.analysis, f"{path}.analysis", problems)
+    check_experiment(step.experiment, f"{path}.experiment", problems)
     if step.set_canary_scale is not None:
         path = f"{path}.setCanaryScale"
         if not with_routing:

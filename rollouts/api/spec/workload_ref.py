@@ -73,13 +73,14 @@ def _check_in_place(spec: RolloutSpecWire, reference: WorkloadRef, problems: Pro
     if reference.scale_down is not None:
         problems.add(f"{_PATH}.scaleDown", f"is for mode: Template; with InPlace the {kind}'s pods are the only ones")
     _check_nodes(reference, kind, problems)
-    _check_traffic(spec.strategy or RolloutStrategy(), reference, kind, problems)
-    canary = (spec.strategy or RolloutStrategy()).canary or CanaryStrategy()
-    blue_green = (spec.strategy or RolloutStrategy()).blue_green or BlueGreenStrategy()
+    strategy = spec.strategy or RolloutStrategy()
+    _check_traffic(strategy, reference, kind, problems)
+    canary, blue_green = strategy.canary or CanaryStrategy(), strategy.blue_green or BlueGreenStrategy()
     drain, versioning = spec.drain or Drain(), spec.config_versioning or ConfigVersioningWire()
     path, preview = "spec.strategy.canary", "spec.strategy.blueGreen"
     has_it = f"must be absent with {_IN_PLACE}: the {kind} has it"
     changes = f"is not supported with {_IN_PLACE}: it would change the {kind}'s template"
+    bare = f"is not supported for a {kind}: a ReplicaSet runs pods of its template without what the {kind} gives them"
     refused: tuple[tuple[str, object, str], ...] = (
         ("spec.replicas", None if spec.replicas == 1 else spec.replicas, has_it),  # 1 is the API server's default
         ("spec.selector", spec.selector, has_it),
@@ -98,6 +99,11 @@ def _check_in_place(spec: RolloutSpecWire, reference: WorkloadRef, problems: Pro
         ("spec.configVersioning", versioning.mode == "On" or versioning.secrets or None, changes),
         ("spec.autoscaling", spec.autoscaling if kind in _SCALED else None, _SCALED.get(kind, "")),
         ("spec.restartAt", spec.restart_at, f"{changes}; use kubectl rollout restart"),
+        *[
+            (f"{path}.steps[{index}].experiment", step.experiment, f"{bare}; create an Experiment beside it")
+            for index, step in enumerate(canary.steps or ())
+            if kind in _KINDS_WITH_PODS_OF_THEIR_OWN
+        ],
     )
     for name, value, why in refused:
         if value is not None:

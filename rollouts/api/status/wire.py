@@ -106,7 +106,7 @@ def _read_command(values: dict[str, Any], wire: Mapping[str, Any]) -> None:
 
 
 def _read_gate(values: dict[str, Any], _wire: Mapping[str, Any]) -> None:
-    if (values.get("step") is not None) != (values["kind"] is AnalysisKind.STEP):
+    if (values.get("step") is not None) != AnalysisKind(values["kind"]).is_step:
         raise FieldMissing("step")
 
 

@@ -12,7 +12,6 @@ from rollouts.api.v1alpha1.wire import (
     Count,
     Duration,
     Name,
-    Number,
     StringMap,
     Text,
     Wire,
@@ -20,6 +19,7 @@ from rollouts.api.v1alpha1.wire import (
     needed,
     optional,
 )
+from rollouts.core.experiment.model import ANALYSES_MAX, GROUPS_MAX
 from rollouts.core.model.rollout import RUNS_KEPT
 
 
@@ -78,7 +78,23 @@ DryRuns = Annotated[list[DryRun], Field(max_length=64)]
 Retentions = Annotated[list[MeasurementRetention], Field(max_length=64)]
 
 
-class AnalysisWire(Wire):
+class JudgedWire(Wire):
+    """What follows when there is no success."""
+
+    on_failure: Literal["abort", "hold", "stepBack"] | None = optional(
+        "What follows when it fails: abort, which is the default; hold: the update waits until "
+        "somebody promotes or aborts it; or stepBack, of a canary: it waits at the previous weight."
+    )
+    deadline_seconds: Annotated[int, int32(1, MAX_INT32)] | None = optional(
+        "Seconds until the verdict must be there, from the time when it is asked for. Default: no end."
+    )
+    on_deadline: Literal["hold", "abort"] | None = optional(
+        "What follows without a verdict by then: hold, which is the default: the update waits until somebody promotes or "
+        "aborts it; or abort."
+    )
+
+
+class AnalysisWire(JudgedWire):
     """An analysis: templates and their arguments."""
 
     templates: list[TemplateRef] | None = optional("Templates to run as one analysis.", max_length=32)
@@ -86,17 +102,6 @@ class AnalysisWire(Wire):
     dry_run: DryRuns | None = optional("Metrics that are measured, but do not decide the result.")
     measurement_retention: Retentions | None = optional("How many measurements of each metric are kept.")
     analysis_run_metadata: ObjectMetadata | None = optional("Metadata of the AnalysisRun.")
-    on_failure: Literal["abort", "hold", "stepBack"] | None = optional(
-        "What follows when the analysis fails: abort, which is the default; hold: the update waits until "
-        "somebody promotes or aborts it; or stepBack, of a canary: it waits at the previous weight."
-    )
-    deadline_seconds: Annotated[int, int32(1, MAX_INT32)] | None = optional(
-        "Seconds until the verdict must be there, from the time when the AnalysisRun is asked for. Default: no end."
-    )
-    on_deadline: Literal["hold", "abort"] | None = optional(
-        "What follows without a verdict by then: hold, which is the default: the update waits until somebody promotes or "
-        "aborts it; or abort."
-    )
 
 
 class BackgroundAnalysis(AnalysisWire):
@@ -145,9 +150,11 @@ class ExperimentTemplate(Wire):
     name: Name | None = needed("Name of the template.")
     spec_ref: Literal["canary", "stable"] | None = needed("The revision whose pod template is used.")
     replicas: Count | None = optional("Number of pods; default 1.")
-    metadata: ObjectMetadata | None = optional("Labels and annotations to add to the pods.")
-    selector: LabelSelector | None = optional("Selector of the pods.")
-    weight: int | None = optional("Share of the traffic, in percent.", ge=0, le=100)
+    metadata: ObjectMetadata | None = optional(
+        "Labels and annotations to add to the pods; the labels to their selector, too."
+    )
+    selector: LabelSelector | None = optional("Selector of the pods; default: that of the Rollout.")
+    weight: int | None = optional("Share of the traffic, in percent; not supported yet.", ge=0, le=100)
     service: ExperimentService | None = optional("A Service for the pods.")
 
 
@@ -163,15 +170,15 @@ class ExperimentAnalysis(Wire):
     )
 
 
-class Experiment(Wire):
+class Experiment(JudgedWire):
     """Runs pods beside the Rollout's for a while."""
 
-    templates: list[ExperimentTemplate] | None = needed("The groups of pods.", max_length=16)
+    templates: list[ExperimentTemplate] | None = needed("The groups of pods.", max_length=GROUPS_MAX)
     duration: Duration | None = optional("How long the experiment runs; default: until its analyses end.")
-    analyses: list[ExperimentAnalysis] | None = optional("The analyses to run.", max_length=32)
+    analyses: list[ExperimentAnalysis] | None = optional("The analyses to run.", max_length=ANALYSES_MAX)
     dry_run: DryRuns | None = optional("Metrics that are measured, but do not decide the result.")
     analysis_run_metadata: ObjectMetadata | None = optional("Metadata of the AnalysisRuns.")
-    scale_down_delay_seconds: Number | None = optional("How many seconds its pods are kept after it ends; default 30.")
+    scale_down_delay_seconds: Count | None = optional("How many seconds its pods are kept after it ends; default 30.")
 
 
 class PluginStep(Wire):

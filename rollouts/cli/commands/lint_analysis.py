@@ -20,6 +20,7 @@ from rollouts.api.spec.analysis.in_rollouts import use_in
 from rollouts.api.spec.analysis.run import parse_run, parse_template
 from rollouts.api.spec.analysis.templates import TemplateName, run_of
 from rollouts.api.spec.experiment import drafts_of, parse_experiment
+from rollouts.api.spec.experiment_step import experiment_of, pods_beside
 from rollouts.api.v1alpha1.wire import parse_duration
 from rollouts.cli.commands.lint_rules import LintAdvice, LintProblem
 from rollouts.cli.commands.metric_names import missing_metrics
@@ -104,8 +105,12 @@ def rollout_problems(
     for gate, analysis in analyses(spec.strategy).items():
         found = _Files(namespace_of(document), templates)
         of = Updated(manifest=manifest, stable="stable", latest=spec.revision)
+        problems: list[tuple[LintProblem, Problem]] = []
         try:
-            problems = list(_made_problems(run_of(use_in(analysis), found, of), gate, analysis.path))
+            if gate.kind is AnalysisKind.EXPERIMENT:
+                experiment_of(analysis, found, of, pods_beside(spec))
+            else:
+                problems = list(_made_problems(run_of(use_in(analysis), found, of), gate, analysis.path))
         except SpecInvalid as invalid:
             problems = [(LintProblem.ANALYSIS_REFUSED, (each.path, each.message)) for each in invalid.problems]
         if found.whole:  # what is elsewhere is not known here

@@ -32,6 +32,7 @@ from rollouts.objects import (
     ANALYSIS_RUN,
     ANALYSIS_TEMPLATE,
     EVENT,
+    EXPERIMENT,
     POD,
     REPLICA_SET,
     ROLLOUT,
@@ -323,8 +324,8 @@ async def _is_served(session: Session, followed: Followed) -> bool:
 
 def _everything(namespace: str) -> tuple[Collection, ...]:
     return tuple(
-        Collection(kind=kind, namespace=namespace, optional=kind in (EVENT, ANALYSIS_RUN))
-        for kind in (ROLLOUT, REPLICA_SET, POD, SERVICE, EVENT, ANALYSIS_RUN)
+        Collection(kind=kind, namespace=namespace, optional=kind in (EVENT, ANALYSIS_RUN, EXPERIMENT))
+        for kind in (ROLLOUT, REPLICA_SET, POD, SERVICE, EVENT, ANALYSIS_RUN, EXPERIMENT)
     )
 
 

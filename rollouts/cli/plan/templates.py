@@ -9,14 +9,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rollouts.api.spec.analysis.arguments import Updated, with_its_template
-from rollouts.api.spec.analysis.in_rollouts import use_in
+from rollouts.api.spec.analysis.in_rollouts import templates_named, use_in
 from rollouts.api.spec.analysis.run import parse_run
 from rollouts.api.spec.analysis.templates import TemplateName, run_of
+from rollouts.api.spec.experiment_step import experiment_of, pods_beside
 from rollouts.cli.commands.lint_analysis import WITH_AN_END, endless_words
 from rollouts.cli.commands.templates import TemplatesByName, gathered, templates_in
 from rollouts.cli.view.session import Session
 from rollouts.cluster.decoding import json_object
 from rollouts.core.advice.findings import Finding, Rule, Severity
+from rollouts.core.model.analysis import AnalysisKind
 from rollouts.core.model.rollout import RolloutSpec, analyses
 from rollouts.errors import ApiForbidden, ApiNotFound, SpecInvalid
 from rollouts.objects import Manifest
@@ -35,8 +37,7 @@ async def read_templates(
     here = [
         manifest for manifest in manifests if (manifest.get("metadata") or {}).get("namespace", namespace) == namespace
     ]
-    files, references = templates_in(here), [template for analysis in found for template in use_in(analysis).templates]
-    names = [TemplateName(reference.template_name or "", bool(reference.cluster_scope)) for reference in references]
+    files, names = templates_in(here), [name for analysis in found for name in templates_named(analysis)]
     try:
         return await gathered(session, names, files, namespace=namespace)
     except ApiForbidden:
@@ -60,7 +61,9 @@ def analysis_findings(rollout: Manifest, spec: RolloutSpec, templates: Templates
     of = Updated(manifest=manifest, stable="stable", latest=spec.revision)
     for gate, analysis in analyses(spec.strategy).items():
         try:
-            if (why := endless_words(parse_run(run_of(use_in(analysis), find, of)), gate)) is not None:
+            if gate.kind is AnalysisKind.EXPERIMENT:
+                experiment_of(analysis, find, of, pods_beside(spec))
+            elif (why := endless_words(parse_run(run_of(use_in(analysis), find, of)), gate)) is not None:
                 yield Finding(Rule.ANALYSIS_INVALID, Severity.UNSAFE, analysis.path, why, WITH_AN_END)
         except SpecInvalid as invalid:
             for problem in invalid.problems:

@@ -128,7 +128,7 @@ def run_named(name: str, seen: RolloutObjects) -> RunLine | None:
 
 def wait_line(wait: WaitingFor, status: RolloutStatus, *, namespace: str, name: str) -> WaitLine:
     """The wait, with the commands taken out of its message (`core/context/pass_context.py` puts them in)."""
-    verb = rf"(?:promote|abort|retry|resume|rollback) {re.escape(name)}|analysis terminate [a-z0-9.-]+"
+    verb = rf"(?:promote|abort|retry|resume|rollback) {re.escape(name)}|(?:analysis|experiment) terminate [a-z0-9.-]+"
     command = rf"rollouts ((?:{verb}) -n {re.escape(namespace)}(?: --to [a-z0-9.-]+| --skip-analysis)?)"
     named = re.compile(rf"(?:[;:] (to [^:;]+))?: {command}")
     ways = tuple(WayOut(found[2], found[1] or "") for found in named.finditer(wait.message))

@@ -15,6 +15,8 @@ from rollouts.manifests.ownership import EXPERIMENT as EXPERIMENT_LABEL
 from rollouts.manifests.ownership import NAME, name_label
 from rollouts.objects import ANALYSIS_RUN, EVENT, EXPERIMENT, POD, REPLICA_SET, ROLLOUT, Key
 
+_JUDGES = (ANALYSIS_RUN, EXPERIMENT)
+
 
 async def collections_of(session: Session, key: Key) -> tuple[Collection, ...]:
     """The collections that the tree of one Rollout needs. Raises: ApiNotFound; what `Client` raises."""
@@ -27,12 +29,12 @@ async def collections_of(session: Session, key: Key) -> tuple[Collection, ...]:
         Collection(kind=revisions_kind(rollout), namespace=key.namespace, query=pods),
         Collection(kind=POD, namespace=key.namespace, query=pods, optional=True),
         Collection(kind=EVENT, namespace=key.namespace, query=about, optional=True),
-        Collection(kind=ANALYSIS_RUN, namespace=key.namespace, query=mine, optional=True),
+        *(Collection(kind=kind, namespace=key.namespace, query=mine, optional=True) for kind in _JUDGES),
     )
 
 
 def seen_in(followed: Followed, key: Key) -> RolloutObjects | None:
-    """The Rollout with its ReplicaSets, pods, Events and AnalysisRuns; None when it does not exist."""
+    """The Rollout with its ReplicaSets, pods, Events, AnalysisRuns and Experiments; None when it does not exist."""
     rollout = next((thing for thing in followed.all(ROLLOUT) if thing["metadata"]["name"] == key.name), None)
     if rollout is None:
         return None
@@ -46,7 +48,7 @@ def seen_in(followed: Followed, key: Key) -> RolloutObjects | None:
     )
     replica_sets = as_replica_sets(kept, pods)
     events = tuple(event for event in followed.all(EVENT) if belongs_to(event, rollout))
-    runs = tuple(run for run in followed.all(ANALYSIS_RUN) if is_run_about(run, rollout))
+    runs = tuple(run for kind in _JUDGES for run in followed.all(kind) if is_run_about(run, rollout))
     return RolloutObjects(rollout=rollout, replica_sets=replica_sets, pods=pods, events=events, runs=runs)
 
 

@@ -180,9 +180,10 @@ class RunLine(Struct, frozen=True, kw_only=True):
 
 
 def run_line(run: Manifest, record: AnalysisRecord | None = None) -> RunLine:
-    """The values of one AnalysisRun, with what the status of its Rollout has on record about it."""
+    """The values of one AnalysisRun, or Experiment, with what the status of its Rollout has on record about it."""
     metadata, spec, labels = run["metadata"], mapping(run.get("spec")), _labels(run)
-    status, _ = read_run_status(mapping(run.get("status")))
+    wire = mapping(run.get("status"))
+    status, _ = read_run_status(wire)
     results = {result.name: result for result in status.results}
     return RunLine(
         namespace=metadata.get("namespace", ""),
@@ -194,7 +195,7 @@ def run_line(run: Manifest, record: AnalysisRecord | None = None) -> RunLine:
         phase=status.phase,
         message=status.message,
         created_at_s=time_or_0(metadata.get("creationTimestamp")),
-        started_at_s=status.started_at_s,
+        started_at_s=status.started_at_s or time_or_0(wire.get("availableAt")) or None,
         completed_at_s=status.completed_at_s,
         ending=bool(spec.get("terminate")) and not status.phase.over,
         decides=record is not None,
@@ -208,7 +209,7 @@ def about(gate: AnalysisGate | None) -> str:
     """What an analysis is for; None is one that somebody made by hand."""
     if gate is None:
         return f"analysis {BY_HAND}"
-    return f"analysis of step {step_number(gate.step)}" if gate.step is not None else _ABOUT[gate.kind]
+    return f"{gate.what} of step {step_number(gate.step)}" if gate.step is not None else _ABOUT[gate.kind]
 
 
 def rollout_of(run: Manifest) -> str:

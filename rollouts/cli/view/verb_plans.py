@@ -130,10 +130,10 @@ def plan_promote(
         waits = f"; it waits: {status.waiting_for.message}" if status.waiting_for is not None else ""
         return Nothing(f"no step of revision {revision} is left to promote here{waits}", Exit.OK)
     passable = (held is not None and held.gate.step == index) or (waits_at_gate(status) and index == status.step_index)
-    if steps and steps[index].startswith("analysis") and not passable:
+    if steps and steps[index].startswith(("analysis", "experiment")) and not passable:
         why = "a promotion passes its verdict, once there is one that holds the update"
         others = "--skip-analysis passes it without one, --full passes everything"
-        return Nothing(f"step {step_number(index)} is an analysis: {why}; {others}", Exit.BAD)
+        return Nothing(f"step {step_number(index)} is an {steps[index].split()[0]}: {why}; {others}", Exit.BAD)
     # A blue-green update has one gate, and it is number 0.
     which = f"step {step_number(index)} ({steps[index]}); {_next_stop(steps, after=index)}" if steps else "its gate"
     return CommandWrite(
@@ -180,7 +180,7 @@ def _without_verdict(
     stop = f"; {_next_stop(steps, after=gate.step)}" if gate.step is not None else ""
     goes_on = "; the background analysis continues" if beside else ""
     meaning = f"lets revision {status.current_revision} pass its {about(gate)} without a verdict{stop}{goes_on}"
-    lost = f"lost: what AnalysisRun {measures.run} has measured; it is ended, and nothing that it says counts"
+    lost = f"lost: what {gate.kind.object_kind.kind} {measures.run} has measured; it is ended, and nothing that it says counts"
     return CommandWrite(patch, Verb.PROMOTE, f"{meaning}{paused_words(seen)}", loses=lost)
 
 
@@ -189,7 +189,9 @@ def _without_step(gate: AnalysisGate) -> AnalysisKind | None:
 
 
 def _next_stop(steps: tuple[str, ...], *, after: int) -> str:
-    stops = (index for index in range(after + 1, len(steps)) if steps[index].startswith(("pause", "analysis")))
+    stops = (
+        index for index in range(after + 1, len(steps)) if steps[index].startswith(("pause", "analysis", "experiment"))
+    )
     stop = next(stops, None)
     return "no later step stops it" if stop is None else f"it stops next at step {step_number(stop)} ({steps[stop]})"
 

@@ -16,7 +16,7 @@ from typing import TypeVar, assert_never
 import structlog
 
 from rollouts.cluster.client import Client
-from rollouts.cluster.decoding import Decoder, Page, decode, decode_route
+from rollouts.cluster.decoding import Decoder, Page, decode, decode_route, json_object
 from rollouts.cluster.store import Store
 from rollouts.cluster.structs import (
     ControllerRevisionObject,
@@ -44,6 +44,7 @@ from rollouts.core.model.intents import (
     AskChosenNodes,
     AskHold,
     AskPods,
+    AskPodTemplate,
     AskReplicaSets,
     AskRevisions,
     AskSecretCopy,
@@ -51,6 +52,7 @@ from rollouts.core.model.intents import (
     AskWorkload,
 )
 from rollouts.core.model.nodes import ChosenNodes
+from rollouts.core.model.revision import canonical_json
 from rollouts.core.model.snapshot import DrainSeen
 from rollouts.core.model.workload import HoldSeen
 from rollouts.core.model.workload_ref import WorkloadKind
@@ -58,10 +60,22 @@ from rollouts.errors import ApiExists, ApiForbidden, ApiInvalid, ApiNotFound, De
 from rollouts.manifests.config_copy import config_copy_probe
 from rollouts.manifests.in_place import hold_question
 from rollouts.manifests.ownership import pods_selector, revision_of
-from rollouts.objects import CONTROLLER_REVISION, DAEMON_SET, DEPLOYMENT, POD, REPLICA_SET, SECRET, SERVICE, Key, Kind
+from rollouts.objects import (
+    CONTROLLER_REVISION,
+    DAEMON_SET,
+    DEPLOYMENT,
+    POD,
+    REPLICA_SET,
+    SECRET,
+    SERVICE,
+    Key,
+    Kind,
+    mapping,
+)
 from rollouts.ports import MERGE_PATCH, Clock, ClusterLoad, DataPlanes, DrainQuestion
 
 ASK_AGAIN = Delays(transient_s=1.0, refused_s=60.0)
+TEMPLATE_AGAIN_S = 1.0
 REVISIONS_AGAIN_S = 1.0  # the watch shows the DaemonSet as it is now, or its controller makes what is missing
 AUTOSCALING_AGAIN_S = 1.0  # an answer that says the same again
 ASKS_AT_ONCE = 64  # as many as the connection's pool has room for
@@ -208,6 +222,14 @@ class Answers:
                     asked_s = self.clock.monotonic_s()
                     sets = await self._list(key, REPLICA_SET, _SETS.page, selector)
                     self.inbox.put_sets(key, sets_answer(deployment, sets, rollout_uid=uid, asked_s=asked_s))
+            case AskPodTemplate(name=name, uid=of):
+                with suppress(ApiNotFound):
+                    found = json_object(await self.client.get(REPLICA_SET, key.namespace, name))
+                    if mapping(found.get("metadata")).get("uid") == of:
+                        template = mapping(mapping(found.get("spec")).get("template"))
+                        self.inbox.put_template(key, of, canonical_json(template))
+                        return 0.0
+                return TEMPLATE_AGAIN_S  # it has just gone, and the watch says so
             case AskRevisions(name=name, selector=selector):
                 return await self._listed_revisions(key, name, selector)
             case AskChosenNodes(selector):

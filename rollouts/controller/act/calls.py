@@ -19,6 +19,7 @@ from rollouts.core.model.intents import (
     AskConfig,
     AskHold,
     AskPods,
+    AskPodTemplate,
     AskReplicaSets,
     AskRevisions,
     AskSecretCopy,
@@ -34,7 +35,7 @@ from rollouts.ports import DrainQuestion, LiveQuestion
 
 
 class Create(Struct, frozen=True, kw_only=True):
-    """POSTs a ReplicaSet or an AnalysisRun. An existing one of the same `revision` that `owner_uid` controls is as good."""
+    """POSTs a ReplicaSet or what judges a revision. One of the same `revision` that `owner_uid` controls is as good."""
 
     kind: Kind
     name: str
@@ -171,6 +172,7 @@ OwnQuestion: TypeAlias = (
     | AskWorkload
     | AskHold
     | AskReplicaSets
+    | AskPodTemplate
     | AskRevisions
     | AskChosenNodes
     | AskPods

@@ -64,6 +64,7 @@ from rollouts.objects import (
     CONFIG_MAP,
     CONTROLLER_REVISION,
     DAEMON_SET,
+    EXPERIMENT,
     POD,
     REPLICA_SET,
     ROLLOUT,
@@ -300,7 +301,7 @@ class Performer:
     async def _create(self, key: Key, call: Create) -> None:
         try:
             # A field that an older CRD drops would be missing in what is measured, and in the hash by which the run is known.
-            strict = call.kind == ANALYSIS_RUN
+            strict = call.kind in (ANALYSIS_RUN, EXPERIMENT)
             answer = await self.client.create(call.kind, key.namespace, call.manifest, strict=strict)
             made = metadata_of(answer)
         except ApiExists as exc:

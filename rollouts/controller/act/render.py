@@ -44,6 +44,7 @@ from rollouts.core.model.intents import (
     AskHold,
     AskLive,
     AskPods,
+    AskPodTemplate,
     AskReplicaSets,
     AskRevisions,
     AskRoute,
@@ -88,7 +89,6 @@ from rollouts.manifests.partition import stateful_set_patch
 from rollouts.manifests.service import release_service, switch_service
 from rollouts.manifests.workload import pod_patch, replica_set, replica_set_patch
 from rollouts.objects import (
-    ANALYSIS_RUN,
     CONFIG_MAP,
     DAEMON_SET,
     DEPLOYMENT,
@@ -132,6 +132,7 @@ def render(
             | AskWorkload()
             | AskHold()
             | AskReplicaSets()
+            | AskPodTemplate()
             | AskRevisions()
             | AskChosenNodes()
             | AskPods()
@@ -177,8 +178,8 @@ def _write(rollout: Rollout, intent: _Written) -> Write:
             name = made["metadata"]["name"]
             return Create(kind=REPLICA_SET, name=name, manifest=made, owner_uid=rollout.uid, revision=revision)
         case CreateAnalysisRun(name=name, revision=revision):
-            run = analysis_run(rollout, intent)
-            return Create(kind=ANALYSIS_RUN, name=name, manifest=run, owner_uid=rollout.uid, revision=revision)
+            run, kind = analysis_run(rollout, intent), intent.gate.kind.object_kind
+            return Create(kind=kind, name=name, manifest=run, owner_uid=rollout.uid, revision=revision)
         case CreateConfigCopy(use, owner):
             return CreateCopy(rollout=rollout, use=use, owner=owner)
         case Deletion():
@@ -208,7 +209,7 @@ def _write(rollout: Rollout, intent: _Written) -> Write:
         case PatchPod():
             return _patch(POD, intent.name, intent.uid, pod_patch(intent))
         case TerminateAnalysisRun():
-            return _patch(ANALYSIS_RUN, intent.name, intent.uid, termination_patch(intent))
+            return _patch(intent.kind, intent.name, intent.uid, termination_patch(intent))
         case EvictPod():
             return intent
         case RemoveAnnotation(verb=verb, value=value):

@@ -23,6 +23,7 @@ from rollouts.cluster.client import Client
 from rollouts.cluster.decoding import UnreadableObject, json_object, metadata_of
 from rollouts.cluster.store import Store, Table
 from rollouts.cluster.structs import ExperimentObject, Metadata, ServiceObject
+from rollouts.cluster.watch import OnChange, OnUnreadable
 from rollouts.controller.act.events import EventSender
 from rollouts.controller.act.status_writes import write_status
 from rollouts.controller.experiments.viewing import ExperimentRead, view_of
@@ -94,6 +95,7 @@ class Experiments:
     """Carries out Experiments.
 
     Args:
+        on_change, on_unreadable: told of Experiments, too: a Rollout may wait for one.
         why_unseen: why the objects of a kind and a namespace cannot be seen, runs and templates of analyses; "" when they can.
     """
 
@@ -106,6 +108,8 @@ class Experiments:
     rng: random.Random
     identity: str
     why_unseen: WhyUnseen
+    on_change: OnChange
+    on_unreadable: OnUnreadable
 
     _parsed: dict[str, tuple[int, ExperimentSpec | SpecInvalid]] = field(default_factory=dict, init=False)
 
@@ -128,6 +132,10 @@ class Experiments:
             on_unreadable=self._unreadable,
             on_seen=partial(self.telemetry.follow_table, table),
         )
+
+    def why_not_seen(self, namespace: str) -> str:
+        """Why Experiments of a namespace cannot be seen; "" when they can."""
+        return self._watch.why_unseen(namespace)
 
     async def wait_listed(self) -> None:
         """Returns when it is known which Experiments there are. Cancellation: safe."""
@@ -159,6 +167,7 @@ class Experiments:
         self._barrier.shown(kind, metadata.namespace, metadata.name)
         if kind == EXPERIMENT:
             self._changed(before, after)
+            self.on_change(kind, before, after)
             return
         for one in (before, after):
             if one is not None:
@@ -189,8 +198,11 @@ class Experiments:
 
     def _unreadable(self, kind: Kind, seen: UnreadableObject) -> None:
         metadata = seen.metadata
-        log.error("object_unreadable", kind=kind.kind, namespace=metadata.namespace, name=metadata.name, why=seen.why)
         self._barrier.shown(kind, metadata.namespace, metadata.name)
+        if kind == EXPERIMENT:
+            self.on_unreadable(kind, seen)
+            return
+        log.error("object_unreadable", kind=kind.kind, namespace=metadata.namespace, name=metadata.name, why=seen.why)
 
     def _on_error(self, key: Key, error: Exception, retry_in_s: float) -> None:
         self.telemetry.errors.labels(type(error).__name__).inc()

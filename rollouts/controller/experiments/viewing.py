@@ -12,7 +12,7 @@ from rollouts.api.spec.experiment import drafts_of
 from rollouts.api.times import time_or_0
 from rollouts.cluster.store import Store
 from rollouts.cluster.structs import ExperimentObject, Metadata, ReplicaSetObject, ServiceObject
-from rollouts.controller.observe.analyses import READ_BYTES_MAX, WhyUnseen, template_spec
+from rollouts.controller.observe.analyses import READ_BYTES_MAX, WhyUnseen, template_spec, too_much
 from rollouts.controller.workqueue.owned import is_controlled_by
 from rollouts.controller.workqueue.runs_seen import RunsSeen, unread
 from rollouts.controller.workqueue.triggers import SERVICE_NAME
@@ -26,7 +26,6 @@ from rollouts.core.experiment.model import (
     name_of_service,
 )
 from rollouts.core.model.analysis import Draft, DraftProblem, RunSeen
-from rollouts.errors import SpecInvalid, SpecProblem
 from rollouts.objects import ANALYSIS_RUN, ENDPOINT_SLICE, EXPERIMENT, EXPERIMENT_REPLICA_SET, SERVICE, Key
 
 
@@ -163,8 +162,7 @@ def _drafts(
         found, size_bytes = template_spec(store, why_unseen, name, "" if name.cluster_scope else metadata.namespace)
         read_bytes += size_bytes
         if read_bytes > READ_BYTES_MAX:
-            why = f"is too much: the templates of all analyses of an Experiment have at most {READ_BYTES_MAX} bytes"
-            raise SpecInvalid((SpecProblem(str(name), why),))
+            raise too_much(name)
         return found
 
     available_at_s = now_s if status.available_at_s is None else status.available_at_s

@@ -50,6 +50,7 @@ from rollouts.core.model.intents import (
     AskConfig,
     AskHold,
     AskPods,
+    AskPodTemplate,
     AskReplicaSets,
     AskService,
     AskWorkload,
@@ -78,6 +79,7 @@ _ASKS = (
     | AskWorkload
     | AskHold
     | AskReplicaSets
+    | AskPodTemplate
     | AskConfig
     | AskPods
     | ReadRoute

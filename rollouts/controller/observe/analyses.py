@@ -1,12 +1,13 @@
-"""The analyses of one Rollout: the AnalysisRuns that it owns, and those that could be made for its update now.
+"""The analyses of one Rollout: the AnalysisRuns and Experiments that it owns, and those that could be made for its update now.
 
 Templates are read only while an update is under way, and a draft is made once for each version of what it is made of.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeAlias
 
 import msgspec
@@ -15,6 +16,7 @@ from msgspec import Struct, field
 from rollouts.api.spec.analysis.arguments import Updated, with_its_template
 from rollouts.api.spec.analysis.in_rollouts import use_in
 from rollouts.api.spec.analysis.templates import BYTES_MAX, Find, TemplateName, run_of
+from rollouts.api.spec.experiment_step import PodsBeside, experiment_of, pods_beside
 from rollouts.cluster.decoding import json_object
 from rollouts.cluster.store import NamespacedName, Store
 from rollouts.cluster.structs import AnalysisTemplateObject, Metadata, RolloutObject
@@ -22,7 +24,7 @@ from rollouts.controller.workqueue.askers import Askers
 from rollouts.controller.workqueue.owned import is_controlled_by
 from rollouts.controller.workqueue.runs_seen import RunsSeen, unread
 from rollouts.core.config.target import as_its_sources_say
-from rollouts.core.model.analysis import Analysis, AnalysisGate, Draft, DraftProblem, RunDraft, RunSeen
+from rollouts.core.model.analysis import Analysis, AnalysisGate, AnalysisKind, Draft, DraftProblem, RunDraft, RunSeen
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.rollout import analyses
 from rollouts.core.model.snapshot import Snapshot
@@ -30,7 +32,16 @@ from rollouts.core.model.status import RolloutStatus
 from rollouts.core.one_way import target_of
 from rollouts.core.strategy.beginning import has_no_pods_yet
 from rollouts.errors import SpecInvalid, SpecProblem
-from rollouts.objects import ANALYSIS_RUN, ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, ROLLOUT, Key, Kind, Manifest
+from rollouts.objects import (
+    ANALYSIS_RUN,
+    ANALYSIS_TEMPLATE,
+    CLUSTER_ANALYSIS_TEMPLATE,
+    EXPERIMENT,
+    ROLLOUT,
+    Key,
+    Kind,
+    Manifest,
+)
 from rollouts.recent import Recent
 
 DRAFTED_MAX = 500  # Rollouts whose drafts are kept; more updates at once make drafts anew
@@ -38,6 +49,7 @@ ESCAPED_MAX = 6  # the API server writes `<` as `\u003c`
 READ_BYTES_MAX = 65_536
 """Of templates that one pass reads for one Rollout, and the rest of one analysis: 40 ms. The next pass reads on."""
 MESSAGE_MAX = 2_000  # characters: it becomes a part of one line in status
+_JUDGES = (ANALYSIS_RUN, EXPERIMENT)
 WhyUnseen: TypeAlias = Callable[[Kind, str], str]
 """Why the objects of a kind and a namespace cannot be seen, and what helps; "" when they can."""
 _READS_STATUS = re.compile(rb'"fieldPath"\s*:\s*"[^"]{0,3}status\b')
@@ -58,7 +70,7 @@ class _Drafted(Struct, frozen=True):
 
 
 class Analyses:
-    """Reads AnalysisRuns and templates from the store.
+    """Reads AnalysisRuns, Experiments and templates from the store.
 
     Args:
         why_unseen: why the objects of a kind and a namespace cannot be seen, and what helps; "" when they can. The kind's CRD may
@@ -67,43 +79,56 @@ class Analyses:
 
     def __init__(self, store: Store, *, why_unseen: WhyUnseen = lambda _kind, _namespace: "") -> None:
         self.seen = RunsSeen()
-        """What is read of AnalysisRuns."""
+        """What is read of AnalysisRuns and Experiments."""
         self.askers = Askers[NamespacedName]()
         """Which Rollouts depend on which templates, and on which runs of somebody else under a name that they need."""
         self._store = store
         self._why_unseen = why_unseen
         self._drafted: Recent[str, _Drafted] = Recent(DRAFTED_MAX)
 
-    def observed(self, snapshot: Snapshot, rollout: RolloutObject) -> Snapshot:
-        """`snapshot` with the runs of its Rollout, and with those that can be made for the update now."""
+    def observed(self, snapshot: Snapshot, rollout: RolloutObject, pods: Mapping[str, bytes]) -> Snapshot:
+        """`snapshot` with the runs of its Rollout, and with those that can be made for the update now.
+
+        Args:
+            pods: the pod templates that were read, by the uid of their ReplicaSet.
+        """
         key, uid = Key(snapshot.rollout.namespace, snapshot.rollout.name), snapshot.rollout.uid
         runs, taken = self._runs(key, uid), self._taken(key, uid, snapshot.status)
-        drafts = self._drafts(key, as_its_sources_say(snapshot), rollout, taken)
+        drafts = self._drafts(key, as_its_sources_say(snapshot), rollout, taken, pods)
         return replace(snapshot, runs=runs, taken_runs=taken, drafts=drafts) if runs or drafts else snapshot
 
     def _runs(self, key: Key, uid: str) -> tuple[RunSeen, ...]:
-        """The AnalysisRuns that the Rollout of that key and uid controls, also those that cannot be read; the oldest first."""
-        table = self._store.table(ANALYSIS_RUN)
-        runs = [
-            self.seen.seen(run)
-            for run in table.owned_by(key.namespace, uid)
-            if is_controlled_by(run.metadata, key, uid) and (key.namespace, run.metadata.name) not in table.unreadable
-        ]
-        runs += [
-            unread(run)
-            for (namespace, _), run in table.unreadable.items()
-            if namespace == key.namespace and is_controlled_by(run.metadata, key, uid)
-        ]
+        """Those that the Rollout of that key and uid controls, also those that cannot be read; the oldest first."""
+        runs: list[RunSeen] = []
+        for table in map(self._store.table, _JUDGES):
+            runs += [
+                self.seen.seen(run)
+                for run in table.owned_by(key.namespace, uid)
+                if is_controlled_by(run.metadata, key, uid)
+                and (key.namespace, run.metadata.name) not in table.unreadable
+            ]
+            runs += [
+                unread(run)
+                for (namespace, _), run in table.unreadable.items()
+                if namespace == key.namespace and is_controlled_by(run.metadata, key, uid)
+            ]
         return tuple(sorted(runs, key=lambda run: (run.created_at_s, run.name)))
 
     def _taken(self, key: Key, uid: str, status: RolloutStatus) -> frozenset[str]:
-        """Names in status under which somebody else has an AnalysisRun."""
-        table = self._store.table(ANALYSIS_RUN)
-        runs = ((analysis.run, table.get(key.namespace, analysis.run)) for analysis in status.analyses)
+        """Names in status under which somebody else has an AnalysisRun, or an Experiment."""
+        runs = (
+            (record.run, self._store.table(record.gate.kind.object_kind).get(key.namespace, record.run))
+            for record in status.analyses
+        )
         return frozenset(name for name, run in runs if run is not None and not is_controlled_by(run.metadata, key, uid))
 
     def _drafts(
-        self, key: Key, snapshot: Snapshot, rollout: RolloutObject, taken: frozenset[str]
+        self,
+        key: Key,
+        snapshot: Snapshot,
+        rollout: RolloutObject,
+        taken: frozenset[str],
+        pods: Mapping[str, bytes],
     ) -> Mapping[AnalysisGate, Draft]:
         """The runs that can be made for the update that is under way, or that begins; {} while there is none."""
         latest = target_of(snapshot, snapshot.status)
@@ -115,7 +140,9 @@ class Analyses:
         reads_status = _READS_STATUS.search(bytes(rollout.spec)) is not None
         made_of = (
             *(metadata.generation, metadata.labels, metadata.annotations, tuple(wanted)),
-            *(latest, snapshot.status.stable_revision, self._why_unseen(ANALYSIS_RUN, key.namespace)),
+            *(latest, snapshot.status.stable_revision),
+            *(self._why_unseen(kind, key.namespace) for kind in _JUDGES),
+            *(beside.known if (beside := _beside(snapshot, wanted, latest, pods)) is not None else ()),
             *(metadata.resource_version if reads_status else "", snapshot.rollout.spec.template_hash),
         )
         known = self._drafted.get(metadata.uid)
@@ -128,7 +155,7 @@ class Analyses:
         if len(known.drafts) < len(wanted):
             manifest = with_its_template(_manifest(rollout), json_object(snapshot.rollout.spec.template_json))
             of = Updated(manifest=manifest, stable=snapshot.status.stable_revision, latest=latest)
-            known = self._drafted[metadata.uid] = self._with_more(key.namespace, known, wanted, of)
+            known = self._drafted[metadata.uid] = self._with_more(key.namespace, known, wanted, of, beside)
         self.askers.asks(key, (*known.templates, *((key.namespace, name) for name in taken)))
         return known.drafts
 
@@ -138,13 +165,15 @@ class Analyses:
         self._drafted.pop(uid, None)
 
     def _with_more(
-        self, namespace: str, known: _Drafted, wanted: Mapping[AnalysisGate, Analysis], of: Updated
+        self,
+        namespace: str,
+        known: _Drafted,
+        wanted: Mapping[AnalysisGate, Analysis],
+        of: Updated,
+        beside: PodsBeside | None,
     ) -> _Drafted:
         """The drafts with those that this pass can add: all of them, unless very large templates are named."""
-        if why := self._why_unseen(ANALYSIS_RUN, namespace):
-            none: Draft = DraftProblem(f"no AnalysisRun can be made: {why}")
-            return _Drafted(known.made_of, {}, dict.fromkeys(wanted, none))
-        templates, drafts, read_bytes = dict(known.templates), dict(known.drafts), 0
+        templates, drafts, read_bytes, most_bytes = dict(known.templates), dict(known.drafts), 0, math.inf
 
         def find(name: TemplateName) -> Mapping[str, Any] | None:
             nonlocal read_bytes
@@ -152,10 +181,20 @@ class Analyses:
             templates[where, name.name] = self._version(where, name.name)
             spec, size_bytes = template_spec(self._store, self._why_unseen, name, where)
             read_bytes += size_bytes
+            if read_bytes > most_bytes:
+                raise too_much(name)
             return spec
 
         for gate, analysis in wanted.items():
-            if gate not in drafts and read_bytes < READ_BYTES_MAX:
+            if gate in drafts or read_bytes >= READ_BYTES_MAX:
+                continue
+            if why := self._why_unseen(gate.kind.object_kind, namespace):
+                drafts[gate] = DraftProblem(f"no {gate.kind.object_kind.kind} can be made: {why}")
+            elif gate.kind is AnalysisKind.EXPERIMENT and beside is not None:
+                most_bytes = read_bytes + READ_BYTES_MAX
+                drafts[gate] = _experiment_draft(analysis, find, of, beside)
+            else:
+                most_bytes = math.inf
                 drafts[gate] = _draft(analysis, find, of)
         return _Drafted(known.made_of, templates, drafts)
 
@@ -167,6 +206,12 @@ class Analyses:
         table = self._store.table(kind)
         seen = table.unreadable.get((namespace, name)) or table.get(namespace, name)
         return None if seen is None else (seen.metadata.uid, seen.metadata.resource_version)
+
+
+def too_much(name: TemplateName) -> SpecInvalid:
+    """The templates of an Experiment are more than are read."""
+    why = f"is too much: the templates of all analyses of an Experiment have at most {READ_BYTES_MAX} bytes"
+    return SpecInvalid((SpecProblem(str(name), why),))
 
 
 def template_spec(
@@ -224,6 +269,30 @@ def _draft(analysis: Analysis, find: Find, of: Updated) -> Draft:
         labels=metadata.get("labels") or {},
         annotations=metadata.get("annotations") or {},
     )
+
+
+def _beside(
+    snapshot: Snapshot, wanted: Collection[AnalysisGate], latest: str, templates: Mapping[str, bytes]
+) -> PodsBeside | None:
+    """The pods of both revisions, of which an Experiment makes more; None where none is wanted."""
+    if not any(gate.kind is AnalysisKind.EXPERIMENT for gate in wanted):
+        return None
+    sets: dict[str, tuple[str, str] | None] = {}
+    for role, revision in (("stable", snapshot.status.stable_revision), ("canary", latest)):
+        found = (each for each in snapshot.replica_sets if each.revision == revision and not each.deleting)
+        sets[role] = next(((each.name, each.uid) for each in found), None)
+    read = {role: templates.get(found[1]) for role, found in sets.items() if found is not None}
+    return replace(pods_beside(snapshot.rollout.spec), sets=sets, templates=read)
+
+
+def _experiment_draft(analysis: Analysis, find: Find, of: Updated, beside: PodsBeside) -> Draft:
+    try:
+        return experiment_of(analysis, find, of, beside)
+    except SpecInvalid as invalid:
+        comes_later = all(problem.may_come for problem in invalid.problems)
+        return DraftProblem(str(invalid)[:MESSAGE_MAX], comes_later=comes_later)
+    except (RecursionError, UnicodeError) as error:
+        return DraftProblem(f"{analysis.path}: the Experiment cannot be written as JSON: {error}")
 
 
 def _manifest(rollout: RolloutObject) -> Manifest:

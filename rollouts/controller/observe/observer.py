@@ -217,7 +217,7 @@ class Observer:
         if self.configs is not None:
             snapshot = self.configs.observed(snapshot, answers.copies)
         if self.analyses is not None:
-            snapshot = self.analyses.observed(snapshot, rollout)
+            snapshot = self.analyses.observed(snapshot, rollout, answers.templates)
         trouble = self._trouble(key, metadata.uid, services, routes.values(), spec.workload_ref)
         status_json = bytes(rollout.status)
         return Seen(metadata=metadata, snapshot=snapshot, status_json=status_json, routes=routes, trouble=trouble)

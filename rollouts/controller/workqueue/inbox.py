@@ -113,6 +113,7 @@ class KnownAnswers:
     Args:
         drained: of the drain probes, by revision.
         copies: of Secrets, by name.
+        templates: pod templates of ReplicaSets, JSON, by their uid.
         revision: uid and template's hash of a StatefulSet, and the revision that its controller gave it.
     """
 
@@ -123,6 +124,7 @@ class KnownAnswers:
     refused_routes: dict[RouteName, RouteRefused] = field(default_factory=dict)
     drained: dict[str, DrainSeen] = field(default_factory=dict)
     copies: dict[str, CopyLook] = field(default_factory=dict)
+    templates: dict[str, bytes] = field(default_factory=dict)
     autoscaling: tuple[AutoscalingGate, AutoscalingSeen] | None = None
     revision: tuple[str, str, str] | None = None
     revisions: RevisionsAnswer | None = None
@@ -195,6 +197,12 @@ class Inbox:
         answers = self._answers[key]
         others = [other for other in answers.copies.items() if other[0] != name]
         answers.copies = {**dict(others[1 - COPY_LOOKS_MAX :]), name: look}
+
+    def put_template(self, key: Key, uid: str, template: bytes) -> None:
+        """Takes the pod template of the ReplicaSet of that uid; two are kept, of the stable revision and of the new one."""
+        answers = self._answers[key]
+        others = [other for other in answers.templates.items() if other[0] != uid]
+        answers.templates = {**dict(others[-1:]), uid: template}
 
     def put_hold(self, key: Key, uid: str, answer: HoldSeen) -> None:
         """Takes the answer about the policy that holds the Deployment of that uid."""

@@ -1,4 +1,4 @@
-"""What decisions read of an AnalysisRun, read once for each version of it.
+"""What decisions read of an AnalysisRun or an Experiment, read once for each version of it.
 
 Nothing here trusts a status: one that cannot be read is that of a run that has not begun.
 """
@@ -11,9 +11,10 @@ import msgspec
 
 from rollouts.api.spec.analysis.run import parse_run
 from rollouts.api.status.analysis_run import STATUS_VALUES_MAX, read_run_status
+from rollouts.api.status.experiment import read_experiment_status
 from rollouts.api.times import time_or_0
 from rollouts.cluster.decoding import UnreadableObject, json_object
-from rollouts.cluster.structs import AnalysisRunObject, Metadata
+from rollouts.cluster.structs import AnalysisRunObject, ExperimentObject, Metadata
 from rollouts.core.analysis.measurement import MetricResult
 from rollouts.core.analysis.run import shortest_s
 from rollouts.core.model.analysis import AnalysisKind, AnalysisPhase, RunSeen, run_spec_hash
@@ -29,18 +30,19 @@ MESSAGE_MAX = 300  # characters: it becomes a part of one line in status
 
 
 class RunsSeen:
-    """Reads AnalysisRuns, and remembers what it read of the latest versions."""
+    """Reads AnalysisRuns and Experiments, and remembers what it read of the latest versions."""
 
     def __init__(self) -> None:
         self._seen: Recent[str, RunSeen] = Recent(KEPT_MAX)
 
-    def seen(self, run: AnalysisRunObject) -> RunSeen:
-        """The run as the policy sees it. Raises: nothing."""
+    def seen(self, run: AnalysisRunObject | ExperimentObject) -> RunSeen:
+        """The run, or the Experiment, as the policy sees it. Raises: nothing."""
         uid = run.metadata.uid
         known = self._seen.get(uid)
         if known is not None and known.resource_version == run.metadata.resource_version:
             return known
-        seen = self._seen[uid] = _read(run, known)
+        seen = _read(run, known) if isinstance(run, AnalysisRunObject) else _read_experiment(run, known)
+        self._seen[uid] = seen
         return seen
 
     def forget(self, uid: str) -> None:
@@ -70,6 +72,21 @@ def _read(run: AnalysisRunObject, known: RunSeen | None) -> RunSeen:
         completed_at_s=status.completed_at_s if status.phase.over else None,
         shortest_s=_shortest_s(run) if known is None else known.shortest_s,  # nobody changes the metrics of a run
         spec_hash=known.spec_hash if known and same_spec else run_spec_hash(bytes(run.spec)),
+    )
+
+
+def _read_experiment(experiment: ExperimentObject, known: RunSeen | None) -> RunSeen:
+    raw, spec = bytes(experiment.status), bytes(experiment.spec)
+    status, _ = read_experiment_status({} if has_more_values(raw, most=STATUS_VALUES_MAX) else json_object(raw))
+    seen = _unmeasured(experiment.metadata)
+    same_spec = known is not None and known.generation == seen.generation
+    return replace(
+        seen,
+        phase=status.phase,
+        message=status.message[:MESSAGE_MAX],
+        terminate=_is_told_to_end(spec),
+        completed_at_s=status.completed_at_s if status.phase.over else None,
+        spec_hash=known.spec_hash if known and same_spec else run_spec_hash(spec),
     )
 
 

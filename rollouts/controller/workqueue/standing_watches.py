@@ -60,7 +60,7 @@ def new_store(clock: Clock, scopes: tuple[str, ...]) -> Store:
     store.add(ANALYSIS_RUN, AnalysisRunObject, by_owner=True, namespaces=scopes, optional=True)
     store.add(ANALYSIS_TEMPLATE, AnalysisTemplateObject, namespaces=scopes, optional=True)
     store.add(CLUSTER_ANALYSIS_TEMPLATE, AnalysisTemplateObject, optional=True)
-    store.add(EXPERIMENT, ExperimentObject, namespaces=scopes, optional=True)
+    store.add(EXPERIMENT, ExperimentObject, by_owner=True, namespaces=scopes, optional=True)
     store.add(EXPERIMENT_REPLICA_SET, ReplicaSetObject, by_owner=True, namespaces=scopes, optional=True)
     for kind in WORKLOAD_RESOURCES:
         store.add(kind, WorkloadObject, namespaces=scopes, optional=True)

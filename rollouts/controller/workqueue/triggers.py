@@ -17,6 +17,7 @@ from rollouts.cluster.structs import (
     AnalysisTemplateObject,
     ConfigMapObject,
     EndpointSliceObject,
+    ExperimentObject,
     Metadata,
     ReplicaSetObject,
     RolloutObject,
@@ -45,6 +46,7 @@ Watched: TypeAlias = (
     | EndpointSliceObject
     | RouteObject
     | AnalysisRunObject
+    | ExperimentObject
     | AnalysisTemplateObject
     | ConfigMapObject
     | WorkloadObject
@@ -96,7 +98,7 @@ class Triggers:
             others = self.selectors.learn(before, after)
         if before is not None and after is not None and self._says_the_same(before, after):
             return others
-        if isinstance(before, AnalysisRunObject) and after is None:
+        if isinstance(before, AnalysisRunObject | ExperimentObject) and after is None:
             self.runs.forget(before.metadata.uid)
         return others | frozenset(key for each in (before, after) if each is not None for key in self._keys_of(each))
 
@@ -126,7 +128,7 @@ class Triggers:
             case RouteObject():
                 askers, owner = self.inbox.route_askers.of((namespace, seen.metadata.name)), manager_of(seen)
                 return askers if owner is None else askers | {owner}
-            case AnalysisRunObject():
+            case AnalysisRunObject() | ExperimentObject():
                 return (*_controller_keys(seen.metadata), *self.templates.of((namespace, seen.metadata.name)))
             case AnalysisTemplateObject():
                 return self.templates.of((namespace, seen.metadata.name))
@@ -153,7 +155,9 @@ class Triggers:
 
     def _says_the_same(self, before: Watched, after: Watched) -> bool:
         """Whether two versions of one object differ only in what no decision reads (resourceVersion, managedFields …)."""
-        if isinstance(before, AnalysisRunObject) and isinstance(after, AnalysisRunObject):
+        if isinstance(before, AnalysisRunObject | ExperimentObject) and isinstance(
+            after, AnalysisRunObject | ExperimentObject
+        ):
             same_owners = before.metadata.owner_references == after.metadata.owner_references
             return same_owners and _decided_on(self.runs.seen(before)) == _decided_on(self.runs.seen(after))
         content = _CONTENT.get(type(after))

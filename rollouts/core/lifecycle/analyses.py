@@ -24,15 +24,23 @@ from rollouts.core.model.analysis import (
     OnDeadline,
     RunDraft,
     RunSeen,
+    TemplatesUnread,
 )
 from rollouts.core.model.changes import record_analysis
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import CreateAnalysisRun, DeleteAnalysisRun, TerminateAnalysisRun
+from rollouts.core.model.intents import (
+    AskPodTemplate,
+    CreateAnalysisRun,
+    DeleteAnalysisRun,
+    DeleteExperiment,
+    TerminateAnalysisRun,
+)
 from rollouts.core.model.numbering import step_number
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.revision import canonical_json, short_hash
 from rollouts.core.model.rollout import analyses
 from rollouts.core.model.status import analysis_of
+from rollouts.objects import ANALYSIS_RUN
 
 ERRORS_TOLD = 3
 """So many errors in a row may be a restart of the server; with more the wait says what a person can do."""
@@ -122,7 +130,7 @@ def _waiting(ctx: PassContext, gate: AnalysisGate, run: RunSeen) -> Guard:
     if run.gate is None or run.gate.kind is AnalysisKind.BACKGROUND:
         unjudged = ""
     ways = (
-        f"; to end it and judge what was measured: rollouts analysis terminate {run.name} -n {ctx.seen.rollout.namespace}; "
+        f"; to end it and judge what was measured: rollouts {gate.what} terminate {run.name} -n {ctx.seen.rollout.namespace}; "
         f"{unjudged}to go back: {ctx.command('abort')}"
     )
     if run.errors_in_a_row > ERRORS_TOLD:
@@ -135,9 +143,9 @@ def _waiting(ctx: PassContext, gate: AnalysisGate, run: RunSeen) -> Guard:
         analysis = analyses(ctx.spec.strategy)[gate]
         follows = "is aborted" if analysis.on_deadline is OnDeadline.ABORT else "waits for a person"
         late = f"; without a verdict within {analysis.deadline_s:g} s the update {follows}"
-    told = f"{_place(gate)}: waiting for AnalysisRun {run.name}{lasts}{message}{ways}{late}"
+    told = f"{_place(gate)}: waiting for {gate.kind.object_kind.kind} {run.name}{lasts}{message}{ways}{late}"
     wait = Wait(Reason.ANALYSIS_RUNNING, told, due_s)
-    ending = () if run.terminate or not run.measured else (TerminateAnalysisRun(name=run.name, uid=run.uid),)
+    ending = () if run.terminate or not run.measured else (_told_to_end(run),)
     return Guard(gate=gate, wait=wait, measured=run.measured, ending=ending)
 
 
@@ -148,10 +156,10 @@ def _first_seen(ctx: PassContext, gate: AnalysisGate, known: AnalysisRecord, run
 
 def _distrusting(ctx: PassContext, gate: AnalysisGate, run: RunSeen, why: str) -> Guard:
     """Waits for a person: to make another one instead would only help whoever goes on replacing them."""
-    namespace = ctx.seen.rollout.namespace
+    namespace, kind = ctx.seen.rollout.namespace, gate.kind.object_kind.kind
     told = (
-        f"{_place(gate)}: AnalysisRun {run.name} {why}, so nothing that it says counts; to measure again, delete it: "
-        f"kubectl delete analysisrun {run.name} -n {namespace}; to go back: {ctx.command('abort')}"
+        f"{_place(gate)}: {kind} {run.name} {why}, so nothing that it says counts; to measure again, delete it: "
+        f"kubectl delete {kind.lower()} {run.name} -n {namespace}; to go back: {ctx.command('abort')}"
     )
     return Guard(gate=gate, wait=Wait(Reason.ANALYSIS_INVALID, told))
 
@@ -196,45 +204,63 @@ def unwanted_runs(ctx: PassContext, wanted: Collection[AnalysisGate]) -> tuple[T
     waited_for = {record.run for record in ctx.status.analyses if record.gate in wanted and not record.settled}
     ours = [run for run in ctx.seen.runs if run.gate is not None and run.name not in waited_for]
     open_ones = [run for run in ours if not (run.phase.over or run.terminate or run.deleting)]
-    return tuple(TerminateAnalysisRun(name=run.name, uid=run.uid) for run in open_ones)
+    return tuple(_told_to_end(run) for run in open_ones)
 
 
-def surplus_runs(ctx: PassContext) -> tuple[DeleteAnalysisRun, ...]:
-    """The oldest runs beyond the limits, which count runs of earlier updates and attempts only."""
+def _told_to_end(run: RunSeen) -> TerminateAnalysisRun:
+    kind = ANALYSIS_RUN if run.gate is None else run.gate.kind.object_kind
+    return TerminateAnalysisRun(name=run.name, uid=run.uid, kind=kind)
+
+
+def surplus_runs(ctx: PassContext) -> tuple[DeleteAnalysisRun | DeleteExperiment, ...]:
+    """The oldest runs beyond the limits, and Experiments; the limits count those of earlier updates and attempts only."""
     of_this_update = {record.run for record in ctx.status.analyses}
     ours = [run for run in ctx.seen.runs if run.gate is not None and run.name not in of_this_update]
+    experiments = [run for run in ours if run.gate is not None and run.gate.kind is AnalysisKind.EXPERIMENT]
+    runs = [run for run in ours if run not in experiments]
+    return (
+        *[DeleteAnalysisRun(name=r.name, uid=r.uid, resource_version=r.resource_version) for r in _surplus(ctx, runs)],
+        *[
+            DeleteExperiment(name=r.name, uid=r.uid, resource_version=r.resource_version)
+            for r in _surplus(ctx, experiments)
+        ],
+    )
+
+
+def _surplus(ctx: PassContext, ours: Collection[RunSeen]) -> list[RunSeen]:
     over = [run for run in ours if run.phase.over and not run.deleting]
     over.sort(key=lambda run: (run.completed_at_s or run.created_at_s, run.name))
     good = [run for run in over if run.phase is AnalysisPhase.SUCCESSFUL]
     bad = [run for run in over if run.phase is not AnalysisPhase.SUCCESSFUL]
     surplus = good[: max(0, len(good) - ctx.spec.successful_runs_kept)]
-    surplus += bad[: max(0, len(bad) - ctx.spec.unsuccessful_runs_kept)]
-    return tuple(
-        DeleteAnalysisRun(name=run.name, uid=run.uid, resource_version=run.resource_version) for run in surplus
-    )
+    return [*surplus, *bad[: max(0, len(bad) - ctx.spec.unsuccessful_runs_kept)]]
 
 
 def _beginning(ctx: PassContext, gate: AnalysisGate, *, number: int, begins: bool) -> Guard:
     place = _place(gate)
-    if ctx.spec.replicas == 0 and gate.kind is not AnalysisKind.BEFORE_UPDATE:
+    if ctx.spec.replicas == 0 and gate.kind not in (AnalysisKind.BEFORE_UPDATE, AnalysisKind.EXPERIMENT):
         none = f"{place}: the analysis begins when the Rollout, which has 0 replicas, is scaled up"
         unjudged = f"to take the revision without it: {ctx.command('promote')} --full"
         return Guard(gate=gate, wait=Wait(Reason.ANALYSIS_NEEDS_PODS, f"{none}; {unjudged}"), begun=False)
+    when = "the revision has the traffic that it is judged on"
+    if gate.kind is AnalysisKind.BEFORE_UPDATE:
+        when = "nobody pauses the Rollout any more"
     if not begins or ctx.paused:
-        later = f"{place}: the analysis begins when the revision has the traffic that it is judged on"
-        if gate.kind is AnalysisKind.BEFORE_UPDATE:
-            later = f"{place}: the analysis begins when nobody pauses the Rollout any more"
+        later = f"{place}: the {gate.what} begins when {when}"
         return Guard(gate=gate, wait=Wait(Reason.ANALYSIS_RUNNING, later), begun=False)
     draft = ctx.seen.drafts.get(gate)
     if isinstance(draft, DraftProblem):
         return Guard(gate=gate, wait=Wait(Reason.ANALYSIS_INVALID, f"{place}: {draft.message}"), begun=False)
     revision = ctx.status.current_revision
+    asks: tuple[AskPodTemplate, ...] = ()
+    if isinstance(draft, TemplatesUnread):
+        asks, draft = tuple([AskPodTemplate(name, uid) for name, uid in draft.replica_sets]), None
     if not ctx.durable or draft is None or draft.latest != revision:
-        wait = Wait(Reason.ANALYSIS_RUNNING, f"{place}: the analysis of revision {revision} begins")
-        return Guard(gate=gate, wait=wait, begun=False)
+        wait = Wait(Reason.ANALYSIS_RUNNING, f"{place}: the {gate.what} of revision {revision} begins")
+        return Guard(gate=gate, wait=wait, begun=False, intents=asks)
     number, name = _free_name(ctx, gate, number)
     if name in ctx.seen.taken_runs:
-        why = f"the name {name} belongs to an AnalysisRun of another owner: delete it"
+        why = f"the name {name} belongs to an {gate.kind.object_kind.kind} of another owner: delete it"
         return Guard(gate=gate, wait=Wait(Reason.ANALYSIS_INVALID, f"{place}: {why}"), begun=False)
     noted = analysis_of(ctx.status, gate)  # status asks for the run already when its creation failed
     asked_at_s = ctx.now_s if noted is None or noted.settled else noted.at_s  # who deletes a run moves no deadline
@@ -246,7 +272,7 @@ def _beginning(ctx: PassContext, gate: AnalysisGate, *, number: int, begins: boo
     create = CreateAnalysisRun(name=name, gate=gate, revision=revision, attempt=ctx.status.attempt, draft=draft)
     return Guard(
         gate=gate,
-        wait=Wait(Reason.ANALYSIS_RUNNING, f"{place}: waiting for AnalysisRun {name}"),
+        wait=Wait(Reason.ANALYSIS_RUNNING, f"{place}: waiting for {gate.kind.object_kind.kind} {name}"),
         changes=() if is_noted else (record_analysis(record),),
         intents=(create,),
     )
@@ -262,7 +288,7 @@ def _free_name(ctx: PassContext, gate: AnalysisGate, number: int) -> tuple[int, 
 
 def _held_wait(ctx: PassContext, record: AnalysisRecord) -> Wait:
     said = f": {record.message}" if record.message else ""
-    ended = f"{_place(record.gate)}: AnalysisRun {record.run} ended {record.phase}{said}"
+    ended = f"{_place(record.gate)}: {record.gate.kind.object_kind.kind} {record.run} ended {record.phase}{said}"
     if record.back_to_percent is not None:
         traffic = ctx.recorded.traffic
         live = ctx.recorded.weight_percent if traffic is None else traffic.observed_percent
@@ -275,4 +301,4 @@ def _held_wait(ctx: PassContext, record: AnalysisRecord) -> Wait:
 
 
 def _place(gate: AnalysisGate) -> str:
-    return f"step {step_number(gate.step)}" if gate.step is not None else f"{gate.kind} analysis"
+    return f"step {step_number(gate.step)}" if gate.step is not None else str(gate)

@@ -17,10 +17,9 @@ from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import Notice
 from rollouts.core.model.numbering import step_number
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.rollout import Canary, Strategy
+from rollouts.core.model.rollout import Strategy, judged_step
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import Command, Refusal, RolloutStatus, Verb, analysis_of, previous_revision
-from rollouts.core.model.steps import Analyze
 
 NOW = "true"
 """The value that means "the revision and the step that status shows"."""
@@ -32,7 +31,7 @@ VALUE_MAX = 256
 _SHOWN = 80  # characters of a longer one, in its record and in messages
 _MOST_DIGITS = 9
 """Of a number in a command. It goes into status, and Python reads no number of more than 4,300 digits."""
-_NAMED_ANALYSES = tuple(kind for kind in AnalysisKind if kind is not AnalysisKind.STEP)
+_NAMED_ANALYSES = tuple(kind for kind in AnalysisKind if not kind.is_step)
 
 Verdict: TypeAlias = Command | Refusal
 
@@ -309,7 +308,7 @@ class PromoteRules(VerbRules):
             return self._step(asked, gate)
         if held is not None:
             named = f"{revision}@{held.promoted_as}"
-            return _refused(f"a verdict of the {held.kind} analysis holds the update, and only {named} passes it")
+            return _refused(f"a verdict of the {held.kind} {held.what} holds the update, and only {named} passes it")
         # It names no gate: past the step where status shows the update waiting, or else the first pause ahead.
         ahead = status.step_index if asked.gates.ahead is None else asked.gates.ahead
         shown = _shown_at(asked)
@@ -323,14 +322,16 @@ class PromoteRules(VerbRules):
                 f"{SKIP}{name} names no analysis: it is {SKIP}STEP, or {SKIP}{AnalysisKind.PRE_PROMOTION} for example"
             )
         gate = AnalysisGate(AnalysisKind.STEP, step) if step is not None else AnalysisGate(AnalysisKind(name))
+        if step is not None and (judged := judged_step(asked.seen.rollout.spec.strategy, step)) is not None:
+            gate, _ = judged
         if gate.kind is AnalysisKind.BACKGROUND:
             what = "measures beside the steps, and they pass it by themselves"
             return _refused(f"the {name} analysis {what}; to end its run: rollouts analysis terminate")
         if asked.gates.held == gate:
             named = f"{asked.status.current_revision}@{gate.promoted_as}"
-            return _refused(f"the {gate} analysis has a verdict, which holds the update: {named} passes it")
+            return _refused(f"the {gate} has a verdict, which holds the update: {named} passes it")
         if asked.gates.measures != gate:
-            what = f"{gate.kind} analysis" if step is None else f"analysis of step {step_number(step)}"
+            what = f"{gate}" if step is None else f"{gate.what} of step {step_number(step)}"
             return _refused(f"no {what} measures now: there is nothing to pass without a verdict")
         return replace(_past(asked, gate), unjudged=True)
 
@@ -341,12 +342,12 @@ class PromoteRules(VerbRules):
         steps = max(strategy.step_count, 1)  # a blue-green update has one gate, number 0
         if index >= steps:
             return _refused(f"{step} is not the index of a step: the first is 0, the last is {steps - 1}")
-        if isinstance(strategy, Canary) and isinstance(strategy.steps[index], Analyze):
-            held = AnalysisGate(AnalysisKind.STEP, index)
+        if (judged := judged_step(strategy, index)) is not None:
+            held, _ = judged
             if asked.gates.held == held:
                 return _past(asked, held)
             if _shown_at(asked) != index:
-                why = f"step {step_number(index)} is an analysis: a promotion passes its verdict, once it waits for one"
+                why = f"step {step_number(index)} is an {held.what}: a promotion passes its verdict, once it waits for one"
                 return _refused(f"{why}{_passed_by(asked, held)}")
         return replace(asked.command, step=index)
 
@@ -362,7 +363,7 @@ class PromoteRules(VerbRules):
             return None if record.held else ""
         if not record.settled:
             return None
-        return f"the {record.gate} analysis has ended {record.phase}" if record.held else ""
+        return f"the {record.gate} has ended {record.phase}" if record.held else ""
 
     def replaces(self, fresh: Command, old: Command) -> bool:
         return fresh.passes == old.passes
@@ -376,9 +377,9 @@ class PromoteRules(VerbRules):
     def event(self, command: Command, seen: Snapshot) -> Notice:
         what = "every step" if command.step is None else f"step {step_number(command.step)}"
         if command.gate is not None:
-            what = f"the verdict of the {command.gate} analysis"
+            what = f"the verdict of the {command.gate}"
         if command.unjudged:
-            what = f"the {command.gate} analysis without a verdict"
+            what = f"the {command.gate} without a verdict"
         paused = seen.rollout.spec.paused or seen.rollout.annotations.get(Verb.PAUSE) == NOW
         held = "; the Rollout stays paused until somebody resumes it" if paused else ""
         return Notice(Reason.PROMOTED, f"revision {command.revision} may pass {what}{held}{command.by_whom}")
@@ -479,7 +480,7 @@ def _passed_by(asked: Asked, gate: AnalysisGate | None) -> str:
     if gate is None or asked.gates.measures != gate:
         return ""
     named = f"{asked.status.current_revision}@{SKIP}{gate.promoted_as}"
-    return f"; the {gate} analysis measures, and only {named} passes it without a verdict"
+    return f"; the {gate} measures, and only {named} passes it without a verdict"
 
 
 def _shown_at(asked: Asked) -> int | None:

@@ -35,6 +35,7 @@ from rollouts.core.model.intents import (
     CreateReplicaSet,
     DeleteAnalysisRun,
     DeleteConfigCopy,
+    DeleteExperiment,
     DeleteReplicaSet,
     EvictPod,
     Intent,
@@ -104,7 +105,7 @@ def after(seen: Snapshot, intent: Intent) -> Snapshot:
         case TerminateAnalysisRun(uid=uid):
             runs = [replace(run, terminate=run.terminate or run.uid == uid) for run in seen.runs]
             return replace(seen, runs=tuple(runs))
-        case DeleteAnalysisRun(uid=uid):
+        case DeleteAnalysisRun(uid=uid) | DeleteExperiment(uid=uid):
             return replace(seen, runs=tuple([run for run in seen.runs if run.uid != uid]))
         case CreateConfigCopy() | DeleteConfigCopy() | AdoptConfigCopy() | ReleaseConfigCopy():
             return replace(seen, copies=_copies_after(seen, intent))

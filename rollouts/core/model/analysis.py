@@ -18,6 +18,7 @@ from msgspec import Struct
 from rollouts.core.model.declared import FLAT, NEEDED, AtMost, Json, Time, WhenUnreadable
 from rollouts.core.model.numbering import step_number
 from rollouts.core.model.revision import canonical_json
+from rollouts.objects import ANALYSIS_RUN, EXPERIMENT, Kind
 
 
 class AnalysisPhase(StrEnum):
@@ -54,6 +55,21 @@ class AnalysisKind(StrEnum):
     PRE_PROMOTION = "pre-promotion"
     POST_PROMOTION = "post-promotion"
     BEFORE_UPDATE = "before-update"
+    EXPERIMENT = "experiment"  # a step that is an Experiment; what it has found stands in the place of a run's verdict
+
+    @property
+    def object_kind(self) -> Kind:
+        """The kind of the object that gives the verdict."""
+        return EXPERIMENT if self is AnalysisKind.EXPERIMENT else ANALYSIS_RUN
+
+    @property
+    def is_step(self) -> bool:
+        """Whether it is made at a step of its own, which a promotion names by its index."""
+        return self in (AnalysisKind.STEP, AnalysisKind.EXPERIMENT)
+
+    def fails_with(self, phase: AnalysisPhase) -> bool:
+        """Whether a run that ends so has failed: an Experiment with an Error could not be carried out as the spec asks for it."""
+        return phase is AnalysisPhase.FAILED or (self is AnalysisKind.EXPERIMENT and phase is AnalysisPhase.ERROR)
 
 
 class OnFailure(StrEnum):
@@ -96,17 +112,24 @@ class AnalysisGate(Struct, frozen=True):
     """One place in an update that an analysis guards."""
 
     kind: Annotated[
-        AnalysisKind, "Where it is: step, background, pre-promotion, post-promotion or before-update.", NEEDED
+        AnalysisKind,
+        "Where it is: step, background, pre-promotion, post-promotion, before-update or experiment.",
+        NEEDED,
     ]
-    step: Annotated[int | None, "Index of the step; only of kind step."] = None
+    step: Annotated[int | None, "Index of the step; only of the kinds step and experiment."] = None
 
     @property
     def promoted_as(self) -> int | AnalysisKind:
         """The name by which a promotion passes its verdict: the step's index, or the kind of an analysis that is no step."""
         return self.kind if self.step is None else self.step
 
+    @property
+    def what(self) -> str:
+        """In the words of a sentence: an analysis, or an experiment."""
+        return "experiment" if self.kind is AnalysisKind.EXPERIMENT else "analysis"
+
     def __str__(self) -> str:
-        return self.kind if self.step is None else f"{self.kind} {step_number(self.step)}"
+        return f"{self.kind} {self.what}" if self.step is None else f"step {step_number(self.step)} {self.what}"
 
 
 Passable: TypeAlias = int | AnalysisKind | AnalysisGate
@@ -147,7 +170,17 @@ class DraftProblem(Struct, frozen=True):
     comes_later: bool = False
 
 
-Draft: TypeAlias = RunDraft | DraftProblem
+class TemplatesUnread(Struct, frozen=True):
+    """An Experiment can be made once the pod templates of its revisions are read: no watch keeps them.
+
+    Args:
+        replica_sets: name and uid of each that is to be read; () while one of them is not there yet.
+    """
+
+    replica_sets: tuple[tuple[str, str], ...]
+
+
+Draft: TypeAlias = RunDraft | DraftProblem | TemplatesUnread
 
 
 def run_spec_hash(spec_json: bytes) -> str:
@@ -173,7 +206,7 @@ def _number(text: str) -> float | int:
 
 
 class RunSeen(Struct, frozen=True, kw_only=True):
-    """An AnalysisRun that this Rollout's uid controls.
+    """An AnalysisRun that this Rollout's uid controls, or an Experiment.
 
     Args:
         gate: from its labels; None when they are unreadable.
@@ -210,7 +243,7 @@ RECORD_MESSAGE_MAX = 1_024
 
 
 class AnalysisRecord(Struct, frozen=True, kw_only=True):
-    """The latest AnalysisRun at one place of the current update.
+    """The latest AnalysisRun, or Experiment, at one place of the current update.
 
     A record that cannot be read in full is left out: its run is looked at again, and half a record never becomes a success.
 
@@ -225,7 +258,7 @@ class AnalysisRecord(Struct, frozen=True, kw_only=True):
 
     gate: Annotated[AnalysisGate, FLAT]
     number: Annotated[int, "Number of the run at this place in this attempt, from 1."]
-    run: Annotated[str, "Name of the AnalysisRun.", NEEDED]
+    run: Annotated[str, "Name of the AnalysisRun, or of the Experiment.", NEEDED]
     phase: Annotated[
         AnalysisPhase,
         "Pending, Running, Successful, Failed, Inconclusive or Error; a verdict stays, whatever becomes of the run.",

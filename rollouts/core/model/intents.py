@@ -20,7 +20,7 @@ from rollouts.core.model.status import AbortNote, RolloutStatus, Verb
 from rollouts.core.model.traffic import Pace, RouteName, Split
 from rollouts.core.model.workload import NamedReplicaSet, PartitionFields, UpdateFields
 from rollouts.core.model.workload_ref import WorkloadKind
-from rollouts.objects import ANALYSIS_RUN, CONFIG_MAP, REPLICA_SET, Kind
+from rollouts.objects import ANALYSIS_RUN, CONFIG_MAP, EXPERIMENT, REPLICA_SET, Kind
 
 
 class Adoption(Struct, frozen=True, kw_only=True):
@@ -222,7 +222,7 @@ class ReleaseRoute(Struct, frozen=True, kw_only=True):
 
 
 class CreateAnalysisRun(Struct, frozen=True, kw_only=True):
-    """Creates a run of a gate, about a revision; an existing one of that name, owned by our uid, counts as created."""
+    """Creates the run of a gate, or its Experiment, about a revision; an existing one of that name that is ours is as good."""
 
     name: str
     gate: AnalysisGate
@@ -232,16 +232,23 @@ class CreateAnalysisRun(Struct, frozen=True, kw_only=True):
 
 
 class TerminateAnalysisRun(Struct, frozen=True, kw_only=True):
-    """Tells a run to end: nothing new is measured, and what was measured is judged."""
+    """Tells a run, or an Experiment, to end: nothing new is measured, and what was measured is judged."""
 
     name: str
     uid: str
+    kind: Kind = ANALYSIS_RUN
 
 
 class DeleteAnalysisRun(Deletion, frozen=True, kw_only=True):
     """One that is over."""
 
     kind = ANALYSIS_RUN
+
+
+class DeleteExperiment(Deletion, frozen=True, kw_only=True):
+    """One that is over."""
+
+    kind = EXPERIMENT
 
 
 class CopyOwner(Struct, frozen=True):
@@ -378,6 +385,13 @@ class AskAutoscaling(Ask, frozen=True):
     gate: AutoscalingGate
 
 
+class AskPodTemplate(Ask, frozen=True):
+    """Reads the pod template of a ReplicaSet, for an Experiment."""
+
+    name: str
+    uid: str
+
+
 class AskConfig(Ask, frozen=True):
     """Reads the content of one source; only its hash comes back, to every Rollout of the namespace that names it."""
 
@@ -392,7 +406,7 @@ class AskSecretCopy(Ask, frozen=True):
 
 ReplicaSetIntent: TypeAlias = CreateReplicaSet | AdoptReplicaSet | PatchReplicaSet | DeleteReplicaSet
 RouteIntent: TypeAlias = SetTraffic | MakeRoute | ReleaseRoute
-AnalysisRunIntent: TypeAlias = CreateAnalysisRun | TerminateAnalysisRun | DeleteAnalysisRun
+AnalysisRunIntent: TypeAlias = CreateAnalysisRun | TerminateAnalysisRun | DeleteAnalysisRun | DeleteExperiment
 ConfigCopyIntent: TypeAlias = CreateConfigCopy | DeleteConfigCopy | AdoptConfigCopy | ReleaseConfigCopy
 WorkloadIntent: TypeAlias = MarkWorkload | ScaleWorkload | ReleaseWorkload
 ObjectIntent: TypeAlias = SwitchService | ReleaseService | WorkloadIntent | PatchPod | EvictPod | RemoveAnnotation
@@ -405,6 +419,7 @@ AskIntent: TypeAlias = (
     | AskWorkload
     | AskHold
     | AskReplicaSets
+    | AskPodTemplate
     | AskRevisions
     | AskChosenNodes
     | AskPods

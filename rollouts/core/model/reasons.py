@@ -128,10 +128,10 @@ class Reason(StrEnum):
     PROMOTION_NEEDED = "PromotionNeeded", "Waits for somebody to promote the revision."
     PAUSED_BY_USER = "PausedByUser", "Waits because spec.paused or the pause annotation is set."
     AUTO_PROMOTION = "AutoPromotion", "Waits for autoPromotionSeconds before the switch."
-    ANALYSIS_RUNNING = "AnalysisRunning", "Waits for the verdict of an AnalysisRun."
+    ANALYSIS_RUNNING = "AnalysisRunning", "Waits for the verdict of an AnalysisRun or of an Experiment."
     ANALYSIS_INCONCLUSIVE = (
         "AnalysisInconclusive",
-        "An AnalysisRun ended without a success and does not abort the update; waits for somebody to promote or abort.",
+        "An AnalysisRun or Experiment ended without a success and aborts no update; waits for somebody to promote or abort.",
     )
     ANALYSIS_NEEDS_PODS = (
         "AnalysisNeedsPods",
@@ -319,7 +319,8 @@ _REMEDIES = {
     Reason.PROMOTION_NEEDED: "Go on: `rollouts promote NAME`; go back: `rollouts abort NAME`.",
     Reason.PAUSED_BY_USER: "`rollouts resume NAME`; or remove spec.paused from the manifest.",
     Reason.AUTO_PROMOTION: _NOW,
-    Reason.ANALYSIS_RUNNING: "See it: `rollouts analysis get RUN`; not wait: `rollouts promote NAME --skip-analysis`.",
+    Reason.ANALYSIS_RUNNING: "See it: `rollouts analysis get RUN` or `rollouts experiment get EXPERIMENT`; not wait: "
+    "`rollouts promote NAME --skip-analysis`.",
     Reason.ANALYSIS_INCONCLUSIVE: "See why: `rollouts analysis get RUN`; then `rollouts promote NAME`, or `rollouts abort NAME`.",
     Reason.ANALYSIS_NEEDS_PODS: "Scale the Rollout up, or `rollouts promote NAME --full`.",
     Reason.ANALYSIS_INVALID: "Mend the template, or delete the run that the message names, or `rollouts promote NAME --full`.",

@@ -15,7 +15,7 @@ from rollouts.core.model.drain import DrainSpec
 from rollouts.core.model.pod_exit import PodExit
 from rollouts.core.model.revision import POD_TEMPLATE_HASH_LABEL, REVISION_LABEL
 from rollouts.core.model.service_ref import ServiceRef
-from rollouts.core.model.steps import Analyze, Step
+from rollouts.core.model.steps import Analyze, RunExperiment, Step
 from rollouts.core.model.traffic import Sticky
 from rollouts.core.model.workload_ref import NamedWorkload, WorkloadMode
 from rollouts.objects import Manifest
@@ -222,6 +222,18 @@ def named_services(strategy: Strategy) -> tuple[ServiceRef, ...]:
 Strategy: TypeAlias = Canary | BlueGreen
 
 
+def judged_step(strategy: Strategy, index: int) -> tuple[AnalysisGate, Analysis] | None:
+    """What is judged at the step of that index, and its gate; None for a step that needs no verdict, and for no step."""
+    step = strategy.steps[index] if isinstance(strategy, Canary) and index < len(strategy.steps) else None
+    match step:
+        case Analyze(analysis):
+            return AnalysisGate(AnalysisKind.STEP, index), analysis
+        case RunExperiment(analysis):
+            return AnalysisGate(AnalysisKind.EXPERIMENT, index), analysis
+        case _:
+            return None
+
+
 def analyses(strategy: Strategy) -> dict[AnalysisGate, Analysis]:
     """Every analysis of an update by this strategy, by the gate that it guards."""
     found = dict[AnalysisGate, Analysis]()
@@ -231,9 +243,8 @@ def analyses(strategy: Strategy) -> dict[AnalysisGate, Analysis]:
         case Canary():
             if strategy.analysis is not None:
                 found[AnalysisGate(AnalysisKind.BACKGROUND)] = strategy.analysis
-            for index, step in enumerate(strategy.steps):
-                if isinstance(step, Analyze):
-                    found[AnalysisGate(AnalysisKind.STEP, index)] = step.analysis
+            judged = [judged_step(strategy, index) for index in range(len(strategy.steps))]
+            found.update(each for each in judged if each is not None)
         case BlueGreen():
             if strategy.pre_promotion is not None:
                 found[AnalysisGate(AnalysisKind.PRE_PROMOTION)] = strategy.pre_promotion

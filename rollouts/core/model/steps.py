@@ -66,6 +66,12 @@ class Analyze(Struct, frozen=True):
     analysis: Analysis
 
 
+class RunExperiment(Struct, frozen=True):
+    """Runs pods of both revisions beside all others; complete when that is Successful, or somebody promotes it past that."""
+
+    analysis: Analysis
+
+
 Step: TypeAlias = (
     SetWeight
     | Pause
@@ -76,4 +82,5 @@ Step: TypeAlias = (
     | SetHeaderRoute
     | SetMirrorRoute
     | Analyze
+    | RunExperiment
 )

@@ -16,7 +16,7 @@ from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait
 from rollouts.core.lifecycle.analyses import Guard, guarded
-from rollouts.core.model.analysis import DraftProblem, RunDraft
+from rollouts.core.model.analysis import DraftProblem, RunDraft, TemplatesUnread
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen, analyses
@@ -102,6 +102,8 @@ def _waits(ctx: PassContext) -> Iterator[Wait]:
             case DraftProblem(message=message, comes_later=comes_later):
                 if not comes_later:
                     yield Wait(Reason.ANALYSIS_INVALID, message)
+            case TemplatesUnread():  # of a ReplicaSet that the update makes first
+                pass
             case RunDraft(latest=revision) if revision == ctx.status.current_revision:
                 pass
             case _:

@@ -31,6 +31,7 @@ from rollouts.core.model.steps import (
     MatchTrafficWeight,
     Pause,
     PauseUntilPromoted,
+    RunExperiment,
     SetCanaryReplicas,
     SetCanaryScalePercent,
     SetHeaderRoute,
@@ -291,6 +292,8 @@ def _step_is_done(ctx: PassContext, rules: CanaryRules, moves: Moves, wait: Wait
             return ctx.promoted_past(index)
         case Analyze():
             return is_judged(ctx, AnalysisGate(AnalysisKind.STEP, index))
+        case RunExperiment():
+            return is_judged(ctx, AnalysisGate(AnalysisKind.EXPERIMENT, index))
 
 
 def _gets_requests(ctx: PassContext, strategy: Canary) -> bool:

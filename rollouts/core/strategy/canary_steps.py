@@ -7,9 +7,9 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from rollouts.core.context.pass_context import PassContext
-from rollouts.core.model.rollout import Canary
+from rollouts.core.model.rollout import Canary, judged_step
 from rollouts.core.model.status import RolloutStatus
-from rollouts.core.model.steps import Analyze, Pause, PauseUntilPromoted, SetWeight, WeightPercent
+from rollouts.core.model.steps import Pause, PauseUntilPromoted, SetWeight, WeightPercent
 from rollouts.core.model.traffic import ALL_TO_STABLE, Split
 from rollouts.core.routing.routes import asked_split
 from rollouts.core.scale.canary_sizes import wanted_canary
@@ -78,7 +78,7 @@ def step_goal(ctx: PassContext, strategy: Canary) -> StepGoal:
         split=split,
         canary_replicas=wanted_canary(ctx, strategy, weight_percent, split),
         pause=pause_at(strategy, index),
-        analyzes=index < len(strategy.steps) and isinstance(strategy.steps[index], Analyze),
+        analyzes=judged_step(strategy, index) is not None,
     )
 
 

@@ -12,9 +12,8 @@ from collections.abc import Iterator, Mapping
 
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.model.analysis import Analysis, AnalysisGate, AnalysisKind, AnalysisRecord
-from rollouts.core.model.rollout import BlueGreen, Strategy
+from rollouts.core.model.rollout import BlueGreen, Strategy, judged_step
 from rollouts.core.model.status import RolloutStatus, analysis_of
-from rollouts.core.model.steps import Analyze
 
 BACKGROUND = AnalysisGate(AnalysisKind.BACKGROUND)
 PRE_PROMOTION = AnalysisGate(AnalysisKind.PRE_PROMOTION)
@@ -83,6 +82,6 @@ def _analyses(strategy: Strategy, status: RolloutStatus) -> dict[AnalysisGate, A
     index = status.step_index
     if strategy.analysis is not None and index >= min(strategy.analysis.starting_step, len(strategy.steps)):
         analyses[BACKGROUND] = strategy.analysis
-    if index < len(strategy.steps) and isinstance(step := strategy.steps[index], Analyze):
-        analyses[AnalysisGate(AnalysisKind.STEP, index)] = step.analysis
+    if (judged := judged_step(strategy, index)) is not None:
+        analyses.update((judged,))
     return analyses

@@ -6,7 +6,7 @@ from typing import Any
 
 from rollouts.api.spec.parse import parse_spec
 from rollouts.controller.observe.observer import Observer, Seen
-from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, DraftProblem, RunDraft
+from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, Draft, DraftProblem
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.objects import Manifest
 from tests.controller.world import CART, World, rollout, spec_of
@@ -35,7 +35,7 @@ def snapshot(world: World, observer: Observer | None = None) -> Snapshot:
     return seen.snapshot
 
 
-def only_draft(world: World) -> RunDraft | DraftProblem:
+def only_draft(world: World) -> Draft:
     """The one draft that is seen."""
     (draft,) = snapshot(world).drafts.values()
     return draft

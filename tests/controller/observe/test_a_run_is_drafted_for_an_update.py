@@ -9,7 +9,7 @@ import pytest
 
 from rollouts.api.spec.analysis.run import parse_run
 from rollouts.cluster.decoding import UnreadableObject
-from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, DraftProblem, RunDraft
+from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, Draft, DraftProblem, RunDraft
 from rollouts.core.model.frozen import replace
 from rollouts.objects import ANALYSIS_RUN, ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, Kind
 from tests.controller.observe.analysed import (
@@ -222,7 +222,7 @@ async def test_a_message_has_an_end(world: World) -> None:
 async def test_a_draft_is_made_anew_when_what_it_is_made_of_changes(world: World) -> None:
     """The template, the Rollout's labels, the revisions: a run must not be made of what was true before."""
     spec = analysing({"analysis": {**ERRORS, "args": [field("team", "metadata.labels['team']")]}})
-    observer, made = world.observer(), list[RunDraft | DraftProblem]()
+    observer, made = world.observer(), list[Draft]()
     changes = [("shop", "1m", "v1"), ("shop", "2m", "v1"), ("cart", "2m", "v1"), ("cart", "2m", "v0")]
     for version, (team, interval, stable) in enumerate(changes, 1):
         status = updating(spec, stableRevision=stable)

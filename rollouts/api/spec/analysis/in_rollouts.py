@@ -5,7 +5,7 @@ from __future__ import annotations
 from rollouts.api.problems import Problems
 from rollouts.api.spec.analysis.arguments import check_arguments
 from rollouts.api.spec.analysis.name_rules import check_rules
-from rollouts.api.spec.analysis.templates import AnalysisUse, use_of
+from rollouts.api.spec.analysis.templates import AnalysisUse, TemplateName, use_of
 from rollouts.api.spec.metadata import check_entries
 from rollouts.api.spec.reading import check_needed, core_value
 from rollouts.api.v1alpha1.analysis import AnalysisWire, BackgroundAnalysis
@@ -67,6 +67,14 @@ def core_analysis(wire: AnalysisWire | None, path: str) -> Analysis | None:
             f"{CLUSTER_ANALYSIS_TEMPLATE.kind}/{ref.template_name}" if ref.cluster_scope else ref.template_name or ""
             for ref in wire.templates or ()
         ),
+    )
+
+
+def templates_named(analysis: Analysis) -> tuple[TemplateName, ...]:
+    """The templates of an analysis, or of all analyses of an experiment."""
+    scoped = f"{CLUSTER_ANALYSIS_TEMPLATE.kind}/"
+    return tuple(
+        TemplateName(name.removeprefix(scoped), cluster_scope=name.startswith(scoped)) for name in analysis.templates
     )
 
 

@@ -1,0 +1,124 @@
+"""Promise: `get`, `promote`, `plan`, `lint` and `explain` know a canary step that is an Experiment, as they know an analysis."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rollouts.cli.demo.manifests import SECOND, with_image
+from rollouts.cli.view.objects import RolloutObjects, view_of
+from rollouts.cli.view.runs import RunLine
+from rollouts.core.model.analysis import AnalysisKind, AnalysisPhase
+from rollouts.objects import Manifest
+from tests import build
+from tests.behaviour.analysis.experiment_steps import both
+from tests.cli.command_line import CommandLine
+from tests.cli.shop import PATIENCE_S, Shop, shop
+from tests.cli.test_the_plan_follows_routes_and_analyses import template
+from tests.cli.test_the_plan_tells_what_will_happen import cart
+from tests.controller.experiments.stage import uses
+
+TRIED: Manifest = {"experiment": {"duration": "1h", "templates": both()}}
+
+
+def tried(seen: RolloutObjects) -> RunLine | None:
+    """The Experiment of the step, once its pods run."""
+    runs = (run for revision in view_of(seen).revisions for run in revision.runs)
+    experiments = (run for run in runs if run.gate is not None and run.gate.kind is AnalysisKind.EXPERIMENT)
+    return next((run for run in experiments if run.phase is AnalysisPhase.RUNNING), None)
+
+
+async def until_it_runs(there: Shop) -> RunLine:
+    """Begins an update, and waits for the pods of its first step."""
+    await there.stage.change("cart", with_image(SECOND))
+    seen = await there.stage.until("cart", lambda seen: tried(seen) is not None, deadline_s=PATIENCE_S, what="it runs")
+    found = tried(seen)
+    assert found is not None
+    return found
+
+
+async def test_it_is_seen_and_passed_without_its_verdict(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A person has seen enough before the hour is over; the Experiment is ended by that."""
+    monkeypatch.setenv("COLUMNS", "200")
+    async with shop(tmp_path, capsys, strategy=build.canary(TRIED, {"pause": {}})) as there:
+        running = await until_it_runs(there)
+
+        tree = (await there.run("get", "cart")).out
+        refused = await there.run("promote", "cart", code=1)
+        said = await there.run("promote", "cart", "--skip-analysis")
+        ended = await there.run("experiment", "get", running.name, "-w", code=None)
+        await there.reaches("Paused")
+        after = (await there.run("get", "cart")).out
+
+    assert f"▶ experiment of step 1  Running  for 0s  {running.name}" in re.sub(r"for \d+s", "for 0s", tree)
+    assert f"waiting for Experiment {running.name}" in " ".join(tree.split())
+    assert "step 1 is an experiment" in refused.err and "--skip-analysis" in refused.err
+    assert "pass its experiment of step 1 without a verdict; it stops next at step 2 (pause until promoted)" in said.out
+    assert f"lost: what Experiment {running.name} has measured" in said.out
+    assert " is over; " in ended.out or "Successful" in ended.out
+    assert "experiment of step 1" in after and "passed without a verdict" in after and "never began" not in after
+
+
+async def test_it_is_ended_by_hand_and_judged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As at the end of its duration: its pods were available, so the update goes on."""
+    monkeypatch.setenv("COLUMNS", "200")
+    async with shop(tmp_path, capsys, strategy=build.canary(TRIED, {"pause": {}})) as there:
+        running = await until_it_runs(there)
+        await there.run("experiment", "terminate", running.name)
+        await there.reaches("Paused")
+        tree = (await there.run("get", "cart")).out
+
+    assert "✔ experiment of step 1  Successful  took 0s" in re.sub(r"took \d+s", "took 0s", tree)
+
+
+async def test_the_plan_shows_where_it_begins(empty: Shop) -> None:
+    """With what follows from it; how it ends nobody knows beforehand. What keeps it from being made is found."""
+    judged = {"experiment": {"templates": both(), "analyses": [uses("errors")], "onFailure": "hold"}}
+    rollout = cart(strategy={"canary": {"steps": [TRIED, {"setWeight": 25}, judged, {"setWeight": 50}]}})
+    plan = await empty.planned(rollout, template("errors"))
+    missing = await empty.planned(rollout)
+
+    waits = [wait["why"] for step in plan["steps"] for wait in step["waits"] if wait["reason"] == "AnalysisRunning"]
+    assert waits[0].startswith("experiment without analyses: a failure aborts the update here")
+    assert waits[1].startswith("experiment by errors: a failure holds the update here")
+    assert found(plan) == []
+    assert [(each["severity"], each["path"]) for each in found(missing)] == [
+        ("unsafe", "spec.strategy.canary.steps[2].experiment.analyses[0].templates[0]")
+    ]
+
+
+def found(plan: dict[str, Any]) -> list[dict[str, Any]]:
+    """Of the plan's findings those about analyses."""
+    return [each for each in plan["findings"] if each["rule"] == "AnalysisInvalid"]
+
+
+def test_lint_names_what_is_wrong_with_it(typed: CommandLine) -> None:
+    """By itself, and with the templates of the files; `weight` is refused by name, with what to do instead."""
+
+    def linted(*more: Manifest, code: int, **experiment: Any) -> str:
+        step = {"experiment": {"templates": both(), "duration": "5m", **experiment}}
+        rollout = build.rollout(build.canary(step, {"setWeight": 50}))
+        said = typed("lint", "-f", typed.file(rollout, *more), code=code)
+        return said.out + said.err
+
+    endless = build.analysis_template({"name": "up", "interval": "1m", "provider": {"kubernetes": {}}}, name="up")
+    at = "spec.strategy.canary.steps[0].experiment"
+    assert "no problems" in linted(template("errors"), analyses=[uses("errors")], code=0)
+    assert f"{at}.templates[0].weight: is not supported yet" in linted(templates=both(weight=10), code=1)
+    assert f"{at}.templates[1].name: 'a' is the name" in linted(
+        templates=[{"name": "a", "specRef": "stable"}, {"name": "a", "specRef": "canary"}], code=1
+    )
+    assert f"{at}.analyses[0]" in linted(endless, analyses=[uses("up")], duration=None, code=1)
+
+
+@pytest.mark.parametrize("reason", ["AnalysisRunning", "AnalysisInconclusive"])
+def test_explain_names_experiments(typed: CommandLine, reason: str) -> None:
+    """A wait for one has the reason of a wait for a run."""
+    assert "Experiment" in typed("explain", reason, code=0).out

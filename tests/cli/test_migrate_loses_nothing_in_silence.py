@@ -381,7 +381,7 @@ def test_a_kind_that_nothing_uses_is_a_line() -> None:
 
 def test_each_line_names_its_place_in_its_file(typed: CommandLine) -> None:
     """What `lint` finds in the outcome has the line there, and the exit code is 1 as for everything that is left."""
-    steps = [{"experiment": {"duration": "1m", "templates": [{"name": "a", "specRef": "stable"}]}}]
+    steps = [{"experiment": {"duration": "1m", "templates": [{"name": "a", "specRef": "stable", "weight": 5}]}}]
     rollout = yaml.safe_dump(argo_rollout(argo_canary("no router", steps)), sort_keys=False)
     owned = yaml.safe_dump({**service(), "metadata": {"name": "x", "finalizers": ["a.b/c"]}}, sort_keys=False)
     scaler = yaml.safe_dump(hpa(), sort_keys=False)
@@ -391,8 +391,8 @@ def test_each_line_names_its_place_in_its_file(typed: CommandLine) -> None:
     )
 
     lines = said.out.splitlines()
-    at = next(number for number, text in enumerate(lines, 1) if "experiment:" in text)
-    assert f"stdout:{at}: to do: Rollout web: spec.strategy.canary.steps[0].experiment" in said.err
+    at = next(number for number, text in enumerate(lines, 1) if "weight:" in text)
+    assert f"stdout:{at}: to do: Rollout web: spec.strategy.canary.steps[0].experiment.templates[0].weight" in said.err
     assert said.err.endswith("1 thing to do or left out\n")
     assert list(yaml.safe_load_all(said.out))[1:] == [*yaml.safe_load_all(f"{owned}---\n{scaler}")]
 

@@ -137,7 +137,9 @@ class RunLine(Struct, frozen=True, kw_only=True):
     @property
     def asked_by(self) -> str:
         """The gate or the Experiment that it is for; `by hand` for neither."""
-        return f"Experiment {self.experiment}" if self.experiment else str(self.gate or BY_HAND)
+        if self.gate is None:
+            return f"Experiment {self.experiment}" if self.experiment else BY_HAND
+        return self.gate.kind if self.gate.step is None else f"step {step_number(self.gate.step)}"
 
     @property
     def failing(self) -> bool:

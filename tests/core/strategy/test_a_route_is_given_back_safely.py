@@ -103,6 +103,17 @@ def test_requests_come_back_only_to_pods_that_are_there(after: Strategy) -> None
 
 
 @STRATEGIES
+def test_a_route_that_cannot_be_read_is_given_back_no_sooner(after: Strategy) -> None:
+    """It may send what is on record."""
+    managed = [each for each in steps_of(edited(at_75_percent(), strategy=after)) if each.routes[ASKED].managed_by]
+    assert len(managed) > 1
+    for each in managed:
+        unread = replace(each.routes[ASKED], split=None, problem="it is broken")
+        there = replace(each, routes={**each.routes, ASKED: unread})
+        assert decide(snapshot(there)).intents == decide(snapshot(each)).intents
+
+
+@STRATEGIES
 def test_the_canarys_pods_stay_until_the_data_plane_has_let_go(after: Strategy) -> None:
     """A route that was given back is nobody's to ask; until its time is over three quarters may still come to the canary."""
     there = without_gateways(edited(at_75_percent(), strategy=after))

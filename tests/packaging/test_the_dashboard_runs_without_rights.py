@@ -77,6 +77,7 @@ def test_it_starts_with_its_names_and_is_reached_where_the_chart_says(helm: Path
         "dashboard.enabled": True,
         "admission.commandRights": True,
         "dashboard.hosts": ["rollouts.example.com", "http://plain.example:8080"],
+        "dashboard.links": {"Logs": "https://logs.example/?ns={namespace}&pod={pod}"},
         "dashboard.from": [{"podSelector": {"matchLabels": {"app": "ingress"}}}],
         "dashboard.egress": [{"to": [{"ipBlock": {"cidr": "10.0.0.10/32"}}], "ports": [{"port": 6443}]}],
     }
@@ -95,6 +96,7 @@ def test_it_starts_with_its_names_and_is_reached_where_the_chart_says(helm: Path
         "--command-rights",
         "--host=rollouts.example.com",
         "--host=http://plain.example:8080",
+        "--link=Logs=https://logs.example/?ns={namespace}&pod={pod}",
     ]
     command: Any = typer.main.get_command(app)
     command.commands["dashboard"].callback = None  # it is read, and not carried out

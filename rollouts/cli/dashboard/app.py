@@ -18,7 +18,8 @@ from rollouts.cli.dashboard.connections import ConnectionBound
 from rollouts.cli.dashboard.doors import STATIC, Door, OnePerson
 from rollouts.cli.dashboard.experiments import ExperimentPages
 from rollouts.cli.dashboard.guard import HEADERS, AccessGuard
-from rollouts.cli.dashboard.hub import Hub, TooManyLook
+from rollouts.cli.dashboard.hub import Hub, SharedDrawings, TooManyLook
+from rollouts.cli.dashboard.links import LinkTemplate
 from rollouts.cli.dashboard.pages import EXPERIMENTS, message
 from rollouts.cli.dashboard.person import PersonPages
 from rollouts.cli.view.session import Session
@@ -50,7 +51,13 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @contextlib.asynccontextmanager
 async def serving(
-    session: Session, *, namespace: str | None, address: str, port: int, rights_of_commands: bool = False
+    session: Session,
+    *,
+    namespace: str | None,
+    address: str,
+    port: int,
+    rights_of_commands: bool = False,
+    links: tuple[LinkTemplate, ...] = (),
 ) -> AsyncIterator[str]:
     """Serves the pages to one person for as long as the block lasts.
 
@@ -59,13 +66,14 @@ async def serving(
         address: an IP address of this machine's loopback.
         port: 0 for any that is free.
         rights_of_commands: each command needs a verb of its own.
+        links: to other servers, on the pages of Rollouts.
 
     Yields: the address to open, with the key.
     Raises: SettingsInvalid, when the port cannot be used.
     """
     listening = _listening(address, port)
     guard = AccessGuard(address, listening.getsockname()[1])
-    door = OnePerson(guard, Hub(session, namespace), rights_of_commands=rights_of_commands)
+    door = OnePerson(guard, Hub(session, namespace, SharedDrawings(links)), rights_of_commands=rights_of_commands)
     async with _answering(door, listening):
         yield guard.address
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import htpy as h
 
 from rollouts.cli.dashboard.chart_svg import in_both_widths
 from rollouts.cli.dashboard.charts import weight_chart
+from rollouts.cli.dashboard.links import LinkTemplate, links_about
 from rollouts.cli.dashboard.pages import address_of, capital, more, phase, share_bar, stacked_table, until, when
 from rollouts.cli.dashboard.run_page import run_part
 from rollouts.cli.view.config import use_text
@@ -106,14 +107,24 @@ def analyses(view: RolloutView, now_s: float) -> h.Node:
     ]
 
 
-def revisions(view: RolloutView, now_s: float) -> h.Element:
+def elsewhere(links: Iterable[tuple[str, str]], about: str) -> h.Node:
+    """Links to other servers about something, by label and address; None without any."""
+    shown = [
+        h.a(href=address, target="_blank", rel="noopener", aria_label=f"{label} of {about}")[label]
+        for label, address in links
+    ]
+    return h.span(".elsewhere")[shown] if shown else None
+
+
+def revisions(view: RolloutView, now_s: float, templates: Sequence[LinkTemplate] = ()) -> h.Element:
     """The revisions with their pods."""
-    lines = [_revision(revision, now_s) for revision in view.revisions]
+    lines = [_revision(view, revision, now_s, templates) for revision in view.revisions]
     changed = h.p(".more")[h.a(href=address_of(view, "diff"))["What the latest one changes"]] if view.stable else None
     return h.section("#revisions.card")[h.h2["Revisions"], lines or h.p(".soft")["No revisions yet"], changed]
 
 
-def _revision(revision: RevisionLine, now_s: float) -> h.Element:
+def _revision(view: RolloutView, revision: RevisionLine, now_s: float, templates: Sequence[LinkTemplate]) -> h.Element:
+    values = (view.namespace, view.name, revision.revision)
     leaves = revision.leaving_text(now_s)
     terminating = sum(pod.deleting for pod in revision.pods)
     ready = f"{revision.ready} of {revision.desired} ready" + (f", {terminating} terminating" if terminating else "")
@@ -123,31 +134,38 @@ def _revision(revision: RevisionLine, now_s: float) -> h.Element:
             (h.span(".role")[role] for role in revision.roles or ("old",)),
             h.span[ready],
             h.span(".soft")[leaves] if leaves else None,
+            elsewhere(links_about(templates, *values), f"revision {revision.revision}"),
         ],
         (h.p[h.code[image]] for image in revision.images),
         (h.p(".soft")[use_text(use, arrow="→")] for use in revision.config),
-        pods(revision, now_s),
+        pods(revision, now_s, lambda pod: links_about(templates, *values, pod)),
     ]
 
 
-def pods(revision: RevisionLine, now_s: float) -> h.Node:
-    """The pods of a revision, first those that are not well where they are many; None without any."""
+def pods(
+    revision: RevisionLine, now_s: float, links: Callable[[str], Iterable[tuple[str, str]]] = lambda _: ()
+) -> h.Node:
+    """The pods of a revision, first those that are not well where they are many; None without any.
+
+    Args:
+        links: of a pod, by its name.
+    """
     if not revision.pods:
         return None
     unshown = revision.unshown_text(_PODS_SHOWN)
     return h.fragment[
         h.ul(".pods", aria_label=f"Pods of {revision.revision}")[
-            (_pod(pod, now_s) for pod in revision.shown_pods(_PODS_SHOWN))
+            (_pod(pod, now_s, links(pod.name)) for pod in revision.shown_pods(_PODS_SHOWN))
         ],
         h.p(".soft")[unshown] if unshown else None,
     ]
 
 
-def _pod(pod: PodLine, now_s: float) -> h.Element:
+def _pod(pod: PodLine, now_s: float, links: Iterable[tuple[str, str]]) -> h.Element:
     sign, colour = _POD_SIGNS[pod.state]
     age = short(now_s - pod.created_at_s)
     return h.li(id=f"pod/{pod.name}", class_=colour or None)[
-        h.span(aria_hidden="true")[f"{sign} "], h.code[pod.name], f" {pod.said}, {age}"
+        h.span(aria_hidden="true")[f"{sign} "], h.code[pod.name], f" {pod.said}, {age}", elsewhere(links, pod.name)
     ]
 
 

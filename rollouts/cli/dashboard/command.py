@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 from rich.console import Console
 
+from rollouts.cli.dashboard.links import LinkTemplate, link_template
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.listing import print_line
 from rollouts.cli.terminal.options import fail, note, on_cluster
@@ -36,6 +37,14 @@ class Auth(StrEnum):
     PROXY = "proxy"
 
 
+def named_link(text: str) -> LinkTemplate:
+    """`typer` parser of a link. Raises: typer.BadParameter."""
+    try:
+        return link_template(text)
+    except ValueError as wrong:
+        raise typer.BadParameter(str(wrong)) from None
+
+
 def ip_address(text: str) -> str:
     """`typer` parser of an address to listen on. Raises: typer.BadParameter."""
     try:
@@ -45,6 +54,15 @@ def ip_address(text: str) -> str:
 
 
 _PROXY = "Behind a proxy"
+_Address = Annotated[
+    str | None,
+    typer.Option(
+        "--address",
+        parser=ip_address,
+        metavar="ADDRESS",
+        help="Address to listen on; default: 127.0.0.1, and with --auth all of the machine.",
+    ),
+]
 _Auth = Annotated[
     Auth | None,
     typer.Option(
@@ -55,6 +73,15 @@ _Auth = Annotated[
 _Hosts = Annotated[
     list[str] | None,
     typer.Option("--host", metavar="NAME", help="With --auth: a name by which browsers reach it; repeatable."),
+]
+_Links = Annotated[
+    list[LinkTemplate] | None,
+    typer.Option(
+        "--link",
+        parser=named_link,
+        metavar="LABEL=URL",
+        help="A link on the pages of Rollouts, with {namespace}, {rollout}, {revision} and {pod}; repeatable.",
+    ),
 ]
 _Secret = Annotated[
     Path | None,
@@ -107,15 +134,7 @@ class _OfProxy(NamedTuple):
 async def dashboard(  # noqa: PLR0913, PLR0917 - each is an option of the command
     options: Options,
     port: Annotated[int, typer.Option("-p", "--port", min=0, max=65_535, help="Port; 0 for any that is free.")] = PORT,
-    address: Annotated[
-        str | None,
-        typer.Option(
-            "--address",
-            parser=ip_address,
-            metavar="ADDRESS",
-            help="Address to listen on; default: 127.0.0.1, and with --auth all of the machine.",
-        ),
-    ] = None,
+    address: _Address = None,
     all_namespaces: Annotated[
         bool, typer.Option("-A", "--all-namespaces", help="List every namespace, or fail; default: if you may.")
     ] = False,
@@ -124,6 +143,7 @@ async def dashboard(  # noqa: PLR0913, PLR0917 - each is an option of the comman
     command_rights: Annotated[
         bool, typer.Option("--command-rights", help="Lock buttons by the verbs that the chart's policy asks for.")
     ] = False,
+    links: _Links = None,
     proxy_secret: _Secret = None,
     user_header: _UserHeader = None,
     groups_header: _GroupsHeader = None,
@@ -149,17 +169,30 @@ async def dashboard(  # noqa: PLR0913, PLR0917 - each is an option of the comman
             f"{address}: {why}; from another one: ssh -L {PORT}:127.0.0.1:{PORT} THIS-MACHINE, or --auth token"
         )
     try:
-        from rollouts.cli.dashboard.app import serving  # noqa: PLC0415 - a server and its pages are for this command only
+        from rollouts.cli.dashboard import app, sessions  # noqa: PLC0415 - a server and its pages are for this command only
     except ImportError:
         fail("this command needs the extra `dashboard`: in the source tree, pip install '.[cli,dashboard]'")
         return Exit.USAGE
+    shown = tuple(links or ())
     if auth is not None:
         everywhere, by_proxy = (address or "", port), of_proxy if auth is Auth.PROXY else None
-        return await _serve_people(options, everywhere, by_proxy, hosts=hosts or [], rights_of_commands=command_rights)
+        people = sessions.Sessions(
+            namespace=options.namespace,
+            request_timeout_s=options.request_timeout_s,
+            rights_of_commands=command_rights,
+            links=shown,
+        )
+        return await _serve_people(options, everywhere, people, by_proxy, hosts=hosts or [])
     async with open_session(options) as session:
         namespace = options.namespace or await _scope(session, all_namespaces=all_namespaces)
-        where, by_verb = address or ADDRESS, command_rights
-        async with serving(session, namespace=namespace, address=where, port=port, rights_of_commands=by_verb) as url:
+        async with app.serving(
+            session,
+            namespace=namespace,
+            address=address or ADDRESS,
+            port=port,
+            rights_of_commands=command_rights,
+            links=shown,
+        ) as url:
             print_line(Console(), f"open {url}")
             note("it acts with your rights in the cluster, and ends with Ctrl-C")
             await asyncio.Event().wait()
@@ -175,19 +208,14 @@ def _refuse_what_has_no_meaning(auth: Auth | None, hosts: list[str] | None, of_p
 
 
 async def _serve_people(
-    options: Options, where: tuple[str, int], by_proxy: _OfProxy | None, *, hosts: list[str], rights_of_commands: bool
+    options: Options, where: tuple[str, int], people: Sessions, by_proxy: _OfProxy | None, *, hosts: list[str]
 ) -> Exit:
-    from rollouts.cli.dashboard import app, sessions, sites  # noqa: PLC0415 - as above
+    from rollouts.cli.dashboard import app, sites  # noqa: PLC0415 - as above
 
     try:
         names = [sites.named_site(text) for text in hosts]
     except ValueError as wrong:
         raise typer.BadParameter(str(wrong)) from None
-    people = sessions.Sessions(
-        namespace=options.namespace,
-        request_timeout_s=options.request_timeout_s,
-        rights_of_commands=rights_of_commands,
-    )
     door = await _door(options, sites.Sites(names), people, by_proxy)
     stopped = asyncio.Event()
     with contextlib.suppress(NotImplementedError, RuntimeError):  # Windows; a thread

@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from rollouts.cli.dashboard.experiment_list import EXPERIMENTS_LOOK, ListedExperiment, listed_experiment
 from rollouts.cli.dashboard.experiment_page import experiment_page
+from rollouts.cli.dashboard.links import LinkTemplate
 from rollouts.cli.dashboard.list_page import (
     ROLLOUTS_LOOK,
     Listed,
@@ -109,6 +110,7 @@ class RolloutDrawing(Struct, frozen=True):
     locks: Locks
     told: CommandOutcome | None
     lost_since_s: float | None
+    links: tuple[LinkTemplate, ...] = ()
 
     def page(self, followed: Followed, now_s: float) -> DashboardPage:
         """See `Drawing`."""
@@ -118,7 +120,8 @@ class RolloutDrawing(Struct, frozen=True):
                 f"{key.name} was deleted", f"There is no Rollout {key.name} in namespace {key.namespace} any more."
             )
         lost = _lost(self.lost_since_s, now_s)
-        return rollout_page(seen, now_s=now_s, lost=lost, told=_told(self.told), locks=self.locks)
+        told = _told(self.told)
+        return rollout_page(seen, now_s=now_s, lost=lost, told=told, locks=self.locks, links=self.links)
 
 
 class RunDrawing(Struct, frozen=True):

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from rollouts.cli.dashboard.drawing import Drawn
 from rollouts.cli.dashboard.experiment_list import ListedExperiment
+from rollouts.cli.dashboard.links import LinkTemplate
 from rollouts.cli.dashboard.list_page import Listed
 from rollouts.cli.view.follow import Collection, Followed, Kept, KeptObjects, following, following_as
 from rollouts.cli.view.reading import changes, collections_of, collections_of_experiment
@@ -119,7 +120,8 @@ class Feed(Generic[Kept]):
 class SharedDrawings:
     """What all sessions of one dashboard have in common."""
 
-    def __init__(self) -> None:
+    def __init__(self, links: tuple[LinkTemplate, ...] = ()) -> None:
+        self.links = links
         self.drawn = Drawn()
         self.streams = 0
 

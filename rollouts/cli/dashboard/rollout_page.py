@@ -9,6 +9,7 @@ import htpy as h
 from rollouts.cli.dashboard import cards
 from rollouts.cli.dashboard.acts import ACTS, possible
 from rollouts.cli.dashboard.ask_page import locked
+from rollouts.cli.dashboard.links import LinkTemplate, links_about
 from rollouts.cli.dashboard.pages import STANDING_COLOURS, DashboardPage, address_of, capital, facts_line, notice, phase
 from rollouts.cli.dashboard.rights import NO_LOCKS, Locks
 from rollouts.cli.view.history import history_rows
@@ -19,7 +20,13 @@ from rollouts.cli.view.words import standing_of, waits_for
 
 
 def rollout_page(
-    seen: RolloutObjects, *, now_s: float, lost: h.Node, told: h.Node = None, locks: Locks = NO_LOCKS
+    seen: RolloutObjects,
+    *,
+    now_s: float,
+    lost: h.Node,
+    told: h.Node = None,
+    locks: Locks = NO_LOCKS,
+    links: Sequence[LinkTemplate] = (),
 ) -> DashboardPage:
     """The page.
 
@@ -27,6 +34,7 @@ def rollout_page(
         lost: a box about an API server that does not answer; None where it does.
         told: a box about what became of a command that was just given.
         locks: which commands whoever looks cannot give.
+        links: to other servers, about the Rollout, its revisions and its pods.
     """
     view, history, commands = view_of(seen), history_rows(seen), status_of(seen.rollout).commands
     main = h.fragment[
@@ -41,7 +49,8 @@ def rollout_page(
                         f"updates {view.in_place} in place" if view.in_place else "",
                         f"pods {view.counts}",
                     ]
-                )
+                ),
+                cards.elsewhere(links_about(links, view.namespace, view.name), view.name),
             ],
         ],
         lost,
@@ -51,7 +60,7 @@ def rollout_page(
             h.div[
                 cards.traffic(view, weights_of(seen), now_s),
                 cards.analyses(view, now_s),
-                cards.revisions(view, now_s),
+                cards.revisions(view, now_s, links),
                 cards.history(view, history, now_s, may_act=not locks.why(ACTS["undo"].verb)),
             ],
             h.div[

@@ -21,6 +21,7 @@ from msgspec import Struct
 from rollouts.cli.dashboard.guard import RefusedRequest
 from rollouts.cli.dashboard.hub import Hub, SharedDrawings
 from rollouts.cli.dashboard.identity import PersonIdentity
+from rollouts.cli.dashboard.links import LinkTemplate
 from rollouts.cli.dashboard.person import PersonPages
 from rollouts.cli.view.rights import OWN_IDENTITY
 from rollouts.cli.view.session import Session, session_on
@@ -159,18 +160,20 @@ class Sessions:
         request_timeout_s: float,
         clock: Clock | None = None,
         rights_of_commands: bool = False,
+        links: tuple[LinkTemplate, ...] = (),
     ) -> None:
         """No session yet.
 
         Args:
             namespace: is shown first to whoever may not list all of them; None for the one of their service account.
             rights_of_commands: each command needs a verb of its own.
+            links: to other servers, on the pages of Rollouts.
         """
         self._rights_of_commands = rights_of_commands
         self._namespace = namespace
         self._request_timeout_s = request_timeout_s
         self._clock = clock or SystemClock()
-        self._shared = SharedDrawings()
+        self._shared = SharedDrawings(links)
         self._checks = asyncio.Semaphore(CHECKS_AT_ONCE)
         self._open: dict[bytes, SignedIn] = {}
         self._ended: Recent[bytes, SessionEnd] = Recent(_ENDED_KEPT)

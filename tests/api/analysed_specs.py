@@ -40,6 +40,8 @@ ANALYSED_BAD: tuple[Bad, ...] = (
         f"{_CANARY}.beforeUpdate.onFailure", "needs a weight"),
     late("a gate without templates", blue_green(beforeUpdate={"deadlineSeconds": 60}),
         f"{_BLUE_GREEN}.beforeUpdate.templates", "at least one template"),
+    late("a gate of each weight without templates", canary(beforeSetWeight={"deadlineSeconds": 60}),
+        f"{_CANARY}.beforeSetWeight.templates", "at least one template"),
     late("a policy without a deadline", canary(beforeUpdate={**ANALYSIS, "onDeadline": "abort"}),
         f"{_CANARY}.beforeUpdate.onDeadline", "needs deadlineSeconds"),
     late("a deadline beside the steps", canary(analysis={**ANALYSIS, "deadlineSeconds": 60}),

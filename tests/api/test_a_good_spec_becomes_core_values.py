@@ -22,6 +22,7 @@ from rollouts.core.model.rollout import (
     PodMetadata,
     ProgressThreshold,
     TrafficRouting,
+    written_analyses,
 )
 from rollouts.core.model.steps import (
     Analyze,
@@ -420,6 +421,19 @@ def test_an_experiment_is_a_step_by_the_templates_of_its_analyses() -> None:
     assert (analysis.on_failure, analysis.deadline_s) == (OnFailure.HOLD, 600.0)
     assert analysis.templates == ("ClusterAnalysisTemplate/all", "rate")
     assert analysis.settings == {**written, "duration": "5400s"}
+
+
+def test_each_weight_that_rises_has_the_analysis_before_it() -> None:
+    """Not one that falls or stays. The steps are the same with and without it, so no update is restarted."""
+    steps = [{"setWeight": 20}, {"pause": {}}, {"setWeight": 10}, {"setWeight": 10}, {"setWeight": 60}]
+    asked = parse_spec(canary(steps=steps, beforeSetWeight=ANALYSIS))
+    assert isinstance(asked.strategy, Canary)
+
+    before = [each.before and each.before.path for each in asked.strategy.steps if isinstance(each, SetWeight)]
+    path = "spec.strategy.canary.beforeSetWeight"
+    assert before == [path, None, None, path]
+    assert asked.strategy_hash == parse_spec(canary(steps=steps)).strategy_hash
+    assert [each.path for each in written_analyses(asked.strategy).values()] == [path]
 
 
 def test_an_analysis_has_its_place_in_the_strategy() -> None:

@@ -57,7 +57,7 @@ async def test_it_is_seen_and_passed_without_its_verdict(
 
     assert f"▶ experiment of step 1  Running  for 0s  {running.name}" in re.sub(r"for \d+s", "for 0s", tree)
     assert f"waiting for Experiment {running.name}" in " ".join(tree.split())
-    assert "step 1 is an experiment" in refused.err and "--skip-analysis" in refused.err
+    assert "step 1 has an experiment" in refused.err and "--skip-analysis" in refused.err
     assert "pass its experiment of step 1 without a verdict; it stops next at step 2 (pause until promoted)" in said.out
     assert f"lost: what Experiment {running.name} has measured" in said.out
     assert " is over; " in ended.out or "Successful" in ended.out

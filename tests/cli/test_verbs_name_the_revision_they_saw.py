@@ -116,8 +116,8 @@ def test_a_promotion_passes_the_verdict_that_holds_it(status: Manifest, options:
 @pytest.mark.parametrize(
     ("status", "options", "words"),
     [
-        (held(), {}, "step 2 is an analysis: a promotion passes its verdict, once there is one"),
-        (held(record("step", "Running", step=1)), {"step": 1}, "step 2 is an analysis"),
+        (held(), {}, "step 2 has an analysis: a promotion passes its verdict, once there is one"),
+        (held(record("step", "Running", step=1)), {"step": 1}, "step 2 has an analysis"),
         (held(BACKGROUND), {"gate": AnalysisKind.POST_PROMOTION}, "no verdict of the post-promotion analysis waits"),
         (held(record("background", "Running")), {"gate": AnalysisKind.BACKGROUND}, "no verdict of the background"),
         (held(), SKIP, "no analysis that the update waits for measures now"),

@@ -147,6 +147,17 @@ GATED = (
     replace(WITH_ROUTES[0], before_update=replace(HELD, deadline_s=20.0, on_deadline=OnDeadline.ABORT)),
     BlueGreen(active_service="cart", preview_service="cart-preview", before_update=GATE, pre_promotion=CHECKED),
 )
+ASKED_STEPS = (
+    SetWeight(25, HELD),
+    Pause(5),
+    SetWeight(75, replace(GATE, on_failure=OnFailure.STEP_BACK)),
+    PauseUntilPromoted(),
+)
+INCREASES = (
+    Canary(steps=ASKED_STEPS, analysis=BACK),
+    replace(WITH_ROUTES[0], steps=ASKED_STEPS),
+    replace(WITH_ROUTES[3], steps=(*ASKED_STEPS, SetWeight(100, CHECKED)), analysis=BACK),
+)
 ANALYSED = (
     *GOING_BACK,
     Canary(steps=ANALYSED_STEPS),
@@ -157,6 +168,7 @@ ANALYSED = (
     replace(WITH_ROUTES[0], analysis=CHECKED),
     BlueGreen(active_service="cart", preview_service="cart-preview", pre_promotion=CHECKED, post_promotion=HELD),
     BlueGreen(active_service="cart", auto_promotion_enabled=False, pre_promotion=HELD, post_promotion=CHECKED),
+    *INCREASES,
     *GATED,
 )
 EVERY = (*CANARIES, *ROUTED, *WITH_ROUTES, PING_PONG, *BLUE_GREENS, *ANALYSED)
@@ -384,6 +396,7 @@ FAMILIES: dict[str, tuple[range, Callable[[int, int, DrainSpec], World]]] = {
     "late data planes, routes edited and deleted, two routers": (range(_WITH_ROUTES, _BLUE_GREEN), start),
     "blue-green, promoted by time and by hand": (range(_BLUE_GREEN, _ANALYSED), start),
     "analyses that end in any way, are deleted, or cannot begin": (range(_ANALYSED, _GATED), start),
+    "a gate before each increase": (range(_GATED - len(INCREASES), _GATED), start),
     "a gate before the update": (range(_GATED, len(EVERY)), start),
     "one weight back, forward only for a person": (range(_ANALYSED, _ANALYSED + len(GOING_BACK)), gone_back),
 }

@@ -50,7 +50,7 @@ def a_gate_needs_its_verdict(seen: Snapshot, after: RolloutStatus) -> list[Viola
 
 
 def an_analysis_step_needs_its_verdict(seen: Snapshot, after: RolloutStatus) -> list[Violation]:
-    """S7: a step that is an analysis, or an experiment, is done only with the verdict on record."""
+    """S7: a step that is an analysis, or an experiment, or has an analysis before it, is done only with the verdict on record."""
     before, strategy = seen.status, seen.rollout.spec.strategy
     same = (before.current_revision, before.strategy_hash, before.attempt) == (
         *(after.current_revision, after.strategy_hash, after.attempt),
@@ -61,6 +61,32 @@ def an_analysis_step_needs_its_verdict(seen: Snapshot, after: RolloutStatus) -> 
         return []
     gates = [each for each in analyses(strategy) if each.step == before.step_index and not is_passed(before, each)]
     return [Violation("S7", f"step {before.step_index} was passed without a verdict") for _ in gates]
+
+
+def no_weight_rises_before_its_verdict(seen: Snapshot, after: RolloutStatus) -> list[Violation]:
+    """S7: the weight of a step with an analysis before it is neither on record nor wished of routes without a success."""
+    before, strategy = seen.status, seen.rollout.spec.strategy
+    if not isinstance(strategy, Canary) or after.step_index >= len(strategy.steps) or after.abort is not None:
+        return []
+    step = strategy.steps[after.step_index]
+    passed = is_passed(
+        after if _update_of(before) == _update_of(after) else RolloutStatus(), _at_step(after.step_index)
+    )
+    unguarded = not isinstance(step, SetWeight) or step.before is None or passed
+    finished = after.stable_revision in ("", after.current_revision) or not exists(seen, after.stable_revision)
+    if unguarded or finished or _in_full(before, after):
+        return []
+    wished = before.traffic.desired_percent if before.traffic is not None else 0
+    wishes = after.traffic.desired_percent if after.traffic is not None else 0
+    routes = [each.split.share * 100 for each in seen.routes.values() if isinstance(each, RouteSeen) and each.split]
+    weight = after.weight_percent or 0
+    if weight > (before.weight_percent or 0) or wishes > max(weight, wished, *routes):
+        return [Violation("S7", f"step {after.step_index} has no verdict, and the weight rises to {weight}, {wishes}")]
+    return []
+
+
+def _at_step(index: int) -> AnalysisGate:
+    return AnalysisGate(AnalysisKind.STEP, index)
 
 
 def verdicts_are_what_runs_say(seen: Snapshot, after: RolloutStatus) -> list[Violation]:
@@ -158,7 +184,11 @@ def a_bad_experiment_aborts(seen: Snapshot, after: RolloutStatus) -> list[Violat
 
 
 def _far_back(before: RolloutStatus, after: RolloutStatus, strategy: Canary, record: AnalysisRecord) -> list[Violation]:
-    so_far = [each.weight_percent for each in strategy.steps[: before.step_index + 1] if isinstance(each, SetWeight)]
+    weights = [
+        (at, each) for at, each in enumerate(strategy.steps[: before.step_index + 1]) if isinstance(each, SetWeight)
+    ]
+    asked = before.step_index if not is_passed(before, _at_step(before.step_index)) else None
+    so_far = [each.weight_percent for at, each in weights if each.before is None or at != asked]
     in_force = 100 if before.step_index >= len(strategy.steps) else so_far[-1] if so_far else 0
     lower = [weight for weight in so_far if weight < in_force]
     earlier = _back(before)

@@ -158,6 +158,15 @@ def test_s7_a_pod_before_its_gate() -> None:
     assert caught(good, attempt=good.status.attempt + 1)
 
 
+def test_s7_a_weight_before_its_verdict() -> None:
+    """Planted: the weight rises while its analysis measures, and its step is passed; a success on record allows both."""
+    seen = _waiting(Canary(steps=(SetWeight(25, CHECK), SetWeight(50))))
+    good = replace(seen, status=replace(seen.status, analyses=_judged(seen, GOOD)))
+    for changes in ({"weight_percent": 25}, {"step_index": 1}):
+        assert "S7" in _rules(seen, replace(seen.status, **changes))  # type: ignore[arg-type]
+        assert "S7" not in _rules(good, replace(good.status, **changes))  # type: ignore[arg-type]
+
+
 def test_s7_a_gate_that_is_given_up_before_its_deadline() -> None:
     """Its run may still succeed; and one without a deadline is never given up."""
     endless = _waiting(AT_STEP)

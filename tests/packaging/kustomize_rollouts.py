@@ -61,6 +61,7 @@ _ANALYSES = (
     f"{_CANARY}/steps/analysis",
     f"{_CANARY}/analysis",
     f"{_CANARY}/beforeUpdate",
+    f"{_CANARY}/beforeSetWeight",
     "spec/strategy/blueGreen/beforeUpdate",
     "spec/strategy/blueGreen/prePromotionAnalysis",
     "spec/strategy/blueGreen/postPromotionAnalysis",

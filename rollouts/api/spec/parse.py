@@ -66,6 +66,7 @@ from rollouts.core.model.steps import (
     SetMirrorRoute,
     SetWeight,
     Step,
+    WeightPercent,
 )
 from rollouts.core.model.traffic import RequestMatch
 from rollouts.core.model.workload_ref import NamedWorkload, WorkloadMode
@@ -279,7 +280,7 @@ def _strategy(wire: RolloutStrategy) -> tuple[Strategy, str]:
         strategy = core_value(
             Canary,
             canary,
-            steps=tuple(_step(step, index, canary) for index, step in enumerate(canary.steps or ())),
+            steps=_steps(canary),
             stable_service=stable_service,
             canary_service=canary_service,
             ping_pong=canary.ping_pong is not None,
@@ -342,6 +343,20 @@ def _request_fact(request: RequestMatch) -> list[Any]:
     for kind, named in (("header", request.headers), ("cookie", request.cookies), ("query", request.query)):
         facts += [[kind, match.name, match.value.kind.value, match.value.value] for match in named]
     return facts
+
+
+def _steps(canary: CanaryStrategy) -> tuple[Step, ...]:
+    """The core's steps; those that raise the weight have the analysis before them."""
+    before = core_analysis(canary.before_set_weight, "spec.strategy.canary.beforeSetWeight")
+    steps: list[Step] = []
+    weight: WeightPercent = 0
+    for index, wire in enumerate(canary.steps or ()):
+        step = _step(wire, index, canary)
+        if isinstance(step, SetWeight):
+            rises, weight = step.weight_percent > weight, step.weight_percent
+            step = SetWeight(weight, before if rises else None)
+        steps.append(step)
+    return tuple(steps)
 
 
 def _step(wire: CanaryStep, index: int, canary: CanaryStrategy) -> Step:

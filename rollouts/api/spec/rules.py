@@ -148,6 +148,7 @@ def _check_canary(spec: RolloutSpecWire, canary: CanaryStrategy, problems: Probl
     for index, step in enumerate(canary.steps or ()):
         _check_step(step, f"{path}.steps[{index}]", problems, with_routing=canary.traffic_routing is not None)
     check_without_weight(canary.before_update, f"{path}.beforeUpdate", problems)
+    check_analysis(canary.before_set_weight, f"{path}.beforeSetWeight", problems)
     check_background(canary.analysis, f"{path}.analysis", problems, steps=len(canary.steps or ()))
     check_routing(canary, problems)
     _check_anti_affinity(canary.anti_affinity, f"{path}.antiAffinity", problems)

@@ -179,6 +179,7 @@ class CanaryStrategy(Wire):
         f"How many pods fewer than spec.replicas may be available: a number, or percent, rounded down; default {_PODS}."
     )
     before_update: AnalysisWire | None = optional("An analysis before the first pod of a new revision.")
+    before_set_weight: AnalysisWire | None = optional("An analysis before each setWeight that raises the weight.")
     analysis: BackgroundAnalysis | None = optional("An analysis that runs beside the steps.")
     anti_affinity: AntiAffinityWire | None = optional("Keeps the canary off the nodes of stable pods.")
     canary_metadata: ObjectMetadata | None = optional(

@@ -29,7 +29,7 @@ from rollouts.cli.kubernetes.schema import Problem
 from rollouts.core.analysis.run import shortest_s
 from rollouts.core.analysis.run_spec import RunSpec
 from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, DraftProblem
-from rollouts.core.model.rollout import RolloutSpec, analyses
+from rollouts.core.model.rollout import RolloutSpec, written_analyses
 from rollouts.core.promql import filled_query
 from rollouts.errors import ExpressionFailed, ExpressionInvalid, SpecInvalid
 from rollouts.metrics.conditions import condition_of
@@ -102,7 +102,7 @@ def rollout_problems(
     manifest = {**document, "metadata": {**_GIVEN_BY_THE_CLUSTER, **document.get("metadata", {})}}
     elsewhere = ["the Rollout has no status"]
     elsewhere += ["the Rollout has no spec.template"] if spec.workload_ref is not None else []
-    for gate, analysis in analyses(spec.strategy).items():
+    for gate, analysis in written_analyses(spec.strategy).items():
         found = _Files(namespace_of(document), templates)
         of = Updated(manifest=manifest, stable="stable", latest=spec.revision)
         problems: list[tuple[LintProblem, Problem]] = []

@@ -41,7 +41,7 @@ _PLACES = {
     "pre-rollout": "an analysis before the first weight",
     "rollout": "an analysis beside the steps",
     "rollback": "an analysis beside the steps, which aborts at a yes",
-    "confirm-traffic-increase": "an analysis before each weight",
+    "confirm-traffic-increase": "beforeSetWeight",
     "confirm-promotion": "an analysis before the promotion",
 }
 _COUNTED = ("rollout", "rollback")

@@ -41,6 +41,8 @@ def strategy_of(canary: FlaggerCanary, router: str | None, found: MigratedMetric
         strategy["steps"], routes = _chosen(canary, hooks)
     else:
         strategy["steps"], routes = _weight_steps(canary, hooks)
+        if (increase := hooks.analysis("confirm-traffic-increase")) is not None:
+            strategy["beforeSetWeight"] = increase
     if routes:
         strategy["trafficRouting"]["managedRoutes"] = [{"name": name} for name in routes]
     return {"canary": strategy}
@@ -86,12 +88,12 @@ def _weight_steps(canary: FlaggerCanary, hooks: MigratedHooks) -> tuple[list[Man
         canary.note(Told.CHANGED, canary.at("stepWeightPromotion"), why)
     first, *more = weights
     copies, routes = _mirror_steps(canary, first)
-    before, gate = hooks.steps("pre-rollout"), hooks.steps("confirm-traffic-increase")
-    scale: list[Manifest] = copies[:1] or [{"setCanaryScale": {"weight": first}}] if copies or before or gate else []
+    before, asks = hooks.steps("pre-rollout"), bool(hooks.named("confirm-traffic-increase"))
+    scale: list[Manifest] = copies[:1] or [{"setCanaryScale": {"weight": first}}] if copies or before or asks else []
     pods: list[Manifest] = [{"setCanaryScale": {"matchTrafficWeight": True}}] if scale else []
-    steps = [*scale, *before, *copies[1:], *gate, {"setWeight": first}, *pods, _pause(canary.interval)]
+    steps = [*scale, *before, *copies[1:], {"setWeight": first}, *pods, _pause(canary.interval)]
     for weight in more:
-        steps += [*gate, {"setWeight": weight}, _pause(canary.interval)]
+        steps += [{"setWeight": weight}, _pause(canary.interval)]
     return [*steps, *hooks.steps("confirm-promotion")], routes
 
 

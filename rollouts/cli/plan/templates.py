@@ -19,7 +19,7 @@ from rollouts.cli.view.session import Session
 from rollouts.cluster.decoding import json_object
 from rollouts.core.advice.findings import Finding, Rule, Severity
 from rollouts.core.model.analysis import AnalysisKind
-from rollouts.core.model.rollout import RolloutSpec, analyses
+from rollouts.core.model.rollout import RolloutSpec, written_analyses
 from rollouts.errors import ApiForbidden, ApiNotFound, SpecInvalid
 from rollouts.objects import Manifest
 
@@ -31,7 +31,7 @@ async def read_templates(
 
     Raises: what `Client` raises.
     """
-    found = analyses(spec.strategy).values()
+    found = written_analyses(spec.strategy).values()
     if not found:
         return {}
     here = [
@@ -59,7 +59,7 @@ def analysis_findings(rollout: Manifest, spec: RolloutSpec, templates: Templates
 
     manifest = with_its_template(rollout, json_object(spec.template_json))
     of = Updated(manifest=manifest, stable="stable", latest=spec.revision)
-    for gate, analysis in analyses(spec.strategy).items():
+    for gate, analysis in written_analyses(spec.strategy).items():
         try:
             if gate.kind is AnalysisKind.EXPERIMENT:
                 experiment_of(analysis, find, of, pods_beside(spec))

@@ -133,7 +133,7 @@ def plan_promote(
     if steps and steps[index].startswith(("analysis", "experiment")) and not passable:
         why = "a promotion passes its verdict, once there is one that holds the update"
         others = "--skip-analysis passes it without one, --full passes everything"
-        return Nothing(f"step {step_number(index)} is an {steps[index].split()[0]}: {why}; {others}", Exit.BAD)
+        return Nothing(f"step {step_number(index)} has an {steps[index].split()[0]}: {why}; {others}", Exit.BAD)
     # A blue-green update has one gate, and it is number 0.
     which = f"step {step_number(index)} ({steps[index]}); {_next_stop(steps, after=index)}" if steps else "its gate"
     return CommandWrite(

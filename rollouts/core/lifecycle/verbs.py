@@ -347,7 +347,7 @@ class PromoteRules(VerbRules):
             if asked.gates.held == held:
                 return _past(asked, held)
             if _shown_at(asked) != index:
-                why = f"step {step_number(index)} is an {held.what}: a promotion passes its verdict, once it waits for one"
+                why = f"step {step_number(index)} has an {held.what}: a promotion passes its verdict, once it waits for one"
                 return _refused(f"{why}{_passed_by(asked, held)}")
         return replace(asked.command, step=index)
 

@@ -15,7 +15,7 @@ from rollouts.core.model.drain import DrainSpec
 from rollouts.core.model.pod_exit import PodExit
 from rollouts.core.model.revision import POD_TEMPLATE_HASH_LABEL, REVISION_LABEL
 from rollouts.core.model.service_ref import ServiceRef
-from rollouts.core.model.steps import Analyze, RunExperiment, Step
+from rollouts.core.model.steps import Analyze, RunExperiment, SetWeight, Step
 from rollouts.core.model.traffic import Sticky
 from rollouts.core.model.workload_ref import NamedWorkload, WorkloadMode
 from rollouts.objects import Manifest
@@ -226,7 +226,7 @@ def judged_step(strategy: Strategy, index: int) -> tuple[AnalysisGate, Analysis]
     """What is judged at the step of that index, and its gate; None for a step that needs no verdict, and for no step."""
     step = strategy.steps[index] if isinstance(strategy, Canary) and index < len(strategy.steps) else None
     match step:
-        case Analyze(analysis):
+        case Analyze(analysis) | SetWeight(before=Analysis() as analysis):
             return AnalysisGate(AnalysisKind.STEP, index), analysis
         case RunExperiment(analysis):
             return AnalysisGate(AnalysisKind.EXPERIMENT, index), analysis
@@ -251,6 +251,12 @@ def analyses(strategy: Strategy) -> dict[AnalysisGate, Analysis]:
             if strategy.post_promotion is not None:
                 found[AnalysisGate(AnalysisKind.POST_PROMOTION)] = strategy.post_promotion
     return found
+
+
+def written_analyses(strategy: Strategy) -> dict[AnalysisGate, Analysis]:
+    """The same with each analysis that the spec says once: `beforeSetWeight` guards many gates, and is wrong once."""
+    of_paths = {analysis.path: (gate, analysis) for gate, analysis in reversed(analyses(strategy).items())}
+    return dict(reversed(of_paths.values()))
 
 
 class RolloutSpec(Struct, frozen=True, kw_only=True):

@@ -14,10 +14,15 @@ WeightPercent: TypeAlias = int | Fraction
 """0..100, exact: with `maxTrafficWeight: 1000` a weight of 1 is 1/10 of a percent."""
 
 
-class SetWeight(Struct, frozen=True):
-    """Gives the canary `weight_percent` of the traffic; complete when the pods that this needs are available."""
+class SetWeight(Struct, frozen=True, repr_omit_defaults=True):
+    """Gives the canary `weight_percent` of the traffic; complete when the pods that this needs are available.
+
+    Args:
+        before: the analysis without whose success the weight does not rise; None where nothing is asked.
+    """
 
     weight_percent: WeightPercent
+    before: Analysis | None = None
 
 
 class Pause(Struct, frozen=True):

@@ -279,7 +279,7 @@ def _step_is_done(ctx: PassContext, rules: CanaryRules, moves: Moves, wait: Wait
     index = ctx.status.step_index
     match rules.strategy.steps[index]:
         case SetWeight() | SetCanaryReplicas() | SetCanaryScalePercent() | MatchTrafficWeight():
-            if wait is not None and wait.reason in NEEDS_A_PERSON:
+            if (wait is not None and wait.reason in NEEDS_A_PERSON) or rules.step.analyzes:
                 return False
             recorded = ctx.recorded.weight_percent == rules.step.weight_percent  # a retry or a resume sets it first
             return recorded and moves.routing.arrived and moves.reached

@@ -7,13 +7,15 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from rollouts.core.context.pass_context import PassContext
+from rollouts.core.model.analysis import AnalysisGate, AnalysisKind
 from rollouts.core.model.rollout import Canary, judged_step
-from rollouts.core.model.status import RolloutStatus
-from rollouts.core.model.steps import Pause, PauseUntilPromoted, SetWeight, WeightPercent
+from rollouts.core.model.status import RolloutStatus, analysis_of
+from rollouts.core.model.steps import Analyze, Pause, PauseUntilPromoted, RunExperiment, SetWeight, WeightPercent
 from rollouts.core.model.traffic import ALL_TO_STABLE, Split
 from rollouts.core.routing.routes import asked_split
 from rollouts.core.scale.canary_sizes import wanted_canary
 from rollouts.core.strategy.autoscaling import waits_at_gate
+from rollouts.core.strategy.guards import is_judged
 
 AnyPause: TypeAlias = Pause | PauseUntilPromoted
 
@@ -51,17 +53,20 @@ def one_weight_back(strategy: Canary, status: RolloutStatus) -> LowerWeight:
     """The latest weight of the steps so far that is below the present one, 0 when there is none.
 
     The step to do again is the one that has set the present weight. After the last step, which has set the weight 100, it is the
-    last step. Without a weight so far it is the present step.
+    last step. Without a weight so far it is the present step. A weight that waits for its analysis is not set yet.
     """
-    steps, back = strategy.steps[: status.step_index + 1], status.stepped_back
+    judged, back = judged_step(strategy, status.step_index), status.stepped_back
+    record = analysis_of(status, judged[0]) if judged is not None else None
+    is_set = judged is None or (record is not None and record.opens)
+    steps = strategy.steps[: status.step_index + is_set]
     weights = [(index, step.weight_percent) for index, step in enumerate(steps) if isinstance(step, SetWeight)]
     present: WeightPercent = weights[-1][1] if weights else 0
     if status.step_index >= len(strategy.steps):
         present = 100
     if back is not None and back.back_to_percent is not None:
         present = min(present, back.back_to_percent)
-    set_by = [index for index, weight in weights if weight == present]
-    again = set_by[-1] if set_by else max(0, min(status.step_index, len(strategy.steps) - 1))
+    set_by = (index for index, weight in weights if weight == present)
+    again = max(set_by, default=max(0, min(status.step_index, len(strategy.steps) - 1)))
     lower = [weight for index, weight in weights if index <= again and weight < present]
     return LowerWeight(again, lower[-1] if lower else 0)
 
@@ -69,6 +74,7 @@ def one_weight_back(strategy: Canary, status: RolloutStatus) -> LowerWeight:
 def step_goal(ctx: PassContext, strategy: Canary) -> StepGoal:
     """The goal of the current step."""
     index = ctx.status.step_index
+    step = strategy.steps[index] if index < len(strategy.steps) else None
     weight_percent = asked_weight(ctx, strategy)
     split = asked_split(strategy, index, weight_percent)
     return StepGoal(
@@ -77,9 +83,15 @@ def step_goal(ctx: PassContext, strategy: Canary) -> StepGoal:
         weight_percent=weight_percent,
         split=split,
         canary_replicas=wanted_canary(ctx, strategy, weight_percent, split),
-        pause=pause_at(strategy, index),
-        analyzes=judged_step(strategy, index) is not None,
+        pause=step if isinstance(step, AnyPause) else None,
+        analyzes=isinstance(step, Analyze | RunExperiment)
+        or (isinstance(step, SetWeight) and step.before is not None and is_kept_low(ctx)),
     )
+
+
+def is_kept_low(ctx: PassContext) -> bool:
+    """Whether the current step, a `setWeight` with an analysis before it, waits for the verdict."""
+    return not is_judged(ctx, AnalysisGate(AnalysisKind.STEP, ctx.status.step_index))
 
 
 def gate_index(status: RolloutStatus, strategy: Canary) -> int | None:
@@ -115,7 +127,8 @@ def pause_end_s(ctx: PassContext, pause: AnyPause | None) -> float | None:
 def asked_weight(ctx: PassContext, strategy: Canary) -> WeightPercent:
     """The weight that the steps ask for: the latest `setWeight` so far, 0 before the first, 100 after the last step.
 
-    Without a stable revision it is 100, and after an abort 0. While a person pauses the Rollout, it does not rise.
+    Without a stable revision it is 100, and after an abort 0. While a person pauses the Rollout, it does not rise. A `setWeight`
+    whose analysis has not succeeded asks for nothing yet.
     """
     if ctx.stable is None:
         return 100
@@ -123,8 +136,8 @@ def asked_weight(ctx: PassContext, strategy: Canary) -> WeightPercent:
         return 0
     index = ctx.status.step_index
     wanted: WeightPercent = 0
-    for step in strategy.steps[: index + 1]:
-        if isinstance(step, SetWeight):
+    for at, step in enumerate(strategy.steps[: index + 1]):
+        if isinstance(step, SetWeight) and not (at == index and step.before is not None and is_kept_low(ctx)):
             wanted = step.weight_percent
     if index >= len(strategy.steps):
         wanted = 100

@@ -241,6 +241,13 @@ PLAYS: Mapping[str, Mapping[str, Play]] = {
             PROMOTED,
             ABORTED,
         ),
+        "increases that are asked for": _unmeasured(
+            replace(ROUTED, steps=(SetWeight(20, HELD), SetWeight(60, HELD), PauseUntilPromoted(), SetWeight(40))),
+            _ends(AnalysisPhase.SUCCESSFUL),
+            _ends(AnalysisPhase.FAILED),
+            PROMOTED,
+            PROMOTED,
+        ),
         "routes that the spec no longer names": _update(ROUTED, _edits(strategy=RATIO), FULL),
     },
     "blue-green": {

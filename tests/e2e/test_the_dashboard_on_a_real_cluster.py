@@ -17,6 +17,7 @@ from tests.build import granted
 from tests.cli.test_people_sign_in_by_a_browser import sign_in
 from tests.cli.test_the_dashboard_in_a_browser import CHROMIUM, PATIENCE_MS, chromium, opened
 from tests.e2e.manifests import GATE, canary, experiment
+from tests.e2e.pictures import pictured
 from tests.e2e.stage import Stage
 from tests.e2e.test_people_share_a_dashboard import (
     FORGOTTEN_WITHIN_S,
@@ -167,12 +168,16 @@ async def test_a_refusal_an_end_of_the_token_and_a_restart_are_told(
         with started(control_plane, tmp_path) as program:
             url = address_of(program)
             page = await opened(context, f"{url}{below}", [])
+            await pictured(page, "sign-in")
             await sign_in(page, brief)
             await page.get_by_role("link", name="Promote", exact=True).click()
             control_plane.api.delete(f"{bindings}/brief-gives").raise_for_status()
             wait_for(may_not, "the end of the right")
             await page.get_by_role("button", name="Promote", exact=True).click()
             await expect(page.get_by_text(f"You may not patch rollouts in namespace {stage.namespace}")).to_be_visible()
+            await expect(page.get_by_role("heading", name="Promote was refused")).to_be_visible()
+            await expect(page.get_by_role("link", name="Back to web")).to_be_visible()
+            await pictured(page, "refused")
             assert "rollouts.dev/promote" not in stage.get("rollouts", "web")["metadata"].get("annotations", {})
 
             control_plane.api.delete(f"/api/v1/namespaces/{stage.namespace}/secrets/brief").raise_for_status()

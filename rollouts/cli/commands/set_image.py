@@ -15,7 +15,7 @@ from rollouts.cli.terminal.listing import print_line
 from rollouts.cli.terminal.options import NameArgument, fail, on_cluster
 from rollouts.cli.terminal.text import marks_for
 from rollouts.cli.view.missing import the_rollout
-from rollouts.cli.view.objects import RolloutObjects
+from rollouts.cli.view.objects import RolloutObjects, update_command
 from rollouts.cli.view.session import Options, open_session
 from rollouts.cli.view.verb_plans import FIELD_MANAGER, paused_words
 from rollouts.objects import ROLLOUT, Manifest
@@ -81,10 +81,7 @@ async def set_image(
 def changes_of(rollout: Manifest, images: Mapping[str, str]) -> tuple[ImageChange, ...] | str:
     """What has to change; a text says which container there is not."""
     if (reference := rollout["spec"].get("workloadRef")) is not None:
-        kind, name = str(reference["kind"]).lower(), reference["name"]
-        return (
-            f"its pod template is that of {reference['kind']} {name}: kubectl set image {kind}/{name} CONTAINER=IMAGE"
-        )
+        return f"its pod template is that of {reference['kind']} {reference['name']}: {update_command(rollout)}"
     pod = rollout["spec"]["template"]["spec"]
     containers = [(part, index, container) for part in _LISTS for index, container in enumerate(pod.get(part) or ())]
     names = [container["name"] for _, _, container in containers]

@@ -133,11 +133,12 @@ class Confirmation(Struct, frozen=True, kw_only=True):
         return f"kubectl rollouts {self.act.command.format(name=name, to=to)} -n {namespace}"
 
 
-def possible(seen: RolloutObjects) -> Iterator[str]:
-    """The words of the acts that do something now."""
+def possible(seen: RolloutObjects) -> Iterator[tuple[str, str]]:
+    """The words of the acts that do something now, each with what it does; "" where that depends on when it is asked for."""
     for word, act in ACTS.items():
-        if isinstance(act.plan("")(seen), CommandWrite):
-            yield word
+        planned = act.plan("")(seen)
+        if isinstance(planned, CommandWrite):
+            yield word, "" if act.timed else planned.meaning
 
 
 async def ask(session: Session, name: str, word: str, to: str) -> tuple[Confirmation, RolloutObjects]:

@@ -119,7 +119,9 @@ def elsewhere(links: Iterable[tuple[str, str]], about: str) -> h.Node:
 def revisions(view: RolloutView, now_s: float, templates: Sequence[LinkTemplate] = ()) -> h.Element:
     """The revisions with their pods."""
     lines = [_revision(view, revision, now_s, templates) for revision in view.revisions]
-    changed = h.p(".more")[h.a(href=address_of(view, "diff"))["What the latest one changes"]] if view.stable else None
+    first = all(revision.number <= 1 for revision in view.revisions)
+    compared = view.stable and not first
+    changed = h.p(".more")[h.a(href=address_of(view, "diff"))["What the latest one changes"]] if compared else None
     return h.section("#revisions.card")[h.h2["Revisions"], lines or h.p(".soft")["No revisions yet"], changed]
 
 
@@ -127,7 +129,11 @@ def _revision(view: RolloutView, revision: RevisionLine, now_s: float, templates
     values = (view.namespace, view.name, revision.revision)
     leaves = revision.leaving_text(now_s)
     terminating = sum(pod.deleting for pod in revision.pods)
-    ready = f"{revision.ready} of {revision.desired} ready" + (f", {terminating} terminating" if terminating else "")
+    # While it shrinks it has more pods than are wanted.
+    more_than_wanted = revision.ready > revision.desired
+    ready = f"{revision.ready} ready, " if more_than_wanted else f"{revision.ready} of "
+    ready += f"{revision.desired} {'wanted' if more_than_wanted else 'ready'}"
+    ready += f", {terminating} terminating" if terminating else ""
     return h.div(".revision", id=f"revision/{revision.revision}")[
         h.div(".title")[
             h.h3[revision_title(revision.number, revision.revision)],
@@ -182,7 +188,7 @@ def _past(view: RolloutView, row: HistoryRow, now_s: float, *, may_act: bool) ->
     """What the columns have about one revision, by their names."""
     ended = h.span(".under")[when(row.finished_at_s, now_s)] if row.finished_at_s is not None else None
     return {
-        "Revision": h.fragment[h.strong[revision_title(row.number, row.revision)], ended],
+        "Revision": h.fragment[h.strong(".narrow")[revision_title(row.number, row.revision)], ended],
         "Outcome": phase(row.outcome),
         "Images": [h.code[image] for image in row.images],
         "Changed": row.config,

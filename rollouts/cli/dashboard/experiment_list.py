@@ -16,7 +16,7 @@ EXPERIMENTS_LOOK = ListLook(
     columns=("Experiment", "Phase", "Waits for, or how it ended", "Available", "Lasts", "Age"),
     searched="Name, image, phase",
     begin="To see what a file would do:",
-    command="kubectl rollouts lint -f experiment.yaml",
+    commands=("kubectl rollouts lint -f experiment.yaml",),
 )
 
 

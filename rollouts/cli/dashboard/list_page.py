@@ -169,14 +169,16 @@ class ListLook(Struct, frozen=True, kw_only=True):
         columns: as the cells of its rows.
         searched: what the search looks at.
         begin: how somebody comes to the first one.
-        command: of the command line, for that.
+        commands: for that, with `{namespace}`.
+        then: what is to be known of them.
     """
 
     noun: str
     columns: tuple[str, ...]
     searched: str
     begin: str
-    command: str
+    commands: tuple[str, ...]
+    then: str = ""
 
     def title(self, rows: Sequence[ListRow]) -> str:
         """How many there are, and how many need somebody."""
@@ -192,8 +194,13 @@ ROLLOUTS_LOOK = ListLook(
     noun="Rollout",
     columns=("Rollout", "Phase", "Waits for", "Step", "Canary's traffic", "Ready", "Age"),
     searched="Name, image, phase",
-    begin="To make one of a Deployment in a file:",
-    command="kubectl rollouts migrate -f deployment.yaml",
+    begin="To make the first one of a Deployment that you have:",
+    commands=(
+        "kubectl get deployment NAME -n {namespace} -o yaml | kubectl rollouts migrate -f - > rollout.yaml",
+        "kubectl apply -f rollout.yaml",
+    ),
+    then="NAME is one of `kubectl get deployments -n {namespace}`. Its Rollout starts pods of its own, and takes each new image "
+    "in steps. The Deployment stays until you delete it.",
 )
 
 
@@ -244,10 +251,10 @@ def list_page(
         h.div(".head")[h.h1[title], h.p(".soft")[f"in namespace {scope}" if scope else "in all namespaces"]],
         lost,
         _other_namespace(query.path, scope) if chooses_namespace else None,
-        _filters(
-            query, None if chooses_namespace else [*Counter(row.key.namespace for row in everything)], counts, look
-        ),
-        h.div(".card.list")[_table(part, now_s, look)] if part else _nothing(everything, query.path, look),
+        _filters(query, None if scope else [*Counter(row.key.namespace for row in everything)], counts, look)
+        if everything
+        else None,
+        h.div(".card.list")[_table(part, now_s, look)] if part else _nothing(everything, query.path, look, scope),
         _paging(query, number, pages) if pages > 1 else None,
     ]
     return DashboardPage(title, main, f"{query.path.rstrip('/')}/events")
@@ -334,13 +341,15 @@ def _share(view: RolloutView) -> h.Node:
     return h.fragment[h.span[text], share_bar(wanted, live, label=text)]
 
 
-def _nothing(rows: Sequence[ListRow], path: str, look: ListLook) -> h.Element:
+def _nothing(rows: Sequence[ListRow], path: str, look: ListLook, scope: str) -> h.Element:
     if rows:
         return h.div(".card")[h.p[f"No {look.noun} is like that. ", h.a(href=path)["Show all"]]]
+    namespace = scope or "NAMESPACE"
     return h.div(".card")[
         h.h2[f"There are no {look.noun}s here yet"],
-        h.p[f"They are shown as soon as there are some. {look.begin}"],
-        h.code(".line")[look.command],
+        h.p[f"They appear here as soon as there are some. {look.begin}"],
+        (h.code(".line")[each.format(namespace=namespace)] for each in look.commands),
+        h.p(".soft.more")[with_code(look.then.format(namespace=namespace))] if look.then else None,
     ]
 
 

@@ -19,7 +19,7 @@ from rollouts.cli.dashboard.guard import same
 from rollouts.cli.dashboard.hub import Hub
 from rollouts.cli.dashboard.list_page import ROLLOUTS_LOOK, WORD_MAX, ListQuery, refused_list_page
 from rollouts.cli.dashboard.live import NAME, Outcomes, key_in, live_pages, name_in
-from rollouts.cli.dashboard.pages import message
+from rollouts.cli.dashboard.pages import message, sentence
 from rollouts.cli.dashboard.rights import ON_LOAD_S, WHILE_OPEN_S, KnownRights
 from rollouts.cli.terminal.errors import error_text
 from rollouts.cli.view.config import uses_of
@@ -162,7 +162,12 @@ class PersonPages:
             return page_answer(ask_page(asked, view_of(seen), form_field=self.form_field, changed=True))
         metadata = {**seen.rollout["metadata"], "resourceVersion": fields["version"]}
         shown = replace(seen, rollout={**seen.rollout, "metadata": metadata})
-        answer = await acts.carry_out(session, key.name, asked.plan, asked.planned, shown)
+        try:
+            answer = await acts.carry_out(session, key.name, asked.plan, asked.planned, shown)
+        except ApiForbidden as error:
+            title, back = f"{asked.act.label} was refused", f"/r/{key.namespace}/{key.name}"
+            refused = message(title, sentence(error_text(error)), back=back, back_text=f"Back to {key.name}")
+            return page_answer(refused, HTTPStatus.FORBIDDEN)
         label = f"{asked.act.label}: "
         if answer is None:
             colour, said = "wait", unanswered(key.name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import htpy as h
 
@@ -10,13 +10,22 @@ from rollouts.cli.dashboard import cards
 from rollouts.cli.dashboard.acts import ACTS, possible
 from rollouts.cli.dashboard.ask_page import locked
 from rollouts.cli.dashboard.links import LinkTemplate, links_about
-from rollouts.cli.dashboard.pages import STANDING_COLOURS, DashboardPage, address_of, capital, facts_line, notice, phase
+from rollouts.cli.dashboard.pages import (
+    STANDING_COLOURS,
+    DashboardPage,
+    address_of,
+    capital,
+    facts_line,
+    notice,
+    phase,
+    sentence,
+)
 from rollouts.cli.dashboard.rights import NO_LOCKS, Locks
 from rollouts.cli.view.history import history_rows
-from rollouts.cli.view.objects import RolloutObjects, status_of, view_of
+from rollouts.cli.view.objects import RolloutObjects, status_of, update_command, view_of
 from rollouts.cli.view.tree import RolloutView
 from rollouts.cli.view.weights import weights_of
-from rollouts.cli.view.words import standing_of, waits_for
+from rollouts.cli.view.words import Standing, standing_of, waits_for
 
 
 def rollout_page(
@@ -55,7 +64,7 @@ def rollout_page(
         ],
         lost,
         told,
-        _state(view, [*possible(seen)], now_s, locks),
+        _state(view, dict(possible(seen)), now_s, locks, update=update_command(seen.rollout)),
         h.div(".columns")[
             h.div[
                 cards.traffic(view, weights_of(seen), now_s),
@@ -74,7 +83,7 @@ def rollout_page(
     return DashboardPage(f"{view.phase or 'Unknown'}: {view.name}", main, address_of(view, "events"))
 
 
-def _state(view: RolloutView, acts: Sequence[str], now_s: float, locks: Locks) -> h.Element:
+def _state(view: RolloutView, acts: Mapping[str, str], now_s: float, locks: Locks, *, update: str) -> h.Element:
     wait, colour = view.waiting, STANDING_COLOURS[standing_of(view)]
     asked_for = [way.command.partition(" ")[0] for way in wait.ways] if wait is not None else []
     lines: list[h.Node] = []
@@ -82,21 +91,29 @@ def _state(view: RolloutView, acts: Sequence[str], now_s: float, locks: Locks) -
         title, lines = "The spec cannot be carried out", [h.ul[(h.li[problem] for problem in view.problems)]]
     elif view.stale:
         title = "Waiting for the controller to see the latest spec"
+        lines = [h.p(".soft")["It takes a moment. If it lasts, this says whether a controller runs:"]]
+        lines += [h.code(".line")["kubectl rollouts doctor"]]
     elif wait is not None:
         said = cards.unsaid_below(wait.gist or wait.message, view)
         title, lines = capital(said), [h.p(".soft")[wait.reason, cards.how_long(wait, now_s)]]
         lines += [h.code(".line")[f"kubectl rollouts {way.command}"] for way in wait.ways]
     else:
         title = waits_for(view, now_s=now_s) or "Nothing is under way"
+        if standing_of(view) is Standing.QUIET:
+            lines = [h.p(".soft")["Another image begins an update:"], h.code(".line")[f"{update} -n {view.namespace}"]]
     return notice(colour, title, *lines, _buttons(view, acts, asked_for, locks) if acts else None)
 
 
-def _buttons(view: RolloutView, acts: Sequence[str], asked_for: Sequence[str], locks: Locks) -> h.Node:
-    """Links to the pages of acts; locked buttons for those that cannot be given, with what is missing."""
+def _buttons(view: RolloutView, acts: Mapping[str, str], asked_for: Sequence[str], locks: Locks) -> h.Node:
+    """Links to the pages of acts, with what each does; locked buttons for those that cannot be given, with what is missing."""
     buttons = [
         h.button(type="button", disabled=True)[ACTS[word].label]
         if locks.why(ACTS[word].verb)
-        else h.a(class_=ACTS[word].style(asked_for=word in asked_for), href=address_of(view, word))[ACTS[word].label]
-        for word in acts
+        else h.a(
+            class_=ACTS[word].style(asked_for=word in asked_for),
+            href=address_of(view, word),
+            title=f"{sentence(does)} You are asked first." if does else None,
+        )[ACTS[word].label]
+        for word, does in acts.items()
     ]
     return h.fragment[h.div(".acts")[buttons], locked(locks.why(*(ACTS[word].verb for word in acts)))]

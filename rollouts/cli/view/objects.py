@@ -229,6 +229,17 @@ def images_of(replica_set: Manifest) -> tuple[str, ...]:
     return tuple(str(container.get("image") or "?") for container in mappings(pod_spec.get("containers")))
 
 
+def update_command(rollout: Manifest) -> str:
+    """The command that gives the pods of a Rollout another image, which starts an update; `IMAGE` is for whoever types it."""
+    spec = mapping(rollout.get("spec"))
+    if reference := mapping(spec.get("workloadRef")):
+        workload = f"{str(reference.get('kind', '')).lower()}/{reference.get('name', '')}"
+        return f"kubectl set image {workload} CONTAINER=IMAGE"
+    containers = mapping(mapping(spec.get("template")).get("spec")).get("containers") or ()
+    names: list[str] = [container["name"] for container in containers]
+    return f"kubectl rollouts set image {rollout['metadata']['name']} {names[0] if names else 'CONTAINER'}=IMAGE"
+
+
 def number_of(replica_set: Manifest) -> int:
     """The revision's number; 0 when it cannot be read."""
     return revision_number_of(mapping(replica_set.get("metadata")).get("annotations") or {})

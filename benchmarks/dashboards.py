@@ -83,6 +83,7 @@ async def _watched(scene: Scene, tokens: list[str], *, viewers: int, count: int)
         await dashboard.wait_until_ready(deadline_s=READY_WITHIN_S)
         mark = audit.mark()
         async with dashboard.staying_alive(), _opened(dashboard.health_url, tokens, viewers) as pages:
+            await asyncio.sleep(APART_S)  # a page is there before its watch is
             opened = audit.load(since=mark)
             mark, own_s, began_s = audit.mark(), dashboard.cpu_s(), time.monotonic()
             shown_s: list[float] = []

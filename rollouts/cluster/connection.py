@@ -13,7 +13,7 @@ from contextlib import contextmanager, nullcontext
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import urlencode
 
 import aiohttp
@@ -127,8 +127,8 @@ class KubernetesConnection:
         self._credentials = target.credentials
         self._host = target.configuration.host.rstrip("/")
         self._certificate: ClientCertificate | None = None
-        self._session: aiohttp.ClientSession = self._new_session()
-        self._retired: aiohttp.ClientSession | None = None
+        self._pools = self._new_pools()
+        self._retired: _Pools | None = None
         self._room = asyncio.Semaphore(REQUESTS_MAX)
         self._headers = {"Accept-Encoding": "identity", "User-Agent": user_agent}
         self._options: dict[str, Any] = {"allow_redirects": False}
@@ -154,7 +154,7 @@ class KubernetesConnection:
         limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S)
         try:
             async with asyncio.timeout(deadline_s), self._room:
-                answer = await self._send(request, limits)
+                answer = await self._send(request, limits, lambda pools: pools.requests)
                 body = bytearray()
                 async with answer:
                     async for chunk in answer.content.iter_any():
@@ -177,7 +177,9 @@ class KubernetesConnection:
         limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S, sock_read=silence_s)
         try:
             async with asyncio.timeout(deadline_s):
-                return KubernetesWatch(request, await self._send(request, limits), silence_s)
+                return KubernetesWatch(
+                    request, await self._send(request, limits, lambda pools: pools.watches), silence_s
+                )
         except TimeoutError as exc:
             raise ApiUnavailable(f"{request.method} {request.path}: no answer within {deadline_s:g} s") from exc
         except _BROKEN as exc:
@@ -187,12 +189,12 @@ class KubernetesConnection:
         """Closes all connections of this pool, and ends a credential plugin that runs."""
         if not self._target.shares_credentials:
             await self._credentials.aclose()
-        for session in (self._session, self._retired):
-            if session is not None:
-                await session.close()
+        for pools in (self._pools, self._retired):
+            if pools is not None:
+                await pools.close()
 
-    async def _send(self, request: Request, limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
-        answer = await self._send_once(request, limits)
+    async def _send(self, request: Request, limits: aiohttp.ClientTimeout, pool: _PoolOf) -> aiohttp.ClientResponse:
+        answer = await self._send_once(request, limits, pool)
         if answer.status != 401:
             return answer
         # A refused request had no effect, so even a write may be repeated with newer credentials.
@@ -204,13 +206,15 @@ class KubernetesConnection:
         if not renewed:
             return answer
         _abort(answer)
-        return await self._send_once(request, limits)
+        return await self._send_once(request, limits, pool)
 
-    async def _send_once(self, request: Request, limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
+    async def _send_once(
+        self, request: Request, limits: aiohttp.ClientTimeout, pool: _PoolOf
+    ) -> aiohttp.ClientResponse:
         authorization = await self._credentials.authorization()
         if self._credentials.certificate is not self._certificate:
             # New connections use the plugin's new certificate; open watches may continue until the next change.
-            retired, self._retired, self._session = self._retired, self._session, self._new_session()
+            retired, self._retired, self._pools = self._retired, self._pools, self._new_pools()
             if retired is not None:
                 await retired.close()
         headers = {"Accept": request.accept, **self._headers}
@@ -219,7 +223,7 @@ class KubernetesConnection:
         if request.body:
             headers["Content-Type"] = request.content_type
         url = self._host + request.path + (f"?{urlencode(request.query)}" if request.query else "")
-        answer = await self._session.request(
+        answer = await pool(self._pools).request(
             request.method,
             yarl.URL(url, encoded=True),
             data=_Body(request) if request.body else None,
@@ -235,16 +239,37 @@ class KubernetesConnection:
             self._on_date(server_s)
         return answer
 
-    def _new_session(self) -> aiohttp.ClientSession:
+    def _new_pools(self) -> _Pools:
         configuration = self._target.configuration
         certificate = self._credentials.certificate
         self._certificate = certificate
         with _files_of(certificate, configuration) if certificate is not None else nullcontext():
-            session: aiohttp.ClientSession = self._target.library.rest.RESTClientObject(configuration).pool_manager
-        # The library turns this on, which costs every request two switches to a thread for netrc and proxy settings. The
-        # proxy has been looked up already. The session has no public switch for it.
-        session._trust_env = False  # noqa: SLF001
-        return session
+            requests, watches = (
+                self._target.library.rest.RESTClientObject(configuration).pool_manager for _ in range(2)
+            )
+        for session in (requests, watches):
+            # The library turns this on, which costs every request two switches to a thread for netrc and proxy settings. The
+            # proxy has been looked up already. The session has no public switch for it.
+            session._trust_env = False  # noqa: SLF001
+        return _Pools(requests, watches)
+
+
+class _Pools(NamedTuple):
+    """The open connections: those of watches have a pool of their own.
+
+    A connection keeps room for the most that it ever had to read at once. After a list of 1,000 Rollouts that is 600 KiB, which
+    a watch would hold for as long as it is open.
+    """
+
+    requests: aiohttp.ClientSession
+    watches: aiohttp.ClientSession
+
+    async def close(self) -> None:
+        for session in self:
+            await session.close()
+
+
+_PoolOf: TypeAlias = Callable[[_Pools], aiohttp.ClientSession]
 
 
 class KubernetesWatch:

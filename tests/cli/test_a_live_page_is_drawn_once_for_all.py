@@ -124,13 +124,14 @@ async def test_who_was_given_other_objects_has_a_page_of_their_own() -> None:
     metadata = {"name": "cart.1", "namespace": "default", "uid": "e1", "resourceVersion": "2"}
     event = {"metadata": metadata, "reason": "StepCompleted", "eventTime": "2026-11-21T10:00:00.000000Z", **about}
 
+    shown = Drawn()
+
     def given(*things: tuple[object, Manifest]) -> Followed:
-        kept: Followed = KeptObjects(lambda thing: thing)
+        kept: Followed = KeptObjects(lambda thing: thing, shown.objects.of)
         for kind, thing in things:
             kept.put(kind, thing, deleted=False)  # type: ignore[arg-type]
         return kept
 
-    shown = Drawn()
     all_, some, same = given((ROLLOUT, made), (EVENT, event)), given((ROLLOUT, made)), given((ROLLOUT, made))
     pages = [shown.event(what, each, 0.0) for each in (all_, some, same)]
     some.put(ROLLOUT, {**made, "metadata": {**made["metadata"], "resourceVersion": "3"}}, deleted=False)

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import json
 import tracemalloc
+import weakref
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TypeVar
 
@@ -13,6 +14,7 @@ import pytest
 
 from rollouts.cli.dashboard import drawing
 from rollouts.cli.dashboard import hub as hubs
+from rollouts.cli.dashboard.drawing import Drawn
 from rollouts.cli.dashboard.hub import Hub
 from rollouts.cli.dashboard.list_page import listed
 from rollouts.cli.view.follow import KeptObjects
@@ -61,6 +63,33 @@ async def test_a_row_takes_a_fraction_of_its_rollout() -> None:
 
     assert row < whole / 5, (whole, row)
     assert row < 4_000
+
+
+async def test_whoever_was_given_the_same_shares_it() -> None:
+    """200 sessions with lists of 1,000 Rollouts; they see changes in any order, and what nobody has any more is forgotten."""
+    drawn = Drawn()
+    one, other = (KeptObjects(drawn.row, drawn.lists.of) for _ in range(2))
+    await one.replace(ROLLOUT, pages())
+    gc.collect()
+    tracemalloc.start()
+    try:
+        await other.replace(ROLLOUT, pages())
+        gc.collect()
+        taken = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    before = weakref.ref(next(iter(one.now)))
+    changed, gone = ({**rollout(), "metadata": {"name": name, "namespace": "default", "uid": uid, "resourceVersion": "2"}}
+                     for name, uid in (("cart-1", "u1"), ("cart-2", "u2")))  # fmt: skip
+    for kept, changes in ((one, (changed, gone)), (other, (gone, changed))):
+        for each in changes:
+            kept.put(ROLLOUT, each, deleted=each is gone)
+    gc.collect()
+
+    assert taken < 10 * ROLLOUTS, taken
+    assert one.now == other.now
+    assert len(one.all(ROLLOUT)) == ROLLOUTS - 1
+    assert before() is None
 
 
 async def test_a_row_that_cannot_be_made_ends_in_an_error_and_not_in_a_page_that_never_comes(

@@ -7,6 +7,7 @@ import contextlib
 import ipaddress
 import signal
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -19,6 +20,7 @@ from rollouts.cli.terminal.listing import print_line
 from rollouts.cli.terminal.options import fail, note, on_cluster
 from rollouts.cli.view.session import Options, Session, bearers_of, impersonating, open_session
 from rollouts.errors import ApiForbidden
+from rollouts.event_loop import give_large_blocks_back, new_event_loop
 from rollouts.objects import ROLLOUT
 
 if TYPE_CHECKING:  # a server and its pages are loaded for this command only
@@ -130,7 +132,7 @@ class _OfProxy(NamedTuple):
     groups: list[str] | None
 
 
-@on_cluster
+@partial(on_cluster, new_loop=new_event_loop)
 async def dashboard(  # noqa: PLR0913, PLR0917 - each is an option of the command
     options: Options,
     port: Annotated[int, typer.Option("-p", "--port", min=0, max=65_535, help="Port; 0 for any that is free.")] = PORT,
@@ -216,6 +218,7 @@ async def _serve_people(
         names = [sites.named_site(text) for text in hosts]
     except ValueError as wrong:
         raise typer.BadParameter(str(wrong)) from None
+    give_large_blocks_back()
     door = await _door(options, sites.Sites(names), people, by_proxy)
     stopped = asyncio.Event()
     with contextlib.suppress(NotImplementedError, RuntimeError):  # Windows; a thread

@@ -1,4 +1,4 @@
-"""Live pages are drawn once for all who see the same, in whichever session, and rows of the list are kept once.
+"""Live pages are drawn once for all who see the same, in whichever session, and what they are drawn from is kept once.
 
 Nobody sees what the API server has not given to themselves: a row is found by the version of the object that it was made of, and
 a page by the versions of all its objects and by everything else that it is drawn from. Whoever was given other objects, or has
@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Hashable, Sequence
-from typing import Any, Protocol
-from weakref import WeakKeyDictionary, WeakValueDictionary
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Generic, Protocol
+from weakref import WeakValueDictionary
 
 import htpy as h
 from msgspec import Struct
@@ -43,7 +43,7 @@ from rollouts.cli.dashboard.rights import Locks
 from rollouts.cli.dashboard.rollout_page import rollout_page
 from rollouts.cli.dashboard.run_page import run_page
 from rollouts.cli.view.experiments import whole_experiment
-from rollouts.cli.view.follow import Followed, Kept, KeptObjects
+from rollouts.cli.view.follow import Followed, Kept, KeptKey, KeptObjects, KeptSnapshot
 from rollouts.cli.view.objects import run_named
 from rollouts.cli.view.reading import experiment_in, seen_in
 from rollouts.objects import EXPERIMENT, ROLLOUT, Key, Manifest
@@ -188,14 +188,50 @@ class ExperimentRunDrawing(Struct, frozen=True):
         return run_page(each.run, each.title, self.key.name, back, now_s=now_s, lost=lost)
 
 
+class SharedSnapshots(Generic[Kept]):
+    """Snapshots of which there is one for all who were given the same objects in the same versions."""
+
+    def __init__(self, version: Callable[[Kept], Hashable]) -> None:
+        """`version` is what no two objects have in common, nor two states of one."""
+        self.version = version
+        self._known: WeakValueDictionary[frozenset[Hashable], SharedSnapshot[Kept]] = WeakValueDictionary()
+
+    def of(self, objects: Mapping[KeptKey, Kept]) -> SharedSnapshot[Kept]:
+        """The one with these objects, for as long as somebody has it."""
+        content = frozenset(map(self.version, objects.values()))
+        found = self._known.get(content)
+        if found is None:
+            found = self._known[content] = SharedSnapshot(objects, self)
+        return found
+
+
+class SharedSnapshot(KeptSnapshot[Kept]):
+    """One of `SharedSnapshots`. Whoever comes to the next one by the same change finds what the first of them has made."""
+
+    def __init__(self, objects: Mapping[KeptKey, Kept], shared: SharedSnapshots[Kept]) -> None:
+        super().__init__(objects)
+        self._shared = shared
+        self._next: WeakValueDictionary[Hashable, KeptSnapshot[Kept]] = WeakValueDictionary()
+
+    def after(self, key: KeptKey, kept: Kept | None) -> KeptSnapshot[Kept]:
+        """See `KeptSnapshot`."""
+        change = (key, None if kept is None else self._shared.version(kept))
+        found = self._next.get(change)
+        if found is None:
+            found = self._next[change] = self._shared.of(self.changed(key, kept))
+        return found
+
+
 class Drawn:
-    """The rows and live pages of one dashboard."""
+    """The rows, objects and live pages of one dashboard."""
 
     def __init__(self) -> None:
+        self.lists: SharedSnapshots[Listed] = SharedSnapshots(lambda row: row.version)
+        self.experiment_lists: SharedSnapshots[ListedExperiment] = SharedSnapshots(lambda row: row.version)
+        self.objects: SharedSnapshots[Manifest] = SharedSnapshots(version_of)
         self._rows: WeakValueDictionary[Hashable, Listed] = WeakValueDictionary()
         self._experiment_rows: WeakValueDictionary[Hashable, ListedExperiment] = WeakValueDictionary()
         self._pages: Recent[Hashable, bytes] = Recent(_PAGES_KEPT)
-        self._versions: WeakKeyDictionary[KeptObjects[Any], tuple[int, frozenset[Hashable]]] = WeakKeyDictionary()
         self._turn = 0
 
     def row(self, rollout: Manifest) -> Listed:
@@ -220,22 +256,11 @@ class Drawn:
         if turn != self._turn:
             self._pages.clear()
             self._turn = turn
-        of = (type(drawing), drawing, self._versions_of(followed))
+        of = (type(drawing), drawing, followed.now)
         event = self._pages.get(of)
         if event is None:
             event = self._pages[of] = page_event(drawing.page(followed, now_s))
         return event
-
-    def _versions_of(self, followed: KeptObjects[Any]) -> frozenset[Hashable]:
-        """Of all objects as they are now, gathered once for each change."""
-        count, versions = self._versions.get(followed, (-1, frozenset()))
-        if count != followed.count:
-            versions = frozenset(
-                each.version if isinstance(each, Listed | ListedExperiment) else version_of(each)
-                for each in followed.each()
-            )
-            self._versions[followed] = (followed.count, versions)
-        return versions
 
 
 def next_turn_s() -> float:

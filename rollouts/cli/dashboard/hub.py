@@ -13,11 +13,11 @@ from typing import Any, Generic, TypeAlias
 
 from msgspec.structs import replace
 
-from rollouts.cli.dashboard.drawing import Drawn
+from rollouts.cli.dashboard.drawing import Drawn, SharedSnapshots
 from rollouts.cli.dashboard.experiment_list import ListedExperiment
 from rollouts.cli.dashboard.links import LinkTemplate
 from rollouts.cli.dashboard.list_page import Listed
-from rollouts.cli.view.follow import Collection, Followed, Kept, KeptObjects, following, following_as
+from rollouts.cli.view.follow import Collection, Followed, Kept, KeptObjects, following_as
 from rollouts.cli.view.reading import changes, collections_of, collections_of_experiment
 from rollouts.cli.view.session import Session
 from rollouts.errors import ApiUnavailable, RolloutsError
@@ -168,7 +168,7 @@ class Hub:
         session = self.session_in(key.namespace)
 
         async def follow() -> AbstractAsyncContextManager[Followed]:
-            return following(session, *await collections_of(session, key))
+            return self._following(session, *await collections_of(session, key))
 
         with self._seen((ROLLOUT, key), follow) as feed:
             yield feed
@@ -179,7 +179,7 @@ class Hub:
         session = self.session_in(key.namespace)
 
         async def follow() -> AbstractAsyncContextManager[Followed]:
-            return following(session, *await collections_of_experiment(session, key))
+            return self._following(session, *await collections_of_experiment(session, key))
 
         with self._seen((EXPERIMENT, key), follow) as feed:
             yield feed
@@ -187,13 +187,15 @@ class Hub:
     @contextlib.asynccontextmanager
     async def looking_at_list(self, namespace: str | None = None) -> AsyncIterator[Feed[Listed]]:
         """The feed of all Rollouts, of this namespace or of the hub's; it keeps a row of each. Raises: TooManyLook."""
-        with self._listing(ROLLOUT, namespace, self.shared.drawn.row) as feed:
+        drawn = self.shared.drawn
+        with self._listing(ROLLOUT, namespace, drawn.row, drawn.lists) as feed:
             yield feed
 
     @contextlib.asynccontextmanager
     async def looking_at_experiments(self, namespace: str | None = None) -> AsyncIterator[Feed[ListedExperiment]]:
         """The feed of all Experiments, likewise. Raises: TooManyLook."""
-        with self._listing(EXPERIMENT, namespace, self.shared.drawn.experiment_row) as feed:
+        drawn = self.shared.drawn
+        with self._listing(EXPERIMENT, namespace, drawn.experiment_row, drawn.experiment_lists) as feed:
             yield feed
 
     @contextlib.contextmanager
@@ -219,13 +221,19 @@ class Hub:
             self._end(key)
         await asyncio.gather(*(feed.close() for feed in self._ended))
 
+    def _following(
+        self, session: Session, *collections: Collection
+    ) -> AbstractAsyncContextManager[KeptObjects[Manifest]]:
+        return following_as(session, collections, keep=lambda thing: thing, snapshot=self.shared.drawn.objects.of)
+
     def _listing(
-        self, kind: Kind, namespace: str | None, keep: Callable[[Manifest], Kept]
+        self, kind: Kind, namespace: str | None, keep: Callable[[Manifest], Kept], shared: SharedSnapshots[Kept]
     ) -> AbstractContextManager[Feed[Kept]]:
         namespace = namespace or self.namespace
 
         async def follow() -> AbstractAsyncContextManager[KeptObjects[Kept]]:
-            return following_as(self.session, (Collection(kind=kind, namespace=namespace),), keep=keep)
+            collection = Collection(kind=kind, namespace=namespace)
+            return following_as(self.session, (collection,), keep=keep, snapshot=shared.of)
 
         return self._seen((kind, Key(namespace, "") if namespace else None), follow)
 

@@ -30,6 +30,7 @@ from rollouts.ports import Request
 from rollouts.secret import Secret
 
 CommandRun = Coroutine[Any, Any, Exit]
+NewLoop = Callable[[], asyncio.AbstractEventLoop]
 T = TypeVar("T")
 CLUSTER = "Cluster"  # the part of help in which the options stand that choose a cluster
 KINDS = {"NAME": ROLLOUT_WORDS, "RUN": RUN_WORDS}
@@ -117,16 +118,17 @@ def duration(text: str) -> float:
         raise typer.BadParameter(str(wrong)) from None
 
 
-def on_cluster(command: Callable[..., CommandRun]) -> Callable[..., None]:
+def on_cluster(command: Callable[..., CommandRun], *, new_loop: NewLoop | None = None) -> Callable[..., None]:
     """Makes a typer command of a function whose first parameter is `options: Options`, and runs the coroutine that it returns.
 
-    On the command line, the parameters of `_options_of_cluster` replace that parameter.
+    On the command line, the parameters of `_options_of_cluster` replace that parameter. `new_loop` makes the event loop; None for
+    asyncio's.
     """
     signature, common = (inspect.signature(function, eval_str=True) for function in (command, _options_of_cluster))
 
     def invoked(**given: Any) -> None:
         options = _options_of_cluster(**{name: given.pop(name) for name in common.parameters})
-        finish(command(options=options, **given))
+        finish(command(options=options, **given), new_loop=new_loop)
 
     own = [parameter for name, parameter in signature.parameters.items() if name != "options"]
     parameters = [
@@ -229,12 +231,12 @@ def _print_request(request: Request, status: int, took_s: float) -> None:
     note(f"{request.method} {request.path}{query} {status} in {took_s * 1_000:.0f} ms")
 
 
-def finish(command: CommandRun) -> None:
+def finish(command: CommandRun, *, new_loop: NewLoop | None = None) -> None:
     """Runs a command to its exit code, as `result_of` does."""
-    raise typer.Exit(result_of(command))
+    raise typer.Exit(result_of(command, new_loop=new_loop))
 
 
-def result_of(work: Coroutine[Any, Any, T]) -> T:
+def result_of(work: Coroutine[Any, Any, T], *, new_loop: NewLoop | None = None) -> T:
     """Runs work to its result; an error that we raise on purpose becomes one line on stderr and exit code 4.
 
     Raises: typer.Exit.
@@ -245,7 +247,8 @@ def result_of(work: Coroutine[Any, Any, T]) -> T:
     before, level = structlog.get_config(), structlog.make_filtering_bound_logger(logging.ERROR)
     structlog.configure(wrapper_class=level, logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     try:
-        return asyncio.run(work)
+        with asyncio.Runner(loop_factory=new_loop) as runner:
+            return runner.run(work)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None  # 128 + SIGINT, as shells say it
     except RolloutsError as error:

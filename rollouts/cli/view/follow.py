@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import json
 import random
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
@@ -33,6 +32,8 @@ from rollouts.objects import Kind, Manifest
 from rollouts.ports import Request, Response
 
 Kept = TypeVar("Kept")
+KeptKey: TypeAlias = tuple[str, str]
+"""Namespace, "" for none, and name."""
 
 _PAGE = 500  # as kubectl
 _SILENCE_S = 300.0  # bookmarks come about once a minute; without any the connection is dead
@@ -54,50 +55,69 @@ def named(kind: Kind, namespace: str, name: str) -> Collection:
     return Collection(kind=kind, namespace=namespace, query={"fieldSelector": f"metadata.name={name}"})
 
 
+class KeptSnapshot(Generic[Kept]):
+    """What is kept of the objects of one kind at one moment, by namespace and name. It never changes."""
+
+    def __init__(self, objects: Mapping[KeptKey, Kept]) -> None:
+        """`objects` belongs to the snapshot from now on."""
+        self.objects = objects
+
+    def after(self, key: KeptKey, kept: Kept | None) -> KeptSnapshot[Kept]:
+        """The next one, in which one object is another, or None for deleted."""
+        return KeptSnapshot(self.changed(key, kept))
+
+    def changed(self, key: KeptKey, kept: Kept | None) -> dict[KeptKey, Kept]:
+        """The objects of the next one."""
+        objects = {**self.objects}
+        if kept is None:
+            objects.pop(key, None)
+        else:
+            objects[key] = kept
+        return objects
+
+
 class KeptObjects(Generic[Kept]):
     """What is kept of objects, as they are now. `changed` is set on every change; whoever waits for it clears it."""
 
-    def __init__(self, keep: Callable[[Manifest], Kept]) -> None:
-        """`keep` is called once for each version of an object, which is not kept itself."""
+    def __init__(
+        self,
+        keep: Callable[[Manifest], Kept],
+        snapshot: Callable[[Mapping[KeptKey, Kept]], KeptSnapshot[Kept]] = KeptSnapshot,
+    ) -> None:
+        """`keep` is called once for each version of an object, which is not kept itself; `snapshot` with each new list."""
         self.changed = asyncio.Event()
-        self.count = 0  # of changes
         self._keep = keep
-        self._objects: dict[Kind, dict[tuple[str, str], Kept]] = {}
+        self._snapshot = snapshot
+        self._now: dict[Kind, KeptSnapshot[Kept]] = {}
+
+    @property
+    def now(self) -> frozenset[KeptSnapshot[Kept]]:
+        """The present snapshots of all kinds."""
+        return frozenset(self._now.values())
 
     def all(self, kind: Kind) -> tuple[Kept, ...]:
         """Those of a kind, sorted by namespace and name."""
-        objects = self._objects.get(kind, {})
+        objects = self._now[kind].objects if kind in self._now else {}
         return tuple(objects[key] for key in sorted(objects))
-
-    def each(self) -> Iterator[Kept]:
-        """Those of all kinds, in no order."""
-        return itertools.chain.from_iterable(objects.values() for objects in self._objects.values())
 
     async def replace(self, kind: Kind, pages: AsyncIterator[tuple[Sequence[Manifest], str]]) -> str:
         """Takes a new list of a kind, of which only one page is there at a time. Returns its resourceVersion.
 
         Raises: what `pages` raises; then all is as it was.
         """
-        objects: dict[tuple[str, str], Kept] = {}
+        objects: dict[KeptKey, Kept] = {}
         version = ""
         async for page, page_version in pages:
             objects |= {_key(thing): self._keep(thing) for thing in page}
             version = page_version
-        self._objects[kind] = objects
-        self._tell()
+        self._now[kind] = self._snapshot(objects)
+        self.changed.set()
         return version
 
     def put(self, kind: Kind, thing: Manifest, *, deleted: bool) -> None:
         """Takes one object that was changed or deleted."""
-        objects = self._objects.setdefault(kind, {})
-        if deleted:
-            objects.pop(_key(thing), None)
-        else:
-            objects[_key(thing)] = self._keep(thing)
-        self._tell()
-
-    def _tell(self) -> None:
-        self.count += 1
+        before = self._now[kind] if kind in self._now else self._snapshot({})
+        self._now[kind] = before.after(_key(thing), None if deleted else self._keep(thing))
         self.changed.set()
 
 
@@ -150,13 +170,17 @@ async def following(session: Session, *collections: Collection) -> AsyncIterator
 
 @asynccontextmanager
 async def following_as(
-    session: Session, collections: Iterable[Collection], *, keep: Callable[[Manifest], Kept]
+    session: Session,
+    collections: Iterable[Collection],
+    *,
+    keep: Callable[[Manifest], Kept],
+    snapshot: Callable[[Mapping[KeptKey, Kept]], KeptSnapshot[Kept]] = KeptSnapshot,
 ) -> AsyncIterator[KeptObjects[Kept]]:
-    """As `following`, for who needs little of many objects: `keep` makes what is kept of each.
+    """As `following`, for who needs little of many objects, or shares them: see `KeptObjects`.
 
     Raises: as `following`.
     """
-    followed = KeptObjects(keep)
+    followed = KeptObjects(keep, snapshot)
 
     async def first_list(collection: Collection) -> str | None:
         try:
@@ -240,5 +264,5 @@ async def _watch(session: Session, followed: KeptObjects[Kept], collection: Coll
     return version
 
 
-def _key(thing: Manifest) -> tuple[str, str]:
+def _key(thing: Manifest) -> KeptKey:
     return thing["metadata"].get("namespace", ""), thing["metadata"]["name"]

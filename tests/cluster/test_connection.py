@@ -398,25 +398,6 @@ async def test_a_watch_gives_lines_until_its_end_and_notices_silence(tmp_path: P
         await watch.aclose()
 
 
-async def test_a_watch_does_not_hold_the_memory_of_a_list(tmp_path: Path) -> None:
-    """A connection keeps room for the most that it had to read at once: a watch has another one than the list before it."""
-    ports: list[int] = []
-
-    async def answer(request: web.Request) -> web.StreamResponse:
-        assert request.transport is not None
-        ports.append(request.transport.get_extra_info("peername")[1])
-        return web.Response(text="{}\n")
-
-    async with serving(answer) as url, connected(kubeconfig(tmp_path, url, {})) as api:
-        for _ in range(2):
-            await api.request(VERSION, deadline_s=5)
-        watch = await api.open_watch(VERSION, deadline_s=5, silence_s=5)
-        await watch.aclose()
-
-    first, second, watching = ports
-    assert first == second != watching
-
-
 def test_a_watch_that_is_closed_waits_for_no_goodbye(tmp_path: Path) -> None:
     """A server may never answer TLS's close_notify; the socket is closed at once all the same."""
     tls, authority = certificates(tmp_path)

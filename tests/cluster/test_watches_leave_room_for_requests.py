@@ -1,4 +1,4 @@
-"""Promise: however many watches a controller has, its requests are sent, and no more of them at once than are bounded."""
+"""Promise: however many watches there are, requests are sent, no more at once than are bounded, on connections of their own."""
 
 from __future__ import annotations
 
@@ -48,3 +48,22 @@ async def test_requests_are_bounded(tmp_path: Path) -> None:
         await asyncio.gather(*(connection.request(VERSION, deadline_s=20) for _ in range(2 * REQUESTS_MAX)))
 
     assert 1 < most <= REQUESTS_MAX
+
+
+async def test_a_watch_does_not_hold_the_memory_of_a_list(tmp_path: Path) -> None:
+    """A connection keeps room for the most that it had to read at once: a watch has another one than the list before it."""
+    ports: list[int] = []
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        assert request.transport is not None
+        ports.append(request.transport.get_extra_info("peername")[1])
+        return web.Response(text="{}\n")
+
+    async with serving(answer) as url, connected(kubeconfig(tmp_path, url, {})) as api:
+        for _ in range(2):
+            await api.request(VERSION, deadline_s=5)
+        watch = await api.open_watch(VERSION, deadline_s=5, silence_s=5)
+        await watch.aclose()
+
+    first, second, watching = ports
+    assert first == second != watching

@@ -171,7 +171,8 @@ async def dashboard(  # noqa: PLR0913, PLR0917 - each is an option of the comman
             f"{address}: {why}; from another one: ssh -L {PORT}:127.0.0.1:{PORT} THIS-MACHINE, or --auth token"
         )
     try:
-        from rollouts.cli.dashboard import app, sessions  # noqa: PLC0415 - a server and its pages are for this command only
+        from rollouts.cli.dashboard import sessions  # noqa: PLC0415 - a server and its pages are for this command only
+        from rollouts.cli.dashboard.app import serving  # noqa: PLC0415
     except ImportError:
         fail("this command needs the extra `dashboard`: in the source tree, pip install '.[cli,dashboard]'")
         return Exit.USAGE
@@ -187,7 +188,7 @@ async def dashboard(  # noqa: PLR0913, PLR0917 - each is an option of the comman
         return await _serve_people(options, everywhere, people, by_proxy, hosts=hosts or [])
     async with open_session(options) as session:
         namespace = options.namespace or await _scope(session, all_namespaces=all_namespaces)
-        async with app.serving(
+        async with serving(
             session,
             namespace=namespace,
             address=address or ADDRESS,

@@ -153,7 +153,7 @@ def gate(labels: Mapping[str, str]) -> AnalysisGate | None:
     """Where in an update a run belongs; None when its labels do not say it."""
     if (kind := labels.get(f"{PREFIX}analysis")) is None:
         return None
-    return AnalysisGate(AnalysisKind(kind), int(labels[f"{PREFIX}step"]) if kind == AnalysisKind.STEP else None)
+    return AnalysisGate(AnalysisKind(kind), int(labels[f"{PREFIX}step"]) if f"{PREFIX}step" in labels else None)
 
 
 def config_note(notes: Mapping[str, str]) -> tuple[ConfigUse, ...] | None:

@@ -8,14 +8,15 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
 from rollouts.api.spec.analysis.arguments import Updated
 from rollouts.api.spec.analysis.in_rollouts import use_in
 from rollouts.api.spec.analysis.templates import TemplateName, run_of
+from rollouts.api.spec.experiment_step import PodsBeside, experiment_of, pods_beside
 from rollouts.api.status.wire import status_from_wire
-from rollouts.core.model.analysis import AnalysisGate, Draft, DraftProblem, RunDraft
+from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, Draft, DraftProblem, RunDraft
 from rollouts.core.model.drain import ProxyFacts, ProxyMode
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.rollout import Rollout, RolloutSpec, analyses, named_services
@@ -28,6 +29,7 @@ from rollouts.objects import (
     ANALYSIS_TEMPLATE,
     CLUSTER_ANALYSIS_TEMPLATE,
     ENDPOINT_SLICE,
+    EXPERIMENT,
     POD,
     REPLICA_SET,
     ROLLOUT,
@@ -88,7 +90,7 @@ class Truth:
         except SpecInvalid:
             return None
         sets = [each for each in self._cluster.list(REPLICA_SET, key.namespace) if is_owned_by(each, of.uid)]
-        runs = self._cluster.list(ANALYSIS_RUN, key.namespace)
+        runs = [each for kind in (ANALYSIS_RUN, EXPERIMENT) for each in self._cluster.list(kind, key.namespace)]
         now_s = self._cluster.clock.now_s()
         seen = Snapshot(
             now_s=now_s,
@@ -103,7 +105,7 @@ class Truth:
             pods=PodsSeen(now_s, tuple(map(reading.pod, self._pods(key)))),
             runs=tuple(reading.run(each) for each in runs if is_owned_by(each, of.uid)),
             taken_runs=frozenset(each["metadata"]["name"] for each in runs if not is_owned_by(each, of.uid)),
-            drafts={gate: self._draft(of, status, manifest, gate) for gate in analyses(of.spec.strategy)},
+            drafts={gate: self._draft(of, status, manifest, gate, sets) for gate in analyses(of.spec.strategy)},
             sources=self.config.sources(of),
             copies=self.config.copies(of),
             proxy=FACTS,
@@ -198,8 +200,10 @@ class Truth:
         }
         return {**subsets, **ours}
 
-    def _draft(self, of: Rollout, status: RolloutStatus, manifest: Manifest, gate: AnalysisGate) -> Draft:
-        """The run that the templates of now make there."""
+    def _draft(
+        self, of: Rollout, status: RolloutStatus, manifest: Manifest, gate: AnalysisGate, sets: Iterable[Manifest]
+    ) -> Draft:
+        """The run, or the Experiment, that the templates of now make there."""
 
         def find(name: TemplateName) -> Manifest | None:
             kind, namespace = (
@@ -209,8 +213,11 @@ class Truth:
             return found["spec"] if found is not None else None
 
         updated = Updated(manifest=manifest, stable=status.stable_revision, latest=status.current_revision)
+        analysis = analyses(of.spec.strategy)[gate]
         try:
-            spec = run_of(use_in(analyses(of.spec.strategy)[gate]), find, updated)
+            if gate.kind is AnalysisKind.EXPERIMENT:
+                return experiment_of(analysis, find, updated, _beside(of, status, sets))
+            spec = run_of(use_in(analysis), find, updated)
         except SpecInvalid as invalid:
             return DraftProblem(str(invalid))
         return RunDraft(spec_json=json.dumps(spec).encode(), latest=updated.latest, stable=updated.stable)
@@ -236,3 +243,15 @@ class Truth:
         """What a slice shows may be gone already."""
         labels = change.new.labels
         self._revisions[change.new.key] = labels.get(REVISION) or labels.get(POD_TEMPLATE_HASH, "")
+
+
+def _beside(of: Rollout, status: RolloutStatus, sets: Iterable[Manifest]) -> PodsBeside:
+    """The pods of both revisions, of which an Experiment makes more."""
+    of_revision = {labels_of(each).get(REVISION, ""): each for each in sets}
+    roles = {"stable": status.stable_revision, "canary": status.current_revision}
+    there = {role: of_revision[revision] for role, revision in roles.items() if revision in of_revision}
+    return replace(
+        pods_beside(of.spec),
+        sets={role: (each["metadata"]["name"], each["metadata"]["uid"]) for role, each in there.items()},
+        templates={role: json.dumps(each["spec"]["template"]).encode() for role, each in there.items()},
+    )

@@ -71,7 +71,7 @@ WHERE_IT_WORKS = {
     ("rollouts.dev", "analysisruns"): {"get", "list", "watch", "create", "patch", "delete"},
     ("rollouts.dev", "analysisruns/status"): {"patch"},
     ("rollouts.dev", "analysistemplates"): {"get", "list", "watch"},
-    ("rollouts.dev", "experiments"): {"get", "list", "watch"},
+    ("rollouts.dev", "experiments"): {"get", "list", "watch", "create", "patch", "delete"},
     ("rollouts.dev", "experiments/status"): {"patch"},
     ("rollouts.dev", "experiments/finalizers"): {"update"},
     ("apps", "replicasets"): {"get", "list", "watch", "create", "patch", "delete"},

@@ -101,11 +101,13 @@ def rollout(hold: str) -> Manifest:
     return build.manifest(ROLLOUT, "db", spec={"workloadRef": reference, "strategy": {"canary": {"steps": STEPS}}})
 
 
-def until(stage: Stage, phase: str, pods: str) -> None:
-    """Waits until the Rollout is in that phase, and the pods, from ordinal 0 on, have these images."""
+def until(stage: Stage, phase: str, pods: str, *, step: int | None = None) -> None:
+    """Waits until the Rollout is in that phase, and at that step, and the pods, from ordinal 0 on, have these images."""
 
     def holds(one: dict[str, Any]) -> bool:
-        return one.get("status", {}).get("phase") == phase and images(stage) == pods
+        status = one.get("status", {})
+        there = step is None or status.get("currentStepIndex") == step
+        return there and status.get("phase") == phase and images(stage) == pods
 
     stage.until(ROLLOUT.plural, "db", holds)
 
@@ -129,7 +131,7 @@ def test_an_update_goes_from_the_top_ordinal_down_and_gives_the_fields_back(stag
     stage.kubectl("set", "image", "statefulset/db", "app=db:2")
     until(stage, "Paused", "1112")
     stage.annotate("db", "promote", "true")
-    until(stage, "Paused", "1122")
+    until(stage, "Paused", "1122", step=3)
     stage.annotate("db", "promote", "true")
     until(stage, "Healthy", "2222")
 
@@ -153,7 +155,7 @@ def test_an_abort_a_manifest_that_is_applied_again_and_the_way_back(stage: Stage
     stage.kubectl("apply", "-f", "-", input=json.dumps(new))
     until(stage, "Paused", "1112")
     stage.annotate("db", "promote", "true")
-    until(stage, "Paused", "1122")
+    until(stage, "Paused", "1122", step=3)
     stage.annotate("db", "abort", "true")
     until(stage, "Aborted", "1111")
     for _ in range(3):

@@ -65,7 +65,7 @@ async def test_buttons_of_somebody_who_may_not_act_are_locked_and_say_why(there:
 
 async def test_a_right_that_was_just_given_counts_after_a_while(there: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """An answer is old after ten seconds, here at once; whoever loads the page again sees the buttons."""
-    monkeypatch.setattr("rollouts.cli.dashboard.person.ON_LOAD_S", 0.0)
+    monkeypatch.setattr("rollouts.cli.dashboard.live.ON_LOAD_S", 0.0)
     await install(there)
     await there.put_status(ROLLOUT, "cart", PAUSED)
     async with dashboard(there) as visitor:

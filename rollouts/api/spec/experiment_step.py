@@ -155,8 +155,6 @@ def _duration(wire: Experiment) -> Manifest:
 def _group(wire: ExperimentTemplate, pods: Manifest) -> Manifest:
     """One of the templates of the Experiment: that of a revision, with the names that the step gives."""
     group: Manifest = wire.model_dump(by_alias=True, exclude_none=True, include={"name", "replicas", "service"})
-    if wire.weight is not None and wire.service is None:
-        group["service"] = {}
     selector = pods["selector"] if wire.selector is None else wire.selector.model_dump(by_alias=True, exclude_none=True)
     template, metadata = dict(pods["template"]), dict(mapping(pods["template"].get("metadata")))
     if wire.metadata is not None:

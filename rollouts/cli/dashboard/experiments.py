@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 
 from aiohttp import web
 
@@ -17,11 +18,11 @@ from rollouts.cli.dashboard.drawing import (
 )
 from rollouts.cli.dashboard.experiment_list import EXPERIMENTS_LOOK
 from rollouts.cli.dashboard.guard import same
-from rollouts.cli.dashboard.hub import Hub
+from rollouts.cli.dashboard.hub import Feed, Hub
 from rollouts.cli.dashboard.list_page import refused_list_page
-from rollouts.cli.dashboard.live import Outcomes, key_in, live_pages, name_in
+from rollouts.cli.dashboard.live import ObjectPages, key_in, live_pages
 from rollouts.cli.dashboard.pages import EXPERIMENTS, experiment_address
-from rollouts.cli.dashboard.rights import ON_LOAD_S, WHILE_OPEN_S, KnownRights
+from rollouts.cli.dashboard.rights import ON_LOAD_S, KnownRights
 from rollouts.cli.terminal.errors import error_text
 from rollouts.cli.view.experiments import Termination, plan_termination
 from rollouts.cli.view.giving import end_experiment
@@ -32,7 +33,7 @@ from rollouts.objects import EXPERIMENT, Key, Manifest
 ListAsked = Callable[[web.Request, str], ListDrawing]
 
 
-class ExperimentPages:
+class ExperimentPages(ObjectPages):
     """Answers the requests of one person about Experiments."""
 
     def __init__(self, hub: Hub, rights: KnownRights, form_field: str, asked: ListAsked) -> None:
@@ -42,11 +43,9 @@ class ExperimentPages:
             form_field: the secret that shows that a form is ours.
             asked: what the address of a list at a path asks for.
         """
-        self._hub = hub
-        self._rights = rights
+        super().__init__(hub, rights)
         self._form_field = form_field
         self._asked = asked
-        self._told = Outcomes()
 
     async def list(self, request: web.Request) -> web.StreamResponse:
         """The list; for whoever may not see it, and where there is no such kind, a line that says so."""
@@ -74,42 +73,6 @@ class ExperimentPages:
         looking = self._hub.looking_at_experiments(self._asked(request, EXPERIMENTS).scope)
         return await live_pages(request, self._hub, looking, what)
 
-    async def one(self, request: web.Request) -> web.StreamResponse:
-        """One Experiment."""
-        key = key_in(request)
-        async with self._hub.looking_at_experiment(key) as feed:
-            followed = await feed.objects()
-            drawing = await self._one_of(key, self._told.of(request, key), newer_than_s=ON_LOAD_S)
-            return page_answer(drawing.page(followed, self._now_s()))
-
-    async def one_stream(self, request: web.Request) -> web.StreamResponse:
-        """Its live updates."""
-        key = key_in(request)
-        told = self._told.of(request, key)
-
-        async def what() -> ExperimentDrawing:
-            return await self._one_of(key, told, newer_than_s=WHILE_OPEN_S)
-
-        return await live_pages(request, self._hub, self._hub.looking_at_experiment(key), what)
-
-    async def run(self, request: web.Request) -> web.StreamResponse:
-        """One of its AnalysisRuns."""
-        key, run = key_in(request), name_in(request, "run")
-        async with self._hub.looking_at_experiment(key) as feed:
-            page = self._run_of(key, run).found(await feed.objects(), self._now_s())
-            if page is None:
-                raise web.HTTPNotFound
-            return page_answer(page)
-
-    async def run_stream(self, request: web.Request) -> web.StreamResponse:
-        """Its live updates."""
-        key, run = key_in(request), name_in(request, "run")
-
-        async def what() -> ExperimentRunDrawing:
-            return self._run_of(key, run)
-
-        return await live_pages(request, self._hub, self._hub.looking_at_experiment(key), what)
-
     async def ask(self, request: web.Request) -> web.StreamResponse:
         """What ending it would do."""
         key = key_in(request)
@@ -133,6 +96,9 @@ class ExperimentPages:
     async def _read(self, key: Key) -> Manifest:
         return manifest_from(await self._hub.session.client.get(EXPERIMENT, key.namespace, key.name))
 
+    def _looking_at(self, key: Key) -> AbstractAsyncContextManager[Feed[Manifest]]:
+        return self._hub.looking_at_experiment(key)
+
     async def _one_of(self, key: Key, told: CommandOutcome | None, *, newer_than_s: float) -> ExperimentDrawing:
         return ExperimentDrawing(
             key=key,
@@ -143,6 +109,3 @@ class ExperimentPages:
 
     def _run_of(self, key: Key, name: str) -> ExperimentRunDrawing:
         return ExperimentRunDrawing(key=key, name=name, lost_since_s=self._hub.reached.lost_since_s)
-
-    def _now_s(self) -> float:
-        return self._hub.session.clock.now_s()

@@ -6,18 +6,28 @@ import asyncio
 import contextlib
 import re
 import secrets
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
 from contextlib import AbstractAsyncContextManager
 
 from aiohttp import web
 
-from rollouts.cli.dashboard.answers import error_page
-from rollouts.cli.dashboard.drawing import CommandOutcome, Drawing, next_turn_s, page_event, sent
+from rollouts.cli.dashboard.answers import error_page, page_answer
+from rollouts.cli.dashboard.drawing import (
+    CommandOutcome,
+    Drawing,
+    ExperimentRunDrawing,
+    RunDrawing,
+    next_turn_s,
+    page_event,
+    sent,
+)
 from rollouts.cli.dashboard.hub import Feed, Hub, TooManyLook
+from rollouts.cli.dashboard.rights import ON_LOAD_S, WHILE_OPEN_S, KnownRights
 from rollouts.cli.view.follow import Kept
 from rollouts.errors import RolloutsError
-from rollouts.objects import Key
+from rollouts.objects import Key, Manifest
 
 AT_MOST_EVERY_S = 0.2  # a page is sent so often, however often its objects change
 _TOLD_KEPT = 32
@@ -54,6 +64,66 @@ class Outcomes:
         """The one whose mark the address has, if it is about this."""
         mark = request.query.get("told", "")
         return next((outcome for *found, outcome in self._kept if found == [mark, about]), None)
+
+
+class ObjectPages(ABC):
+    """The pages of objects of one kind, for one person: that of an object, and those of its AnalysisRuns."""
+
+    def __init__(self, hub: Hub, rights: KnownRights) -> None:
+        self._hub = hub
+        self._rights = rights
+        self._told = Outcomes()
+
+    @abstractmethod
+    def _looking_at(self, key: Key) -> AbstractAsyncContextManager[Feed[Manifest]]:
+        """The feed of one object. Raises: TooManyLook, when it is entered."""
+
+    @abstractmethod
+    async def _one_of(self, key: Key, told: CommandOutcome | None, *, newer_than_s: float) -> Drawing[Manifest]:
+        """The page of one object. `newer_than_s` is how old the rights may be that it is drawn with."""
+
+    @abstractmethod
+    def _run_of(self, key: Key, name: str) -> RunDrawing | ExperimentRunDrawing:
+        """The page of one of its AnalysisRuns."""
+
+    async def one(self, request: web.Request) -> web.StreamResponse:
+        """One object."""
+        key = key_in(request)
+        async with self._looking_at(key) as feed:
+            followed = await feed.objects()
+            drawing = await self._one_of(key, self._told.of(request, key), newer_than_s=ON_LOAD_S)
+            return page_answer(drawing.page(followed, self._now_s()))
+
+    async def one_stream(self, request: web.Request) -> web.StreamResponse:
+        """Its live updates."""
+        key = key_in(request)
+        told = self._told.of(request, key)
+
+        async def what() -> Drawing[Manifest]:
+            return await self._one_of(key, told, newer_than_s=WHILE_OPEN_S)
+
+        return await live_pages(request, self._hub, self._looking_at(key), what)
+
+    async def run(self, request: web.Request) -> web.StreamResponse:
+        """One AnalysisRun about it."""
+        key, run = key_in(request), name_in(request, "run")
+        async with self._looking_at(key) as feed:
+            page = self._run_of(key, run).found(await feed.objects(), self._now_s())
+            if page is None:
+                raise web.HTTPNotFound
+            return page_answer(page)
+
+    async def run_stream(self, request: web.Request) -> web.StreamResponse:
+        """Its live updates."""
+        key, run = key_in(request), name_in(request, "run")
+
+        async def what() -> Drawing[Manifest]:
+            return self._run_of(key, run)
+
+        return await live_pages(request, self._hub, self._looking_at(key), what)
+
+    def _now_s(self) -> float:
+        return self._hub.session.clock.now_s()
 
 
 async def live_pages(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from contextlib import AbstractAsyncContextManager
 from http import HTTPStatus
 
 from aiohttp import web
@@ -16,11 +17,11 @@ from rollouts.cli.dashboard.diff_page import diff_page
 from rollouts.cli.dashboard.drawing import CommandOutcome, ListDrawing, RolloutDrawing, RunDrawing
 from rollouts.cli.dashboard.experiments import ExperimentPages
 from rollouts.cli.dashboard.guard import same
-from rollouts.cli.dashboard.hub import Hub
+from rollouts.cli.dashboard.hub import Feed, Hub
 from rollouts.cli.dashboard.list_page import ROLLOUTS_LOOK, WORD_MAX, ListQuery, refused_list_page
-from rollouts.cli.dashboard.live import NAME, Outcomes, key_in, live_pages, name_in
+from rollouts.cli.dashboard.live import NAME, ObjectPages, key_in, live_pages
 from rollouts.cli.dashboard.pages import message, sentence
-from rollouts.cli.dashboard.rights import ON_LOAD_S, WHILE_OPEN_S, KnownRights
+from rollouts.cli.dashboard.rights import ON_LOAD_S, KnownRights
 from rollouts.cli.terminal.errors import error_text
 from rollouts.cli.view.config import uses_of
 from rollouts.cli.view.config_reading import source_changes
@@ -30,12 +31,12 @@ from rollouts.cli.view.objects import view_of
 from rollouts.cli.view.reading import look
 from rollouts.cli.view.verb_plans import CommandWrite
 from rollouts.errors import ApiForbidden, SpecInvalid
-from rollouts.objects import Key
+from rollouts.objects import Key, Manifest
 
 _SECRET_BYTES = 32
 
 
-class PersonPages:
+class PersonPages(ObjectPages):
     """Answers the requests of one person."""
 
     def __init__(self, hub: Hub, *, chooses_namespace: bool = False, rights_of_commands: bool = False) -> None:
@@ -45,11 +46,9 @@ class PersonPages:
             chooses_namespace: the address of the list says which one is listed, as the person may not list all.
             rights_of_commands: each command needs a verb of its own.
         """
+        super().__init__(hub, KnownRights(hub.session, of_commands=rights_of_commands))
         self._chooses_namespace = chooses_namespace
         self.form_field = secrets.token_urlsafe(_SECRET_BYTES)
-        self._hub = hub
-        self._rights = KnownRights(hub.session, of_commands=rights_of_commands)
-        self._told = Outcomes()
         self.experiments = ExperimentPages(hub, self._rights, self.form_field, self._list_of)
 
     async def list(self, request: web.Request) -> web.StreamResponse:
@@ -74,43 +73,6 @@ class PersonPages:
             return self._list_of(request)
 
         return await live_pages(request, self._hub, looking, what)
-
-    async def one(self, request: web.Request) -> web.StreamResponse:
-        """One Rollout."""
-        key = key_in(request)
-        async with self._hub.looking(key) as feed:
-            followed = await feed.objects()
-            told = self._told.of(request, key)
-            drawing = await self._one_of(key, told, newer_than_s=ON_LOAD_S)
-            return page_answer(drawing.page(followed, self._now_s()))
-
-    async def one_stream(self, request: web.Request) -> web.StreamResponse:
-        """Its live updates."""
-        key = key_in(request)
-        told = self._told.of(request, key)
-
-        async def what() -> RolloutDrawing:
-            return await self._one_of(key, told, newer_than_s=WHILE_OPEN_S)
-
-        return await live_pages(request, self._hub, self._hub.looking(key), what)
-
-    async def run(self, request: web.Request) -> web.StreamResponse:
-        """One AnalysisRun about it."""
-        key, run = key_in(request), name_in(request, "run")
-        async with self._hub.looking(key) as feed:
-            page = self._run_of(key, run).found(await feed.objects(), self._now_s())
-            if page is None:
-                raise web.HTTPNotFound
-            return page_answer(page)
-
-    async def run_stream(self, request: web.Request) -> web.StreamResponse:
-        """Its live updates."""
-        key, run = key_in(request), name_in(request, "run")
-
-        async def what() -> RunDrawing:
-            return self._run_of(key, run)
-
-        return await live_pages(request, self._hub, self._hub.looking(key), what)
 
     async def diff(self, request: web.Request) -> web.StreamResponse:
         """How two of its revisions differ."""
@@ -187,6 +149,9 @@ class PersonPages:
             lost_since_s=self._hub.reached.lost_since_s,
         )
 
+    def _looking_at(self, key: Key) -> AbstractAsyncContextManager[Feed[Manifest]]:
+        return self._hub.looking(key)
+
     async def _one_of(self, key: Key, told: CommandOutcome | None, *, newer_than_s: float) -> RolloutDrawing:
         return RolloutDrawing(
             key=key,
@@ -198,9 +163,6 @@ class PersonPages:
 
     def _run_of(self, key: Key, name: str) -> RunDrawing:
         return RunDrawing(key=key, name=name, lost_since_s=self._hub.reached.lost_since_s)
-
-    def _now_s(self) -> float:
-        return self._hub.session.clock.now_s()
 
 
 def _act_in(request: web.Request) -> str:

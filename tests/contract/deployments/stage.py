@@ -84,6 +84,13 @@ class Watched:
                     if self._is_settled(app):
                         return
 
+    async def observed(self, app: str, generation: int) -> None:
+        """Waits until the Deployment's controller has observed this generation."""
+        async with asyncio.timeout(REST_MAX_S), self._changed:
+            await self._changed.wait_for(
+                lambda: self.objects[DEPLOYMENT, app].get("status", {}).get("observedGeneration", 0) >= generation
+            )
+
     def _is_settled(self, app: str) -> bool:
         deployment, sets = self.objects[DEPLOYMENT, app], self.of(app)
         uid = deployment["metadata"]["uid"]
@@ -110,6 +117,9 @@ class Play:
         assert answer.status == 200, answer.body
 
     async def own(self, version: str, owner: Manifest) -> None:
+        """Hands a ReplicaSet over. Watches of two kinds have no order: who took one before a pause is seen finds it made again."""
+        deployment = (await self.talk.get(DEPLOYMENT, self.app)).body
+        await self.watched.observed(self.app, deployment["metadata"]["generation"])
         name = self.watched.replica_set(self.app, version)["metadata"]["name"]
         await self.patch({"metadata": {"ownerReferences": [owner]}}, REPLICA_SET, name)
 

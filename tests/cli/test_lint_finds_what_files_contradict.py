@@ -323,3 +323,8 @@ def test_an_autoscaler_that_sets_its_number_alone_and_by_the_load_is_fine(files:
     rules = {each.rule for each in lint(*files).advice}
 
     assert not {"ReplicasOfAutoscaler", "ValueOfAutoscaler"} & rules
+
+
+def test_a_rule_reads_as_its_name() -> None:
+    """Whoever filters lines of `lint -o json` compares with it."""
+    assert [str(rule) for rule in Rule] == [rule.value for rule in Rule]

@@ -198,6 +198,11 @@ def test_a_replica_set_name_leaves_room_for_the_pods_suffix(rollout: str) -> Non
     assert name.endswith("-bcdfghjklm")
 
 
+def test_a_rollouts_name_is_whole_in_its_replica_sets_as_long_as_there_is_room() -> None:
+    """58 characters are those of the name, two hyphens and the revision."""
+    assert replica_set_name(rollout="x" * 46, revision="bcdfghjklm") == f"{'x' * 46}-bcdfghjklm"
+
+
 @pytest.mark.parametrize("length", [46, 47, 60, 253])
 def test_two_long_names_never_share_a_replica_set(length: int) -> None:
     """Their beginnings are the same; a hash of the whole tells them apart."""

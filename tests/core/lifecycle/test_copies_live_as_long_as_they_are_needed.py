@@ -9,7 +9,7 @@ import pytest
 
 from rollouts.core.decide import decide
 from rollouts.core.lifecycle.config_copies import KEPT_S, PODS_SEEN_S, STRANGERS_AGAIN_S
-from rollouts.core.model.config import ConfigUse, SourceUnread
+from rollouts.core.model.config import ConfigUse, Source, SourceKnown, SourceUnread
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
     AdoptConfigCopy,
@@ -27,7 +27,7 @@ from rollouts.core.model.snapshot import OrphanedReplicaSet, Pod, PodsSeen, Snap
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from tests.core.config_worlds import CONF, REFS, copies_moved, retained, source_removed, source_written, with_configs
 from tests.core.model import World, deleted, snapshot, world
-from tests.core.sources import answered
+from tests.core.sources import SourceKey, answered
 from tests.core.updates import waits_for
 from tests.core.worlds import edited, later, one, reconciled, running, settled
 
@@ -189,11 +189,18 @@ def _with_notes(seen: Snapshot, config: tuple[ConfigUse, ...] | None) -> Snapsho
     return replace(seen, replica_sets=tuple(sets))
 
 
+def _with_content(seen: Snapshot, content: str) -> dict[SourceKey, Source]:
+    known = seen.sources[CONF.kind, CONF.name]
+    assert isinstance(known, SourceKnown)
+    return {**seen.sources, (CONF.kind, CONF.name): replace(known, content=content)}
+
+
 ORPHAN = OrphanedReplicaSet(name="cart-o", uid="o", resource_version="1", revision="o", problem="its selector differs")
 KEPT: dict[str, Callable[[Snapshot], Snapshot]] = {
     "one that a template names by hand": lambda seen: _with_notes(
         seen, (ConfigUse(kind=CONF.kind, source=_deleted(seen)[0], content="v2"),)
     ),
+    "one that the next ReplicaSet is to name": lambda seen: replace(seen, sources=_with_content(seen, "v2")),
     "one that is not ours, though it has our label": lambda seen: _with_all_copies(seen, problem="not ours"),
     "while a ReplicaSet is to be adopted": lambda seen: replace(seen, orphans=(ORPHAN,)),
     "while a note cannot be read": lambda seen: _with_notes(seen, None),

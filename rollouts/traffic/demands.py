@@ -31,6 +31,7 @@ WORDS: Mapping[Feature, str] = MappingProxyType(
         Feature.SEVERAL_ROUTES: "have more than one header route at a time",
         Feature.MIRROR: "mirror requests",
         Feature.MIRROR_PERCENT: "mirror only a part of the requests",
+        Feature.EXPERIMENT: "send a share of the requests to an Experiment",
     }
 )
 """What a router without the feature cannot do, the most important first."""

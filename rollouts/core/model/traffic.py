@@ -86,6 +86,18 @@ class Sticky(Struct, frozen=True):
     seed: str = ""
 
 
+class ExperimentShare(Struct, frozen=True):
+    """The part of the requests that goes to the Service of an Experiment's template, beside the canary's.
+
+    Args:
+        service: its name, in the Rollout's namespace.
+        share: its part of the requests that no managed route takes, between 0 and 1, exact.
+    """
+
+    service: str
+    share: Fraction
+
+
 class Split(Struct, frozen=True):
     """How a route shares requests, or should.
 
@@ -98,6 +110,8 @@ class Split(Struct, frozen=True):
         idle: how many of our rules in the object match no request: they are created before requests come to them, and removed
             after (`traffic/rules/warming.py`). A wanted split has none, so the two always differ.
         sticky: the share is one of clients (`core/routing/stickiness.py`); only where the share is neither 0 nor 1.
+        experiments: the shares of Experiments, in the order of their templates; with `share` at most 1. The stable Service gets
+            what is left.
     """
 
     share: Fraction
@@ -106,6 +120,7 @@ class Split(Struct, frozen=True):
     whole: bool = True
     sticky: Sticky | None = None
     idle: int = 0
+    experiments: tuple[ExperimentShare, ...] = ()
 
     @property
     def reaches_canary(self) -> bool:
@@ -159,6 +174,7 @@ class Feature(StrEnum):
     SEVERAL_ROUTES = "several-routes"  # by header, at the same time
     MIRROR = "mirror"
     MIRROR_PERCENT = "mirror-percent"
+    EXPERIMENT = "experiment"  # a share for the Service of an Experiment
 
 
 def features_needed(split: Split) -> frozenset[Feature]:
@@ -169,6 +185,7 @@ def features_needed(split: Split) -> frozenset[Feature]:
     ]
     conditions = [
         (Feature.MIRROR, split.mirrors),
+        (Feature.EXPERIMENT, split.experiments),
         (Feature.MIRROR_PERCENT, any(mirror.percent < 100 for mirror in split.mirrors)),
         (Feature.SEVERAL_ROUTES, len(split.matches) > 1),
         (Feature.SEVERAL_CONDITIONS, any(route.match.condition_count > 1 for route in split.matches)),

@@ -32,7 +32,7 @@ from rollouts.traffic.rules.steering import Dialect, Rules, Side
 from rollouts.traffic.rules.warming import Warming
 
 KINDS = ROUTE_KINDS
-_HTTP = frozenset(Feature) - {Feature.SEVERAL_COOKIES}  # all cookies are one header, which can be matched once
+_HTTP = frozenset(Feature) - {Feature.EXPERIMENT, Feature.SEVERAL_COOKIES}  # all cookies are one header, matched once
 _GRPC = _HTTP - {Feature.COOKIE, Feature.QUERY, Feature.METHOD, Feature.PATH}
 
 

@@ -97,7 +97,7 @@ class _VirtualService(Dialect):
 class _Istio(Rules):
     name = "istio"
     dialect = _VirtualService
-    supported_features = frozenset(Feature) - {Feature.SEVERAL_COOKIES}  # all cookies are one header, matched once
+    supported_features = frozenset(Feature) - {Feature.EXPERIMENT, Feature.SEVERAL_COOKIES}  # cookies are one header
 
     def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
         return targets_of(settings, namespace=namespace)

@@ -122,7 +122,11 @@ def _case(kind: str, field: str, plural: str, features: frozenset[Feature]) -> C
     )
 
 
-_GRPC = frozenset(Feature) - {Feature.SEVERAL_COOKIES, Feature.COOKIE, Feature.QUERY, Feature.METHOD, Feature.PATH}
+_GRPC = (
+    frozenset(Feature)
+    - {Feature.SEVERAL_COOKIES, Feature.COOKIE, Feature.QUERY, Feature.METHOD, Feature.PATH}
+    - {Feature.EXPERIMENT}
+)
 CASES = (
     _case(
         "HTTPRoute", "httpRoutes", "httproutes", _GRPC | {Feature.COOKIE, Feature.QUERY, Feature.METHOD, Feature.PATH}

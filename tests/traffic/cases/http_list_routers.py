@@ -155,7 +155,7 @@ def _virtual_service(*route: Manifest) -> Manifest:
 
 
 _MINE = {"name": "mine", "match": [{"uri": {"exact": "/me"}}], "route": [_destination("legacy", 1)]}
-_ONE_COOKIE = frozenset(Feature) - {Feature.SEVERAL_COOKIES}
+_ONE_COOKIE = frozenset(Feature) - {Feature.SEVERAL_COOKIES, Feature.EXPERIMENT}
 _OF_ISTIO = Crd("istio.io/api@v1.28.0", "kubernetes/customresourcedefinitions.gen.yaml")
 _OF_TRAEFIK = "docs/content/reference/dynamic-configuration/traefik.io_traefikservices.yaml"
 _PROXY = {"virtualhost": {"fqdn": "a.example.com"}, "routes": [{"conditions": [{"prefix": "/"}], "services": _PAIR}]}
@@ -187,6 +187,6 @@ CASES: tuple[Case, ...] = (
             other_spec("ingressClassName", "contour"),
             one_more("routes", {"conditions": [{"prefix": "/me"}], "services": [_service("legacy", 1)]}),
         ),
-        features=frozenset(Feature) - {Feature.METHOD},
+        features=frozenset(Feature) - {Feature.METHOD, Feature.EXPERIMENT},
     ),
 )  # fmt: skip

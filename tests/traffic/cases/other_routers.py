@@ -180,7 +180,8 @@ CASES: tuple[Case, ...] = (
         example=written("ApisixRoute", "apisix.apache.org/v2", {"http": [_RULE]}),
         crds=(Crd("github.com/apache/apisix-ingress-controller@v1.8.4", "samples/deploy/crd/v1/ApisixRoute.yaml"),),
         names=frozenset({"serviceName"}), strangers=(other_spec("ingressClassName", "apisix"),),
-        features=frozenset(Feature) - {Feature.PATH, Feature.METHOD, Feature.MIRROR, Feature.MIRROR_PERCENT},
+        features=frozenset(Feature)
+        - {Feature.PATH, Feature.METHOD, Feature.MIRROR, Feature.MIRROR_PERCENT, Feature.EXPERIMENT},
     ),
     _Gloo(
         name="RouteTable", provider=gloo.PROVIDER, settings={"routeTables": [{"name": "cart"}]}, users=_route_tables(),

@@ -171,6 +171,12 @@ class LiveQuestion:
         return (namespace, self.stable_service), (namespace, self.canary_service)
 
     @property
+    def services(self) -> tuple[tuple[str, str], ...]:
+        """Namespace and name of the two Services, and of those of the split's Experiments."""
+        namespace = self.namespace or self.route.namespace
+        return (*self.pair, *[(namespace, each.service) for each in self.split.experiments])
+
+    @property
     def names(self) -> frozenset[str]:
         """Names of the objects that form the route, in its namespace."""
         own = {str(manifest.get("metadata", {}).get("name", "")) for manifest in self.objects}

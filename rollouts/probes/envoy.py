@@ -83,7 +83,7 @@ def _entries(routes: bytes, assignments: Mapping[str, _Assignment], question: Li
             if origin is not None and not ours:
                 continue
             entry = _entry(route, assignments, question, where=where, group=config.name)
-            if ours or entry.canary > 0 or entry.stable > 0 or entry.mirror_percents:
+            if ours or entry.shares or entry.mirror_percents:
                 yield entry
 
 
@@ -106,7 +106,7 @@ def _origin(route: _Route) -> NamespacedService | None:
 def _entry(
     route: _Route, assignments: Mapping[str, _Assignment], question: LiveQuestion, *, where: str, group: str
 ) -> Entry:
-    stable, canary = question.pair
+    stable, canary, *experiments = question.services
     weights: dict[NamespacedService | None, Fraction] = {}
     action = route.route or _Action()  # without one it is a redirect, or a direct response
     clusters = [(action.cluster, Fraction(1))] if action.cluster else []
@@ -123,12 +123,17 @@ def _entry(
         # One to a Service that cannot be known may be a mirror of a version before, which had a filter more.
         if {canary, None} & _services_of(policy.cluster, assignments, question).keys()
     )
+    by_name = any(
+        service_of_cluster(cluster) for cluster, _ in clusters
+    )  # Contour's, which has those of weight 0 as well
+    absent = None if by_name else Fraction(0)
     lost = None in weights and (weights[None] > 0 or len(weights) == 1)
     return Entry(
         where=where,
         group=group,
         stable=weights.get(stable, Fraction(0)),
         canary=weights.get(canary, Fraction(0)),
+        experiments=tuple([weights.get(each, absent) for each in experiments]),
         conditions=frozenset(_conditions(route.match)),
         mirror_percents=mirrors,
         unknown="the Service of its endpoints cannot be known" if lost else "",

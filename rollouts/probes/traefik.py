@@ -51,8 +51,9 @@ def live_share(raw: bytes, question: LiveQuestion) -> Judgement:
             entry = Entry(
                 where=f"router {name}",
                 group=_EVERYTHING,
-                stable=path.stable,
-                canary=path.canary,
+                stable=path.weights[0],
+                canary=path.weights[1],
+                experiments=path.weights[2:],
                 conditions=frozenset(_conditions(router.rule)),
                 mirror_percents=path.mirrors,
                 unknown=f"service {min(path.lost)} is unknown" if path.lost else "",
@@ -66,7 +67,8 @@ def side_of_service(name: str, question: LiveQuestion) -> str | None:
     """`stable` or `canary` for the full name of one of this route's two services; None for others and those of other routes."""
     plain = name.partition("@")[0]
     made_of = _is_of(plain, set(), question) if plain.startswith(_OF_GATEWAY_ROUTES) else None
-    return None if made_of is False else _role(plain, _pair_of(question))
+    at = None if made_of is False else _place(plain, _places_of(question))
+    return None if at is None else dict(enumerate(("stable", "canary"))).get(at)
 
 
 def _is_of(name: str, passed: AbstractSet[str], question: LiveQuestion) -> bool | None:
@@ -82,18 +84,17 @@ def _is_of(name: str, passed: AbstractSet[str], question: LiveQuestion) -> bool 
 
 
 class _Path(Struct, frozen=True):
-    """Where the requests of a service end, of one request: parts of the two Services, copies, and what could not be followed."""
+    """Where the requests of a service end, of one request: parts of the Services, copies, and what could not be followed."""
 
-    stable: Fraction = Fraction(0)
-    canary: Fraction = Fraction(0)
+    weights: tuple[Fraction, ...]
     mirrors: tuple[Fraction, ...] = ()
     passed: frozenset[str] = frozenset()
     lost: frozenset[str] = frozenset()
 
     @property
     def touches(self) -> bool:
-        """Whether it ends at one of the two Services."""
-        return bool(self.stable or self.canary or self.mirrors)
+        """Whether it ends at one of the Services."""
+        return any(self.weights) or bool(self.mirrors)
 
 
 class _Paths:
@@ -101,7 +102,8 @@ class _Paths:
 
     def __init__(self, services: Mapping[str, _Service], question: LiveQuestion) -> None:
         self._services = services
-        self._pair = _pair_of(question)
+        self._places = _places_of(question)
+        self._none = (Fraction(0),) * len(self._places)
         self._known: dict[tuple[str, int], _Path] = {}
 
     def of(self, name: str, *, provider: str, depth: int = 0) -> _Path:
@@ -115,13 +117,12 @@ class _Paths:
     def _followed(self, full: str, depth: int) -> _Path:
         plain, _, provider = full.rpartition("@")
         own = frozenset({plain})
-        role = _role(plain, self._pair)
+        at = _place(plain, self._places)
         service = self._services.get(full)
-        if role is not None:
-            whole = Fraction(1)
-            return _Path(whole, passed=own) if role == "stable" else _Path(canary=whole, passed=own)
+        if at is not None:
+            return _Path((*self._none[:at], Fraction(1), *self._none[at + 1 :]), passed=own)
         if service is None or depth > _DEPTH_MAX:
-            return _Path(passed=own, lost=frozenset({full}))
+            return _Path(self._none, passed=own, lost=frozenset({full}))
         if service.weighted is not None:
             # The scale of the weights themselves is kept, because only the proportion counts.
             total = sum(part.weight for part in service.weighted.services)
@@ -130,8 +131,10 @@ class _Paths:
                 for part in service.weighted.services
             ]
             return _Path(
-                stable=sum((path.stable * weight for path, weight in parts), Fraction(0)) / (total or 1),
-                canary=sum((path.canary * weight for path, weight in parts), Fraction(0)) / (total or 1),
+                tuple(
+                    sum((path.weights[at] * weight for path, weight in parts), Fraction(0)) / (total or 1)
+                    for at in range(len(self._none))
+                ),
                 mirrors=tuple(islice(chain.from_iterable(path.mirrors for path, _ in parts), _MIRRORS_MAX)),
                 passed=own.union(*(path.passed for path, _ in parts)),
                 lost=frozenset().union(*(path.lost for path, weight in parts if weight and total)),
@@ -141,27 +144,27 @@ class _Paths:
             copies = [
                 Fraction(mirror.percent)
                 for mirror in service.mirroring.mirrors or ()
-                if mirror.percent and _role(mirror.name.partition("@")[0], self._pair) == "canary"
+                if mirror.percent and _place(mirror.name.partition("@")[0], self._places) == 1
             ]
             mirrors = (*main.mirrors, *copies)[:_MIRRORS_MAX]
-            return _Path(main.stable, main.canary, mirrors, main.passed | own, main.lost)
-        return _Path(passed=own)
+            return _Path(main.weights, mirrors, main.passed | own, main.lost)
+        return _Path(self._none, passed=own)
 
 
-def _pair_of(question: LiveQuestion) -> Mapping[str, str]:
-    stable, canary = question.pair
-    return {"-".join(stable): "stable", "-".join(canary): "canary"}
+def _places_of(question: LiveQuestion) -> Mapping[str, int]:
+    """The Services of the question, the stable one first, by the names that Traefik makes theirs of."""
+    return {"-".join(each): at for at, each in enumerate(question.services)}
 
 
-def _role(plain: str, pair: Mapping[str, str]) -> str | None:
-    """Which of the two Services a service stands for: the longest name that fits, because `cart-canary` begins with `cart`."""
+def _place(plain: str, places: Mapping[str, int]) -> int | None:
+    """Which of the Services a service stands for: the longest name that fits, because `cart-canary` begins with `cart`."""
     fits = []
-    for service in pair:
+    for service in places:
         prefix = f"{_plain(service)}-"
         by_port = plain.startswith(prefix) and _PORT.fullmatch(plain.removeprefix(prefix)) is not None
         if by_port or re.search(f"-svc-{re.escape(service)}-\\d+$", plain):
             fits.append(service)
-    return pair[max(fits, key=len)] if fits else None
+    return places[max(fits, key=len)] if fits else None
 
 
 def _conditions(rule: str) -> Iterator[RequestCondition]:

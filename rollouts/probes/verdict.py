@@ -34,6 +34,8 @@ class Entry(Struct, frozen=True, kw_only=True):
     Args:
         group: the entries that the proxy replaces together.
         stable, canary: weights, on the same scale.
+        experiments: those of the Services of Experiments, in the order of the split; None for one that the entry does not name,
+            where a proxy names every Service that a rule has, also with weight 0.
         unknown: what the reader could not find out; "" for nothing.
         mirror_percents: for each mirror to the canary Service, the percentage of requests that it copies.
         path: the paths that it takes; None for all of them.
@@ -44,11 +46,19 @@ class Entry(Struct, frozen=True, kw_only=True):
     group: str
     stable: Fraction = Fraction(0)
     canary: Fraction = Fraction(0)
+    experiments: tuple[Fraction | None, ...] = ()
     conditions: frozenset[RequestCondition] = frozenset()
     mirror_percents: tuple[Fraction, ...] = ()
     unknown: str = ""
     path: TextMatch | None = None
     redirects: bool = False
+
+    @property
+    def shares(self) -> tuple[Fraction, ...]:
+        """The canary's part of its requests, and that of each Experiment; () when it leads to none of the Services."""
+        weights = [self.canary, *[each or Fraction(0) for each in self.experiments]]
+        total = self.stable + sum(weights)
+        return tuple([weight / total for weight in weights]) if total else ()
 
 
 class Judgement(Struct, frozen=True):
@@ -67,7 +77,8 @@ def judged(entries: Sequence[Entry], split: Split, rules: Sequence[RuleSaid] = (
     """Compares the entries of a route with its split.
 
     * An entry that does what a rule of the user's says is the user's: it is neither judged nor taken for evidence.
-    * An entry with both Services must have exactly the share; each group has one, or, for 0 and 1, one with the right Service.
+    * An entry with both Services, or with an Experiment's, must have exactly the shares; each group has one, or, for 0 and 1, one
+      with the right Service.
     * An entry with the canary alone must be one of `split.matches`, unless the share is 1. So at `ALL_TO_STABLE` none is allowed.
     * An entry with stable alone is ignored beside one with the right share: it is a rule that the user keeps for stable.
     * Each group must have each match and each mirror of the split, and no other mirror but the user's own.
@@ -257,16 +268,16 @@ def _does(entry: Entry, rule: RuleSaid) -> bool:
     """Whether an entry shares and copies requests as the rule says; one that leads nowhere that could be found out may do so."""
     if entry.unknown and not entry.stable and not entry.canary:
         return True
-    same = entry.stable * rule.canary == entry.canary * rule.stable
+    same = entry.stable * rule.canary == entry.canary * rule.stable and not any(entry.experiments)
     leads = (entry.stable > 0, entry.canary > 0) == (rule.stable > 0, rule.canary > 0)
     return same and leads and sorted(entry.mirror_percents) == sorted(rule.copied_percents)
 
 
 def _entry_problems(entry: Entry, split: Split, rule: RuleSaid | None) -> Iterator[str]:
     """What the entry does that neither the split nor its rule says."""
-    if entry.canary > 0 and entry.stable > 0:
-        if (share := _share(entry)) != split.share:
-            yield f"{entry.where} gives the canary {percent_of(share)}, not {percent_of(split.share)}"
+    if (entry.canary > 0 and entry.stable > 0) or any(entry.experiments):
+        if entry.shares != (wanted_shares := _wanted_shares(split)):
+            yield f"{entry.where} gives {_shares_text(split, entry.shares)}, not {_percents(wanted_shares)}"
     elif entry.canary > 0 and split.share != 1 and not any(_is_for(entry, route.match) for route in split.matches):
         yield f"{entry.where} leads to the canary alone"
     wanted = {Fraction(mirror.percent) for mirror in split.mirrors}.union(rule.copied_percents if rule else ())
@@ -280,11 +291,15 @@ def _lacks(entries: Sequence[Entry], group: str, split: Split) -> Iterator[str]:
     if split.idle and not any(_IDLE in entry.conditions for entry in entries):
         yield f"{group}: the idle rule is not there yet"
     entries = [entry for entry in entries if _IDLE not in entry.conditions]
-    if not any(entry.stable + entry.canary > 0 and _share(entry) == split.share for entry in entries):
+    wanted = _wanted_shares(split)
+    right = [entry for entry in entries if entry.shares == wanted]
+    if not right:
         stale = (
             "all requests go to stable" if any(entry.stable > 0 for entry in entries) else "it leads to neither Service"
         )
-        yield f"{group}: no rule gives the canary {percent_of(split.share)}: {stale}"
+        yield f"{group}: no rule gives {_shares_text(split, wanted)}: {stale}"
+    elif all(None in entry.experiments for entry in right):
+        yield f"{group}: no rule has the Services of the Experiment yet"
     for match in split.matches:
         if not any(entry.stable == 0 and entry.canary > 0 and _is_for(entry, match.match) for entry in entries):
             yield f"{group}: header route {match.name} is not there"
@@ -293,8 +308,17 @@ def _lacks(entries: Sequence[Entry], group: str, split: Split) -> Iterator[str]:
             yield f"{group}: mirror route {mirror.name} is not there"
 
 
-def _share(entry: Entry) -> Fraction:
-    return entry.canary / (entry.stable + entry.canary)
+def _wanted_shares(split: Split) -> tuple[Fraction, ...]:
+    return (split.share, *[each.share for each in split.experiments])
+
+
+def _shares_text(split: Split, shares: Sequence[Fraction]) -> str:
+    names = ("the canary", *[f"Service {each.service}" for each in split.experiments])
+    return " and ".join([f"{name} {percent_of(share)}" for name, share in zip(names, shares, strict=True)])
+
+
+def _percents(shares: Sequence[Fraction]) -> str:
+    return " and ".join(map(percent_of, shares))
 
 
 def _is_for(entry: Entry, match: RequestMatch) -> bool:

@@ -16,8 +16,9 @@ from rollouts.core.model.traffic import Acceptance, Feature, MatchKind, NamedMat
 from rollouts.errors import Unroutable
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import Objects, Target, accepted_by_conditions
+from rollouts.traffic.rules.provider import Rules
 from rollouts.traffic.rules.rule_paths import RulePath
-from rollouts.traffic.rules.steering import Dialect, Rules
+from rollouts.traffic.rules.steering import Dialect
 from rollouts.traffic.settings import SettingsReader
 
 KINDS = (Kind("apisix.apache.org", "v2", "ApisixRoute", "apisixroutes"),)

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 from msgspec import Struct, field
 
 from rollouts.core.model.traffic import Acceptance, Answer, Feature, RuleSaid, Split
+from rollouts.errors import Unroutable
 from rollouts.objects import Kind, Manifest
 
 LEDGER = "rollouts.dev/route"
@@ -126,7 +127,7 @@ class Provider(Protocol):
     """What every provider promises, for any object that the API server accepts and any split within `features` (tests/traffic):
 
     * `read(apply(plan(want))) == want`, in one write or in several, and `plan` is empty when `want` is read already;
-    * nothing but the pair's weights, the managed routes and the ledger changes, byte for byte;
+    * nothing but the pair's weights, the managed routes, the backends of Experiments and the ledger changes, byte for byte;
     * `apply(release)` gives the object as the user wrote it, whatever was planned before, unless the user has changed it since;
     * a change of the share changes no managed route, and the other way round;
     * a share of clients (`Split.sticky`) is written as `core.stickiness.as_said` says, and read back as it was wanted;
@@ -193,6 +194,14 @@ class SharesAlone:
     def features(self, objects: Objects, target: Target) -> frozenset[Feature]:
         """Those that any object has."""
         return self.supported(target)
+
+    def check_experiments(self, want: Split, target: Target) -> None:
+        """Raises: Unroutable for shares of Experiments, where the router's rules cannot have them."""
+        if want.experiments and Feature.EXPERIMENT not in self.supported(target):
+            raise Unroutable(
+                f"{target.kinds[0].kind} {target.name} splits requests between two Services, and cannot send a share to an "
+                "Experiment; remove weight from the templates of the step"
+            )
 
     def rules(self, objects: Objects, target: Target, context: Context) -> tuple[RuleSaid, ...]:
         """None: no data plane is compared with the object."""

@@ -11,9 +11,10 @@ from typing import Any, ClassVar
 
 from rollouts.core.model.traffic import Acceptance, Answer
 from rollouts.objects import Kind, Manifest
-from rollouts.traffic.codec import Objects, Target
+from rollouts.traffic.codec import Destination, Objects, Target
+from rollouts.traffic.rules.provider import Rules, listed_targets
 from rollouts.traffic.rules.rule_paths import RulePath
-from rollouts.traffic.rules.steering import Dialect, Rules, Side, listed_targets
+from rollouts.traffic.rules.steering import Dialect, Side
 
 KINDS = (Kind("gateway.solo.io", "v1", "RouteTable", "routetables"),)
 
@@ -41,9 +42,9 @@ class _RouteTable(Dialect):
         reference = ((backend.get("destination") or {}).get("kube") or {}).get("ref") or {}
         return Dialect.side(self, reference)
 
-    def beside(self, stable: Manifest) -> Manifest:
+    def beside(self, stable: Manifest, to: Destination) -> Manifest:
         kube = stable["destination"]["kube"]
-        reference = {**kube["ref"], "name": self.context.canary_service}
+        reference = {**kube["ref"], "name": to.service}
         destination = {**stable["destination"], "kube": {**kube, "ref": reference}}
         return {**self._weighted(stable, None), "destination": destination}
 

@@ -18,7 +18,7 @@ from rollouts.errors import Unroutable
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import Context, Target
 from rollouts.traffic.rules.annotations import OneAnnotation, ingress_paths
-from rollouts.traffic.rules.weights import WeightPair, weights_for
+from rollouts.traffic.rules.weights import Weights, weights_for
 from rollouts.traffic.settings import SettingsReader
 
 KINDS = (Kind("networking.k8s.io", "v1", "Ingress", "ingresses"),)
@@ -70,8 +70,8 @@ def _weights(text: str) -> dict[str, int]:
     return weights
 
 
-def _pair(weights: Mapping[str, int], context: Context) -> WeightPair:
-    return WeightPair(weights.get(context.stable_service, 0), weights.get(context.canary_service, 0))
+def _pair(weights: Mapping[str, int], context: Context) -> Weights:
+    return Weights(weights.get(context.stable_service, 0), weights.get(context.canary_service, 0))
 
 
 PROVIDER = _Skipper()

@@ -12,8 +12,9 @@ from typing import Any, ClassVar
 
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import Target
+from rollouts.traffic.rules.provider import Rules
 from rollouts.traffic.rules.rule_paths import RulePath
-from rollouts.traffic.rules.steering import Dialect, Rules, Side
+from rollouts.traffic.rules.steering import Dialect, Side
 from rollouts.traffic.settings import SettingsReader
 
 KINDS = (Kind("traefik.io", "v1alpha1", "TraefikService", "traefikservices"),)

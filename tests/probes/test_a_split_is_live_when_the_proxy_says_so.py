@@ -24,6 +24,7 @@ from rollouts.core.model.traffic import (
     ALL_TO_STABLE,
     IDLE_HEADER,
     IDLE_VALUE,
+    ExperimentShare,
     MatchKind,
     MatchRoute,
     MirrorRoute,
@@ -33,6 +34,7 @@ from rollouts.core.model.traffic import (
 from rollouts.ports import LiveQuestion
 from rollouts.probes import envoy, traefik
 from rollouts.probes.verdict import Entry, Judgement, RequestCondition, judged
+from tests.build import backend
 from tests.probes.dumps import BETA, NOTHING, OBJECT, contour_route, endpoints, locality, question, routes, share
 from tests.probes.dumps import traefik as traefik_dump
 from tests.traffic.situation import by_header
@@ -77,6 +79,64 @@ def test_the_share_that_was_asked_for_is_live_and_no_other(stable: int, canary: 
         assert _contour(asked, contour_route(*pair)).live is live
         assert _gateway(asked, *both).live is live
         assert _traefik(asked, traefik_dump(*pair)).live is live
+
+
+THREE = ("cart", "cart-canary", "cart-try")
+WITH_THREE = {**OBJECT, "spec": {"rules": [{"backendRefs": [backend(each) for each in THREE]}]}}
+
+
+def _with_experiment(percent: int, *, canary: int = 20) -> LiveQuestion:
+    split = replace(share(canary), experiments=(ExperimentShare("cart-try", Fraction(percent, 100)),))
+    return question(split, objects=(WITH_THREE,))
+
+
+def _three(asked: LiveQuestion, *weights: int) -> list[bool]:
+    """Whether it is live in a Contour, an Envoy Gateway and a Traefik with those weights."""
+    named = list(zip(THREE, weights, strict=True))
+    localities = [
+        locality(f"{RULE}/backend/{at}", weight, f"10.0.0.{at}") for at, weight in enumerate(weights) if weight
+    ]
+    judgements = (
+        _contour(asked, contour_route(*named)),
+        _gateway(asked, *localities),
+        _traefik(asked, traefik_dump(*named)),
+    )
+    return [each.live for each in judgements]
+
+
+@pytest.mark.parametrize("canary", [0, 20, 95])
+def test_the_share_of_an_experiment_is_a_part_of_the_split(canary: int) -> None:
+    """It is live when every request that it is to get goes there, and has ended when none does."""
+    rest = 95 - canary
+
+    assert _three(_with_experiment(5, canary=canary), rest, canary, 5) == [True] * 3
+    assert _three(_with_experiment(5, canary=canary), rest + 4, canary, 1) == [False] * 3
+    assert _three(_with_experiment(5, canary=canary), rest + 5, canary, 0) == [False] * 3
+    assert _three(_with_experiment(0, canary=canary), rest, canary, 5) == [False] * 3
+    assert _three(_with_experiment(0, canary=canary), rest + 5, canary, 0) == [True] * 3
+
+
+def test_a_rule_for_an_experiment_alone_is_no_part_of_the_split() -> None:
+    """Nobody asked for it: it is told with its shares."""
+    main, alone = contour_route(("cart", 75), ("cart-canary", 20), ("cart-try", 5)), contour_route(("cart-try", 1))
+
+    told = _contour(_with_experiment(5), main, alone).message
+    assert told.endswith("gives the canary 0 % and Service cart-try 100 %, not 20 % and 5 %")
+
+
+def test_a_service_that_is_to_get_requests_must_be_known_first() -> None:
+    """Contour names Services of weight 0 as well. An Envoy Gateway leaves them out, and has one cluster for the whole rule."""
+    told = _contour(_with_experiment(0), contour_route(("cart", 80), ("cart-canary", 20)))
+
+    assert not told.live
+    assert told.message == "ingress_http: no rule has the Services of the Experiment yet"
+
+
+def test_an_experiment_that_the_route_has_no_more_is_not_overlooked() -> None:
+    """An Envoy Gateway that still sends requests to a third backend, of which the object knows nothing."""
+    localities = [locality(f"{RULE}/backend/{at}", weight, f"10.0.0.{at}") for at, weight in ((0, 95), (2, 5))]
+
+    assert not _gateway(question(), *localities).live
 
 
 def test_what_a_proxy_does_instead_is_told() -> None:

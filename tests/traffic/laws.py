@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
@@ -49,10 +50,10 @@ def a_share_changes_no_managed_route(case: Case, start: Situation, wants: Sequen
     """And a managed route changes no share."""
     for one, other in pairwise(wants):
         now = moved = start.managed(one)
-        for moved in now.towards(replace(one, share=other.share)):
+        for moved in now.towards(replace(one, share=other.share, experiments=other.experiments)):
             assert (moved.read().matches, moved.read().mirrors) == (one.matches, one.mirrors)
         assert case.canary_only(moved.objects) == case.canary_only(now.objects)
-        turned = now.managed(replace(other, share=one.share))
+        turned = now.managed(replace(other, share=one.share, experiments=one.experiments))
         assert set(case.pairs(turned.objects)) == set(case.pairs(now.objects))
 
 
@@ -68,9 +69,10 @@ def what_another_wrote_is_never_lost(case: Case, start: Situation, wants: Sequen
 
 def weights_that_a_user_wrote_since_are_theirs(case: Case, start: Situation, wants: Sequence[Split]) -> None:
     """Weights that are not those that we wrote are given back as they are, not as they were before us."""
-    now = start.managed(Split(wants[0].share))
-    mine = case.reweighed(now.objects.user)
-    assert now.edited(mine).given_back().objects.user == without_ledger(mine)
+    for experiments in ((), wants[0].experiments):
+        now = start.managed(Split(wants[0].share, experiments=experiments))
+        mine = case.reweighed(now.objects.user)
+        assert now.edited(mine).given_back().objects.user == case.without_experiments(without_ledger(mine))
 
 
 def a_gitops_tool_may_write_its_own_again(case: Case, start: Situation, wants: Sequence[Split]) -> None:
@@ -101,14 +103,31 @@ def a_change_of_the_share_alone_is_one_write(case: Case, start: Situation, wants
     """On a quiet cluster a step is one request to the API server."""
     for one, other in pairwise(wants):
         now = start.managed(one)
-        assert len(now.plan(replace(one, share=other.share))) <= 1
+        room = Fraction(1) - sum(each.share for each in one.experiments)
+        assert len(now.plan(replace(one, share=min(other.share, room)))) <= 1
+
+
+def an_experiment_comes_and_goes_at_0(case: Case, start: Situation, wants: Sequence[Split]) -> None:
+    """So proxies know its Service before requests come to it, and as long as any proxy may send it requests."""
+    now = start
+    for want in wants:
+        for after in now.towards(want):
+            before, shares = _experiments(now), _experiments(after)
+            assert all(not shares[each] for each in shares.keys() - before.keys())
+            assert all(not before[each] for each in before.keys() - shares.keys())
+            now = after
 
 
 LAWS = (
     what_is_planned_is_read_back, undo_gives_the_users_object_back, nothing_else_is_touched,
     a_share_changes_no_managed_route, what_another_wrote_is_never_lost, weights_that_a_user_wrote_since_are_theirs,
     a_gitops_tool_may_write_its_own_again, what_is_replaced_is_tested_first, a_change_of_the_share_alone_is_one_write,
+    an_experiment_comes_and_goes_at_0,
 )  # fmt: skip
+
+
+def _experiments(now: Situation) -> Mapping[str, Fraction]:
+    return {each.service: each.share for each in now.read().experiments}
 
 
 def _is_within(part: Any, whole: Any) -> bool:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from rollouts.core.model.traffic import (
     ALL_TO_STABLE,
+    ExperimentShare,
     MatchKind,
     MatchRoute,
     MirrorRoute,
@@ -46,6 +47,7 @@ WANTS = (
     *(Split(Fraction(1, 4), (each,)) for each in (TESTERS, _STAFF, _PREFIXED, _BY_PATH, _EXACTLY, _COOKIE, _QUERY)),
     Split(Fraction(0), (TESTERS, _BY_PATH), (MirrorRoute("copies", (TESTERS.match,)),)),
     Split(Fraction(1, 2), (), (MirrorRoute("copies", percent=30),)),
+    Split(Fraction(1, 4), experiments=(ExperimentShare("cart-try", Fraction(1, 20)),)),
     Split(Fraction(1, 4), sticky=Sticky("sid", "0123456789abcdef", "r1")),
     ALL_TO_STABLE,
 )

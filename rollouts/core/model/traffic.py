@@ -91,7 +91,8 @@ class ExperimentShare(Struct, frozen=True):
 
     Args:
         service: its name, in the Rollout's namespace.
-        share: its part of the requests that no managed route takes, between 0 and 1, exact.
+        share: its part of the requests that no managed route takes, 0..1, exact. A wanted one is more than 0. A route has 0
+            before it, so that proxies know the Service before requests come, and after it, until none sends requests there.
     """
 
     service: str
@@ -126,6 +127,11 @@ class Split(Struct, frozen=True):
     def reaches_canary(self) -> bool:
         """Whether some request, or a copy of one, goes to the canary Service."""
         return bool(self.share or self.matches or self.mirrors)
+
+    @property
+    def is_intermediate(self) -> bool:
+        """Whether the data plane must have this before the next write: no split that is wanted is so."""
+        return bool(self.idle or any(not each.share for each in self.experiments))
 
 
 ALL_TO_STABLE = Split(Fraction(0))

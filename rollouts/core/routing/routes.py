@@ -335,9 +335,9 @@ def _reconcile_seen(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVe
     if (refused := still_refused(ctx, route, wanted)) is not None:
         return _refused(refused)
     wait = Wait(Reason.TRAFFIC_SWITCHING, f"writing {split_text(wanted)} into {route.route}")
-    if not (managed and route.split.idle):
+    if not (managed and route.split.is_intermediate):
         return RouteVerification(intents=(write,), notices=_change(ctx, route, wanted), wait=wait)
-    # Some rules of the route are idle, new or about to go: the data plane must have them so before the next write.
+    # Some rules are idle, or Experiments at 0, new or about to go: the data plane must have them so before the next write.
     traffic = ctx.status.traffic
     outcome = verify_intermediate(ctx, route, route.split)
     return RouteVerification(

@@ -39,7 +39,7 @@ def as_said(split: Split) -> Split:
     pattern = f"[^;]*(?:{ends_pattern(split.sticky, split.share)})"
     cookie = NamedMatch(split.sticky.cookie, TextMatch(MatchKind.REGEX, pattern))
     route = MatchRoute(STICKY_ROUTE, RequestMatch(cookies=(cookie,)))
-    return Split(Fraction(0), (*split.matches, route), split.mirrors, split.whole)
+    return replace(split, share=Fraction(0), matches=(*split.matches, route), sticky=None)
 
 
 def ends_pattern(sticky: Sticky, share: Fraction) -> str:

@@ -81,10 +81,10 @@ def _by_asking(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerific
 def _by_counters(ctx: PassContext, route: RouteSeen, split: Split, *, since_s: float) -> RouteVerification:
     """Verifies by counters of requests: what they show decides; when they show nothing, the settle time does.
 
-    They count from the moment the gateways accept the route. They cannot tell the requests of a managed route from others, so a
-    split with managed routes waits for the settle time.
+    They count from the moment the gateways accept the route. They cannot tell the requests of a managed route from others, and
+    are not read for Services of Experiments, so a split with either waits for the settle time.
     """
-    if split.matches or split.mirrors or route.accepted.answer is not Answer.YES:
+    if split.matches or split.mirrors or split.experiments or route.accepted.answer is not Answer.YES:
         return _by_settle_time(ctx, route, split, since_s=since_s)
     until_s = since_s + max(route.settle_s, COUNTED_S)
     pace = Pace(since_s=since_s, first_s=COUNT_AGAIN_S, most_s=COUNT_AGAIN_S)

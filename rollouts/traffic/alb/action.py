@@ -14,7 +14,7 @@ from msgspec import Struct
 from rollouts.errors import Unroutable
 from rollouts.objects import Manifest
 from rollouts.traffic.codec import Context
-from rollouts.traffic.rules.weights import WeightPair
+from rollouts.traffic.rules.weights import Weights
 
 
 class Action(Struct, frozen=True):
@@ -42,7 +42,7 @@ class Action(Struct, frozen=True):
             raise Unroutable("its action has no list forwardConfig.targetGroups; correct the annotation")
         return cls(whole, config, groups)
 
-    def pair(self, context: Context) -> WeightPair:
+    def pair(self, context: Context) -> Weights:
         """The weights of the two Services; a target group without a weight has 1. Raises: Unroutable."""
         weights: dict[str | None, int] = {}
         for group in self.groups:
@@ -56,7 +56,7 @@ class Action(Struct, frozen=True):
         for service in needed:
             if service not in weights:
                 raise Unroutable(f"its action has no target group for Service {service}; add one")
-        return WeightPair(weights[context.stable_service], weights.get(context.canary_service, 0))
+        return Weights(weights[context.stable_service], weights.get(context.canary_service, 0))
 
     def changed(self, groups: list[Manifest], stickiness: Manifest | None) -> str:
         """The annotation's text with these target groups and stickiness; None leaves the stickiness as it is."""

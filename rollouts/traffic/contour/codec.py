@@ -16,8 +16,9 @@ from rollouts.core.model.traffic import Acceptance, Feature, MatchKind, MirrorRo
 from rollouts.errors import Unroutable
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import Objects, Target, accepted_by_conditions
+from rollouts.traffic.rules.provider import Rules, listed_targets
 from rollouts.traffic.rules.rule_paths import RulePath
-from rollouts.traffic.rules.steering import Dialect, Rules, Side, listed_targets
+from rollouts.traffic.rules.steering import Dialect, Side
 from rollouts.traffic.rules.text_matches import as_regex, both, cookie_pattern
 
 KINDS = (Kind("projectcontour.io", "v1", "HTTPProxy", "httpproxies"),)

@@ -43,8 +43,9 @@ from rollouts.traffic.codec import Context, Destination, Objects, Op, Target
 from rollouts.traffic.declared.header_template import HeaderTemplate, read_header, read_headers
 from rollouts.traffic.declared.probe import DeclaredProbe, read_probe, run_answers
 from rollouts.traffic.rules.ledger import NOTHING, with_ledger
+from rollouts.traffic.rules.provider import Rules
 from rollouts.traffic.rules.rule_paths import RulePath, rules_at
-from rollouts.traffic.rules.steering import Dialect, Rules, Side
+from rollouts.traffic.rules.steering import Dialect, Side
 from rollouts.traffic.settings import SettingsReader
 
 SETTLE_MAX_S = 300
@@ -357,10 +358,10 @@ class _Backends(Dialect):
             raise Unroutable(_one_alone(self.context))
         return found
 
-    def beside(self, stable: Manifest) -> Manifest:
+    def beside(self, stable: Manifest, to: Destination) -> Manifest:
         if self.service.expression is not None:
             raise Unroutable(_one_alone(self.context))
-        changed: Manifest = _with(self._weighted(stable, None), self.service.path, self.context.canary_service)
+        changed: Manifest = _with(self._weighted(stable, None), self.service.path, to.service)
         return changed
 
     def identity(self, rule: Manifest) -> Any:

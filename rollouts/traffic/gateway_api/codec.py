@@ -27,12 +27,13 @@ from rollouts.traffic.gateway_api.features import (
 from rollouts.traffic.gateway_api.matches import are_all, idle_match, merged, narrowed_matches, outrank, request_of
 from rollouts.traffic.gateway_api.parents import gateways_of, taken_by_parents
 from rollouts.traffic.gateway_api.settings import ROUTE_KINDS, targets_of
+from rollouts.traffic.rules.provider import Rules
 from rollouts.traffic.rules.rule_paths import RulePath
-from rollouts.traffic.rules.steering import Dialect, Rules, Side
+from rollouts.traffic.rules.steering import Dialect, Side
 from rollouts.traffic.rules.warming import Warming
 
 KINDS = ROUTE_KINDS
-_HTTP = frozenset(Feature) - {Feature.EXPERIMENT, Feature.SEVERAL_COOKIES}  # all cookies are one header, matched once
+_HTTP = frozenset(Feature) - {Feature.SEVERAL_COOKIES}  # all cookies are one header, matched once
 _GRPC = _HTTP - {Feature.COOKIE, Feature.QUERY, Feature.METHOD, Feature.PATH}
 
 
@@ -110,7 +111,7 @@ class _GatewayApi(Rules):
         return targets_of(settings, namespace=namespace)
 
     def supported(self, target: Target) -> frozenset[Feature]:
-        return {"HTTPRoute": _HTTP, "GRPCRoute": _GRPC}.get(target.kinds[0].kind, frozenset())
+        return {"HTTPRoute": _HTTP, "GRPCRoute": _GRPC}.get(target.kinds[0].kind, frozenset({Feature.EXPERIMENT}))
 
     def features(self, objects: Objects, target: Target) -> frozenset[Feature]:
         return self.supported(target) - lacking(objects.user)

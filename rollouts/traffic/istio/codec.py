@@ -19,8 +19,9 @@ from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import Context, Destination, Objects, Op, Target
 from rollouts.traffic.istio.settings import SERVICE_KINDS, RuleName, targets_of
 from rollouts.traffic.istio.subsets import RULE_KINDS, released, service_of_host
+from rollouts.traffic.rules.provider import Rules
 from rollouts.traffic.rules.rule_paths import RulePath, rules_at
-from rollouts.traffic.rules.steering import Dialect, Rules, Side
+from rollouts.traffic.rules.steering import Dialect, Side
 from rollouts.traffic.rules.text_matches import both, cookie_pattern
 
 KINDS: Mapping[str, tuple[Kind, ...]] = {"virtualService": SERVICE_KINDS, "destinationRule": RULE_KINDS}
@@ -59,14 +60,14 @@ class _VirtualService(Dialect):
         sides = {self.context.stable: Side.STABLE, self.context.canary: Side.CANARY}
         return sides.get(Destination(service_of_host(host, namespace=self.context.namespace), subset))
 
-    def beside(self, stable: Manifest) -> Manifest:
+    def beside(self, stable: Manifest, to: Destination) -> Manifest:
         destination = stable["destination"]
-        if self.context.canary.subset:
-            to = {**destination, "subset": self.context.canary.subset}
-        else:
-            host = str(destination["host"]).replace(self.context.stable_service, self.context.canary_service, 1)
-            to = {**destination, "host": host}
-        return {**self._weighted(stable, None), "destination": to}
+        host = str(destination["host"]).replace(self.context.stable_service, to.service, 1)
+        # No DestinationRule has subsets for the Service of an Experiment.
+        subset = to.subset or (destination.get("subset") if to == self.context.canary else None)
+        there = {**destination, "host": host, "subset": subset}
+        kept = {name: value for name, value in there.items() if name != "subset" or value is not None}
+        return {**self._weighted(stable, None), "destination": kept}
 
     def takes_requests(self, path: RulePath) -> bool:
         return path[-1] == "http"

@@ -58,6 +58,7 @@ class _Nginx(SharesAlone):
         return Split(split.share, split.matches, whole=False)
 
     def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
+        self.check_experiments(want, target)
         if self.read(objects, target, context) == want:
             return ()
         if not want.reaches_canary:

@@ -42,6 +42,7 @@ class OneAnnotation(SharesAlone, ABC):
 
     def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
         """See `codec.Provider`."""
+        self.check_experiments(want, target)
         if want.sticky:
             raise Unroutable("its annotation splits requests, and cannot tell clients apart; remove stickiness")
         if want.matches or want.mirrors:

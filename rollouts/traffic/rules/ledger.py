@@ -18,6 +18,7 @@ from rollouts.objects import Manifest
 from rollouts.traffic.codec import LEDGER, Destination, destination_of
 
 _Weight: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+_ServiceName: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")]
 
 
 class Noted(Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True):
@@ -52,6 +53,7 @@ class Ledger(Struct, frozen=True, kw_only=True):
         between: the stable and the canary destination of the change; None for no change.
         made: how each rule that we added looks.
         sticky, share: the share of clients, and how they are told apart; None and 0 for a share of requests, which weights say.
+        experiments: Services of Experiments whose backends we added; their weights are in the rules.
     """
 
     between: tuple[Destination, Destination] | None = None
@@ -62,6 +64,7 @@ class Ledger(Struct, frozen=True, kw_only=True):
     texts: tuple[NotedAnnotation, ...] = ()
     sticky: Sticky | None = None
     share: Fraction = Fraction(0)
+    experiments: tuple[str, ...] = ()
 
 
 NOTHING = Ledger()
@@ -86,6 +89,7 @@ def ledger_of(user: Manifest) -> Ledger:
         texts=noted.texts,
         sticky=Sticky(*noted.sticky) if noted.sticky else None,
         share=Fraction(noted.share),
+        experiments=noted.experiments,
     )
 
 
@@ -104,6 +108,7 @@ def with_ledger(user: Manifest, ledger: Ledger) -> Manifest:
         "texts": msgspec.to_builtins(ledger.texts),
         "sticky": [ledger.sticky.cookie, ledger.sticky.digits, ledger.sticky.seed] if ledger.sticky else (),
         "share": str(ledger.share) if ledger.sticky else "",
+        "experiments": ledger.experiments,
     }
     text = json.dumps({name: value for name, value in said.items() if value}, separators=(",", ":"), ensure_ascii=False)
     return with_annotation(user, LEDGER, text)
@@ -176,6 +181,7 @@ class _Wire(Struct, frozen=True):
     texts: tuple[NotedAnnotation, ...] = ()
     sticky: tuple[str, str, str] | None = None
     share: Annotated[str, msgspec.Meta(pattern="^(0|[0-9]{1,18}/[1-9][0-9]{0,17}|1)$")] = "0"
+    experiments: Annotated[tuple[_ServiceName, ...], msgspec.Meta(max_length=64)] = ()
 
 
 _WIRE = msgspec.json.Decoder(_Wire)

@@ -7,9 +7,8 @@ together give the current object. A router's module only says how its rules are 
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
@@ -17,16 +16,15 @@ from typing import Any, ClassVar
 
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.revision import canonical_json, short_hash
-from rollouts.core.model.traffic import MirrorRoute, RequestMatch, RuleSaid, Split
+from rollouts.core.model.traffic import ExperimentShare, MirrorRoute, RequestMatch, RuleSaid, Split
 from rollouts.core.routing.stickiness import as_said
 from rollouts.errors import Unroutable
-from rollouts.objects import Kind, Manifest
-from rollouts.traffic.codec import Context, Objects, Op, SharesAlone, Target
+from rollouts.objects import Manifest
+from rollouts.traffic.codec import Context, Destination, Op, Target
 from rollouts.traffic.rules.difference import patch_of
 from rollouts.traffic.rules.ledger import NOTHING, Ledger, Noted, ledger_of, with_ledger
 from rollouts.traffic.rules.rule_paths import RulePath, RulePlace, put_rules, rules_at
-from rollouts.traffic.rules.weights import WeightPair, weights_for
-from rollouts.traffic.settings import SettingsReader
+from rollouts.traffic.rules.weights import Weights, weights_for
 
 RULES_MAX = 512
 """In all lists of an object. Each takes a tenth of a millisecond in each pass; an object of 1 MiB has room for 10,000."""
@@ -80,9 +78,9 @@ class Dialect:
         """Which of the two Services has that name; None for any other."""
         return {self.context.stable_service: Side.STABLE, self.context.canary_service: Side.CANARY}.get(service)
 
-    def beside(self, stable: Manifest) -> Manifest:
-        """A canary backend, without a weight, for a rule that has only the stable one."""
-        return {**self._weighted(stable, None), self.service_name: self.context.canary_service}
+    def beside(self, stable: Manifest, to: Destination) -> Manifest:
+        """A backend for the canary or an Experiment, without a weight, for a rule that has only the stable one."""
+        return {**self._weighted(stable, None), self.service_name: to.service}
 
     def named(self) -> tuple[Any, ...]:
         """The rules that the spec names, each by a text or a value; () for all rules that can be managed."""
@@ -179,10 +177,15 @@ class Dialect:
         ledger = ledger_of(self._within_bounds(user))
         stripped, ours = self._stripped(user, ledger)
         pristine = self.without_us(user, ledger)
-        share = max(self._share(rules_at(stripped, path)[at]) for path, at in self._managed_rules(pristine))
-        found = Split(share, ledger.matches, ledger.mirrors) if ours else Split(share)
-        if ours and ledger.sticky is not None:
-            found = replace(found, share=max(share, ledger.share), sticky=ledger.sticky)
+        managed = [rules_at(stripped, path)[at] for path, at in self._managed_rules(pristine)]
+        services = [each for each in ledger.experiments if any(self._at(rule, each) is not None for rule in managed)]
+        shares = [self._weights(rule, services).shares for rule in managed]
+        share, *others = [max(each) for each in zip(*shares, strict=True)]
+        found = Split(share, experiments=tuple(map(ExperimentShare, services, others)))
+        if ours:
+            found = replace(found, matches=ledger.matches, mirrors=ledger.mirrors, sticky=ledger.sticky)
+        if found.sticky is not None:
+            found = replace(found, share=max(share, ledger.share))
         try:
             whole = self.with_us(pristine, found) == user
         except Unroutable:
@@ -210,8 +213,22 @@ class Dialect:
 
     def plan(self, user: Manifest, want: Split) -> tuple[Op, ...]:
         """The writes that bring the object to `want`, or the next of them. Raises: Unroutable."""
-        pristine = self.without_us(self._within_bounds(user), ledger_of(user))
+        ledger = ledger_of(user)
+        pristine = self.without_us(self._within_bounds(user), ledger)
+        if want.experiments or ledger.experiments:
+            want = replace(want, experiments=self._next_shares(user, want))
         return patch_of(user, self.on_the_way(user, self.with_us(pristine, want)))
+
+    def _next_shares(self, user: Manifest, want: Split) -> tuple[ExperimentShare, ...]:
+        """The shares of Experiments in the next write: one that is new is 0 first, and one that goes is 0 at last.
+
+        Proxies that make a cluster for each Service may have a route before its cluster, and lose a cluster before its route.
+        """
+        now, none = {each.service: each.share for each in self.read(user).experiments}, Fraction(0)
+        known = [service for service, share in now.items() if share or self.context.settled]
+        coming = [each if each.service in known else replace(each, share=none) for each in want.experiments]
+        going = [each for each in now if each not in {wanted.service for wanted in coming}]
+        return (*coming, *[ExperimentShare(each, none) for each in going if now[each] or each not in known])
 
     def on_the_way(self, user: Manifest, final: Manifest) -> Manifest:
         """The next object on the way to `final`; `final` itself for a router that takes all changes at once."""
@@ -246,6 +263,8 @@ class Dialect:
             there = replace(self.context, stable=stable, canary=canary)
             return replace(self, context=there).without_us(user, ledger)
         user, _ = self._stripped(user, ledger)
+        for path in self.lists(user) if ledger.experiments else ():
+            user = put_rules(user, path, [self._without(rule, ledger.experiments) for rule in rules_at(user, path)])
         paths = self.lists(user) if ledger.pairs else ()
         looks = self._looks(user) if ledger.pairs else {}
         notes = {each.rule: each for each in ledger.pairs}
@@ -283,6 +302,10 @@ class Dialect:
         by_clients, asked, want = want.sticky, want, as_said(want)
         if want.mirrors and any(self.unmirrored(rule) is not rule for _, _, rule in self._rules(pristine)):
             raise Unroutable("a rule mirrors to the canary Service already; remove that mirror while a step mirrors")
+        services = tuple([each.service for each in want.experiments])
+        for _, _, rule in self._rules(pristine) if services else ():
+            if taken := [each for each in services if self._at(rule, each) is not None]:
+                raise Unroutable(f"a rule has Service {taken[0]} of an Experiment as a backend already; remove it")
         managed = set(self._managed_rules(pristine))
         names = self._looks(pristine)
         notes: list[Noted] = []
@@ -296,7 +319,7 @@ class Dialect:
                 if (path, at) not in managed:
                     rules.append(rule)
                     continue
-                weighted, note = self._split(rule, want.share, names[path, at])
+                weighted, note = self._split(rule, want, names[path, at])
                 notes += [note] if note else []
                 if self.takes_requests(path) and (want.matches or want.mirrors):
                     copies, whole = self._managed(rule, weighted, want, made)
@@ -323,20 +346,24 @@ class Dialect:
             made=tuple(looks),
             sticky=by_clients,
             share=asked.share if by_clients else Fraction(0),
+            experiments=services,
         )
         return with_ledger(user, ledger)
 
-    def _split(self, rule: Manifest, share: Fraction, look: str) -> tuple[Manifest, Noted | None]:
-        """The rule with weights for `share`, and a note when they differ from the user's."""
+    def _split(self, rule: Manifest, want: Split, look: str) -> tuple[Manifest, Noted | None]:
+        """The rule with the wanted weights, and a note when they differ from the user's."""
         backends: list[Manifest] = list(rule[self.backends])
         stable, canary = self._find(rule)
         assert stable is not None  # noqa: S101 - only rules with a stable backend are managed
-        users = WeightPair(self._weight_at(rule, stable), self._weight_at(rule, canary))
+        users = self._weights(rule)
         others = [self.weight_of(each, rule) for at, each in enumerate(backends) if at not in (stable, canary)]
         fixed = any(others) or self.has_others(rule)
-        weights = weights_for(share, users=users, most=self.weight_most, fixed_total=fixed)
+        shares = [each.share for each in want.experiments]
+        weights = weights_for(want.share, shares, users=users, most=self.weight_most, fixed_total=fixed)
         if weights == users:
             return rule, None
+        for each, weight in zip(want.experiments, weights.experiments, strict=True):  # last, so that no backend moves
+            backends.append(self._weighted(self.beside(rule[self.backends][stable], Destination(each.service)), weight))
         note = Noted(
             rule=look,
             stable=backends[stable].get(self.weight),
@@ -346,7 +373,7 @@ class Dialect:
         )
         if canary is None:
             canary = stable + 1
-            backends.insert(canary, self.beside(backends[stable]))
+            backends.insert(canary, self.beside(backends[stable], self.context.canary))
         backends[stable] = self._weighted(backends[stable], weights.stable)
         backends[canary] = self._weighted(backends[canary], weights.canary)
         return {**rule, self.backends: backends}, note
@@ -358,7 +385,7 @@ class Dialect:
         backends = rule[self.backends]
         stable, at = self._find(rule)
         assert stable is not None  # noqa: S101 - only rules with a stable backend are managed
-        canary = self.beside(backends[stable]) if at is None else backends[at]
+        canary = self.beside(backends[stable], self.context.canary) if at is None else backends[at]
         alone = [self._weighted(canary, self.weight_alone)]
         copies: list[Manifest] = []
         for route in want.matches:
@@ -422,9 +449,23 @@ class Dialect:
                 raise Unroutable(f"a rule has the {side.value} Service as a backend twice; keep one of them")
         return found.get(Side.STABLE), found.get(Side.CANARY)
 
-    def _share(self, rule: Manifest) -> Fraction:
+    def _at(self, rule: Manifest, service: str) -> int | None:
+        """Index of the backend with the Service of an Experiment; never one of the pair's."""
+        there = replace(self, context=replace(self.context, canary=Destination(service)))
+        backends = enumerate(rule.get(self.backends) or ())
+        return next((at for at, each in backends if there.side(each) is Side.CANARY and self.side(each) is None), None)
+
+    def _without(self, rule: Manifest, services: Iterable[str]) -> Manifest:
+        """The rule without the backends with those Services of Experiments."""
+        for service in services:
+            while (at := self._at(rule, service)) is not None:
+                rule = {**rule, self.backends: [*rule[self.backends][:at], *rule[self.backends][at + 1 :]]}
+        return rule
+
+    def _weights(self, rule: Manifest, services: Iterable[str] = ()) -> Weights:
         stable, canary = self._find(rule)
-        return WeightPair(self._weight_at(rule, stable), self._weight_at(rule, canary)).share
+        others = tuple([self._weight_at(rule, self._at(rule, each)) for each in services])
+        return Weights(self._weight_at(rule, stable), self._weight_at(rule, canary), others)
 
     def _weight_at(self, rule: Manifest, at: int | None) -> int:
         return 0 if at is None else self.weight_of(rule[self.backends][at], rule)
@@ -456,45 +497,3 @@ class Dialect:
         look = short_hash(canonical_json([self.identity(rule), backends]))
         self._known_looks[id(rule), without_canary] = (rule, look)
         return look
-
-
-class Rules(SharesAlone, ABC):
-    """A provider (`codec.Provider`), as far as it follows from its dialect."""
-
-    @abstractmethod
-    def dialect(self, target: Target, context: Context) -> Dialect:
-        """How the target's rules are written."""
-
-    def read(self, objects: Objects, target: Target, context: Context) -> Split:
-        """See `codec.Provider`."""
-        return self.dialect(target, context).read(objects.user)
-
-    def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
-        """See `codec.Provider`."""
-        return self.dialect(target, context).plan(objects.user, want)
-
-    def release(self, objects: Objects, target: Target, context: Context) -> tuple[Op, ...]:
-        """See `codec.Provider`."""
-        return self.dialect(target, context).release(objects.user)
-
-    def rules(self, objects: Objects, target: Target, context: Context) -> tuple[RuleSaid, ...]:
-        """See `codec.Provider`."""
-        return self.dialect(target, context).said(objects.user)
-
-
-def listed_targets(
-    settings: Mapping[str, Any], field: str, kinds: tuple[Kind, ...], *, namespace: str, elsewhere: bool = False
-) -> tuple[Target, ...]:
-    """The objects that a list of the settings names, at least one; with `elsewhere` each may have a namespace of its own."""
-    read = SettingsReader(settings)
-    targets: list[Target] = []
-    parts = read.parts(field)
-    for part in parts:
-        where = part.object_name("namespace", default=namespace) if elsewhere else namespace
-        targets.append(Target(kinds=kinds, namespace=where, name=part.object_name("name", needed=True)))
-    for part in parts:
-        part.done()
-    if not targets:
-        read.refuse(field, "is required: [{name: …}]")
-    read.done()
-    return tuple(targets)

@@ -1,53 +1,68 @@
-"""Exact weights: whole numbers whose quotient is the wanted share, with the user's own total if that is possible."""
+"""Exact weights: whole numbers whose proportion is the wanted shares, with the user's own total if that is possible."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
+from math import lcm
 
 from msgspec import Struct
 
 from rollouts.errors import Unroutable
 
 
-class WeightPair(Struct, frozen=True):
-    """The weights of the stable and the canary Service in one rule; never both 0."""
+class Weights(Struct, frozen=True):
+    """The weights of the stable and the canary Service in one rule, and of the Services of Experiments; never all 0."""
 
     stable: int
     canary: int
+    experiments: tuple[int, ...] = ()
 
     @property
     def share(self) -> Fraction:
-        """The canary's part of the pair, 0..1. Raises: Unroutable for 0 and 0: some routers return errors, some split in half."""
-        if not self.stable + self.canary:
+        """The canary's part, 0..1. Raises: Unroutable."""
+        return self.shares[0]
+
+    @property
+    def shares(self) -> tuple[Fraction, ...]:
+        """The canary's part and that of each Experiment.
+
+        Raises: Unroutable when all are 0: some routers return errors, some split in half.
+        """
+        total = self.stable + self.canary + sum(self.experiments)
+        if not total:
             raise Unroutable(
                 "the weights of both Services are 0, so no request is served; give the stable Service a weight"
             )
-        return Fraction(self.canary, self.stable + self.canary)
+        return tuple([Fraction(weight, total) for weight in (self.canary, *self.experiments)])
 
 
-def weights_for(share: Fraction, *, users: WeightPair, most: int, fixed_total: bool) -> WeightPair:
-    """The pair that expresses `share` exactly, with the user's total or the least multiple of it that can.
+def weights_for(
+    share: Fraction, experiments: Sequence[Fraction] = (), *, users: Weights, most: int, fixed_total: bool
+) -> Weights:
+    """The weights that express `share` and those of Experiments exactly: the user's total, or its least multiple that can.
 
     Raises: Unroutable, with what to write instead.
     """
-    if users.share == share:
-        return users
+    if users.share == share and not any(experiments):
+        return Weights(users.stable, users.canary, (0,) * len(experiments))
+    shares = (share, *experiments)
+    told = " and ".join([f"{float(each * 100):g} %" for each in shares])
+    if sum(shares) > 1:
+        raise Unroutable(f"{told} are more than all requests; lower the weight of the canary, or of the Experiment")
     total = users.stable + users.canary
-    exact = Fraction(total) * share
-    if exact.denominator > 1 and fixed_total:
+    times = lcm(*[(total * each).denominator for each in shares])
+    if times > 1 and fixed_total:
         raise Unroutable(
-            f"{_percent(share)} of a total of {total} is not a whole number, and the rule has other backends as well; "
-            f"multiply every weight of the rule by {exact.denominator}"
+            f"{told} of a total of {total} is not a whole number, and the rule has other backends as well; "
+            f"multiply every weight of the rule by {times}"
         )
-    total *= exact.denominator
-    canary = int(total * share)
-    if max(canary, total - canary) > most:
+    total *= times
+    canary, *others = [int(total * each) for each in shares]
+    weights = Weights(total - canary - sum(others), canary, tuple(others))
+    if max(weights.stable, canary, *others) > most:
         raise Unroutable(
-            f"{_percent(share)} needs a total weight of {total}, and a weight can be at most {most}; "
+            f"{told} needs a total weight of {total}, and a weight can be at most {most}; "
             "write smaller weights, or use a rounder percentage"
         )
-    return WeightPair(total - canary, canary)
-
-
-def _percent(share: Fraction) -> str:
-    return f"{float(share * 100):g} %"
+    return weights

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.traffic import (
+    ExperimentShare,
     Feature,
     MatchKind,
     MatchRoute,
@@ -28,6 +29,8 @@ from tests.traffic.situation import CONTEXT, TESTERS
 Edit = Callable[[Manifest], Manifest]
 CART: Mapping[str, Any] = {"name": "cart"}
 BOOLEANS = st.booleans()
+EXPERIMENTS = ("cart-try", "cart-base")
+"""Services of Experiments."""
 SHARES = st.sampled_from([Fraction(0), Fraction(1)]) | st.integers(0, 100).map(lambda percent: Fraction(percent, 100))
 """Whole percentages, the ends more often."""
 
@@ -86,7 +89,7 @@ class Case:
         return _wants(self.features, self.shares)
 
     def scrubbed(self, value: Any) -> Any:
-        """The object without what is ours by right: the canary's backends and mirrors, the pair's weights, the ledger."""
+        """The object without what is ours by right: backends and mirrors that we add, the pair's weights, the ledger."""
         match value:
             case dict():
                 ours = self._role(value) is not None
@@ -102,7 +105,7 @@ class Case:
                 return [
                     self.scrubbed(item)
                     for item in value
-                    if self._role(item) != self.roles[1] and not self._is_mirror(item)
+                    if self._role(item) not in (self.roles[1], *EXPERIMENTS) and not self._is_mirror(item)
                 ]
             case _:
                 return value
@@ -115,7 +118,7 @@ class Case:
     def pairs(self, objects: Objects) -> list[Any]:
         """The pairs' weights, rule by rule."""
         found = [tuple(one.get(self.weight) for one in self._backends(each)) for each in _rules(objects.user)]
-        return [each for each in found if len(each) == 2]
+        return [each for each in found if len(each) >= 2]
 
     def reweighed(self, value: Any) -> Any:
         """The object after a user has written other weights into each pair, in a ratio that no percentage is."""
@@ -124,9 +127,22 @@ class Case:
                 return {name: self.reweighed(part) for name, part in value.items()}
             case list() if set(self.roles) <= set(map(self._role, value)):
                 given = dict(zip(self.roles, (13, 29), strict=True))
-                return [{**item, self.weight: given[role]} if (role := self._role(item)) else item for item in value]
+                return [
+                    {**item, self.weight: given[role]} if (role := self._role(item)) in given else item
+                    for item in value
+                ]
             case list():
                 return [self.reweighed(item) for item in value]
+            case _:
+                return value
+
+    def without_experiments(self, value: Any) -> Any:
+        """The object without the backends of Experiments."""
+        match value:
+            case dict():
+                return {name: self.without_experiments(part) for name, part in value.items()}
+            case list():
+                return [self.without_experiments(item) for item in value if self._role(item) not in EXPERIMENTS]
             case _:
                 return value
 
@@ -140,7 +156,7 @@ class Case:
     def _role(self, value: Any) -> str | None:
         if not isinstance(value, dict):
             return None
-        return next((value[name] for name in self.names if value.get(name) in self.roles), None)
+        return next((value[name] for name in self.names if value.get(name) in (*self.roles, *EXPERIMENTS)), None)
 
     def _is_mirror(self, item: Any) -> bool:
         """Whether it is a filter of the Gateway API that mirrors to the canary's Service."""
@@ -183,6 +199,7 @@ def written(kind: str, api_version: str, spec: Manifest, metadata: Mapping[str, 
 # Each strategy is made once: making one in each draw costs more than drawing from it.
 _ROUTE_NAMES = st.lists(st.sampled_from(["one", "two"]), max_size=2, unique=True)
 _PERCENTAGES = st.integers(1, 100)
+_PARTS = st.sampled_from([0, 0, 1, 5, 10, 20, 50])
 TEXTS = st.sampled_from(["1", "true", "a.b", "it-is"])
 NAMES = st.sampled_from(["x-canary", "x-user", "x-tier"])
 
@@ -230,7 +247,14 @@ def splits(draw: st.DrawFn, features: frozenset[Feature], shares: st.SearchStrat
     if Feature.MIRROR in features and draw(BOOLEANS):
         percent = draw(_PERCENTAGES) if Feature.MIRROR_PERCENT in features else 100
         mirrors = (MirrorRoute("copies", tuple(draw(_some_requests(features))), percent),)
-    return Split(draw(shares), matches, mirrors)
+    share = taken = draw(shares)
+    experiments: tuple[ExperimentShare, ...] = ()
+    for service in EXPERIMENTS if Feature.EXPERIMENT in features else ():
+        part = Fraction(draw(_PARTS), 100)
+        taken += part
+        if part and taken <= 1:
+            experiments += (ExperimentShare(service, part),)
+    return Split(share, matches, mirrors, experiments=experiments)
 
 
 @cache

@@ -109,7 +109,7 @@ def _case(kind: str, field: str, plural: str, features: frozenset[Feature]) -> C
     rule: Manifest = {"backendRefs": [backend("cart", 100), backend("cart-canary", 0), backend("legacy", 0)]}
     if kind == "HTTPRoute":
         rule["matches"] = [{"path": {"type": "PathPrefix", "value": "/"}}]
-    strangers = (other_spec("hostnames", ["a.example.com"]), *((one_more("rules", A_RULE),) if features else ()))
+    one = (one_more("rules", A_RULE),) if Feature.HEADER in features else ()
     return Case(
         name=kind,
         provider=PROVIDER,
@@ -117,21 +117,18 @@ def _case(kind: str, field: str, plural: str, features: frozenset[Feature]) -> C
         users=_routes(kind),
         example=written(kind, API_VERSION, _spec(kind, {"name": "web"}, [rule])),
         crds=(Crd(MODULE, f"config/crd/standard/gateway.networking.k8s.io_{plural}.yaml"),),
-        strangers=strangers,
+        strangers=(other_spec("hostnames", ["a.example.com"]), *one),
         features=features,
     )
 
 
-_GRPC = (
-    frozenset(Feature)
-    - {Feature.SEVERAL_COOKIES, Feature.COOKIE, Feature.QUERY, Feature.METHOD, Feature.PATH}
-    - {Feature.EXPERIMENT}
-)
+_GRPC = frozenset(Feature) - {Feature.SEVERAL_COOKIES, Feature.COOKIE, Feature.QUERY, Feature.METHOD, Feature.PATH}
+_TCP = frozenset({Feature.EXPERIMENT})
 CASES = (
     _case(
         "HTTPRoute", "httpRoutes", "httproutes", _GRPC | {Feature.COOKIE, Feature.QUERY, Feature.METHOD, Feature.PATH}
     ),
     _case("GRPCRoute", "grpcRoutes", "grpcroutes", _GRPC),
-    _case("TLSRoute", "tlsRoutes", "tlsroutes", frozenset()),
-    _case("TCPRoute", "tcpRoutes", "tcproutes", frozenset()),
+    _case("TLSRoute", "tlsRoutes", "tlsroutes", _TCP),
+    _case("TCPRoute", "tcpRoutes", "tcproutes", _TCP),
 )

@@ -276,8 +276,9 @@ def _does(entry: Entry, rule: RuleSaid) -> bool:
 def _entry_problems(entry: Entry, split: Split, rule: RuleSaid | None) -> Iterator[str]:
     """What the entry does that neither the split nor its rule says."""
     if (entry.canary > 0 and entry.stable > 0) or any(entry.experiments):
-        if entry.shares != (wanted_shares := _wanted_shares(split)):
-            yield f"{entry.where} gives {_shares_text(split, entry.shares)}, not {_percents(wanted_shares)}"
+        if entry.shares != split.shares:
+            wanted_shares = " and ".join(map(percent_of, split.shares))
+            yield f"{entry.where} gives {_shares_text(split, entry.shares)}, not {wanted_shares}"
     elif entry.canary > 0 and split.share != 1 and not any(_is_for(entry, route.match) for route in split.matches):
         yield f"{entry.where} leads to the canary alone"
     wanted = {Fraction(mirror.percent) for mirror in split.mirrors}.union(rule.copied_percents if rule else ())
@@ -291,15 +292,8 @@ def _lacks(entries: Sequence[Entry], group: str, split: Split) -> Iterator[str]:
     if split.idle and not any(_IDLE in entry.conditions for entry in entries):
         yield f"{group}: the idle rule is not there yet"
     entries = [entry for entry in entries if _IDLE not in entry.conditions]
-    wanted = _wanted_shares(split)
-    right = [entry for entry in entries if entry.shares == wanted]
-    if not right:
-        stale = (
-            "all requests go to stable" if any(entry.stable > 0 for entry in entries) else "it leads to neither Service"
-        )
-        yield f"{group}: no rule gives {_shares_text(split, wanted)}: {stale}"
-    elif all(None in entry.experiments for entry in right):
-        yield f"{group}: no rule has the Services of the Experiment yet"
+    if why := _lacks_shares(entries, split):
+        yield f"{group}: {why}"
     for match in split.matches:
         if not any(entry.stable == 0 and entry.canary > 0 and _is_for(entry, match.match) for entry in entries):
             yield f"{group}: header route {match.name} is not there"
@@ -308,17 +302,21 @@ def _lacks(entries: Sequence[Entry], group: str, split: Split) -> Iterator[str]:
             yield f"{group}: mirror route {mirror.name} is not there"
 
 
-def _wanted_shares(split: Split) -> tuple[Fraction, ...]:
-    return (split.share, *[each.share for each in split.experiments])
+def _lacks_shares(entries: Sequence[Entry], split: Split) -> str:
+    """What the entries of a group do instead of the shares; "" when one has them."""
+    right = [entry for entry in entries if entry.shares == split.shares]
+    if any(None not in entry.experiments for entry in right):
+        return ""
+    if right:
+        return "no rule has the Services of the Experiment yet"
+    to_stable = any(entry.stable > 0 for entry in entries)
+    stale = "all requests go to stable" if to_stable else "it leads to neither Service"
+    return f"no rule gives {_shares_text(split, split.shares)}: {stale}"
 
 
 def _shares_text(split: Split, shares: Sequence[Fraction]) -> str:
     names = ("the canary", *[f"Service {each.service}" for each in split.experiments])
     return " and ".join([f"{name} {percent_of(share)}" for name, share in zip(names, shares, strict=True)])
-
-
-def _percents(shares: Sequence[Fraction]) -> str:
-    return " and ".join(map(percent_of, shares))
 
 
 def _is_for(entry: Entry, match: RequestMatch) -> bool:

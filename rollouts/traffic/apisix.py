@@ -59,11 +59,7 @@ class _ApisixRoute(Dialect):
 class _Apisix(Rules):
     name = "apisix"
     dialect = _ApisixRoute
-    supported_features = (
-        frozenset(Feature)
-        - {Feature.PATH, Feature.METHOD, Feature.MIRROR, Feature.MIRROR_PERCENT}
-        - {Feature.EXPERIMENT}
-    )
+    supported_features = frozenset(Feature) - {Feature.PATH, Feature.METHOD, Feature.MIRROR, Feature.MIRROR_PERCENT}
 
     def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
         read = SettingsReader(settings)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from rollouts.core.model.traffic import Acceptance, Answer
+from rollouts.core.model.traffic import Acceptance, Answer, Feature
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import Destination, Objects, Target
 from rollouts.traffic.rules.provider import Rules, listed_targets
@@ -52,6 +52,7 @@ class _RouteTable(Dialect):
 class _Gloo(Rules):
     name = "gloo"
     dialect = _RouteTable
+    supported_features = frozenset({Feature.EXPERIMENT})
 
     def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
         return listed_targets(settings, "routeTables", KINDS, namespace=namespace, elsewhere=True)

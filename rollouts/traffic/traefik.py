@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from rollouts.core.model.traffic import Feature
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import Target
 from rollouts.traffic.rules.provider import Rules
@@ -36,6 +37,7 @@ class _Weighted(Dialect):
 class _Traefik(Rules):
     name = "traefik"
     dialect = _Weighted
+    supported_features = frozenset({Feature.EXPERIMENT})
 
     def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
         read = SettingsReader(settings)

@@ -12,8 +12,11 @@ from rollouts.core.model.frozen import replace
 from rollouts.core.model.traffic import ALL_TO_STABLE, ExperimentShare, Split
 from rollouts.errors import Unroutable
 from rollouts.objects import Manifest
-from rollouts.traffic.codec import LEDGER
+from rollouts.traffic.codec import LEDGER, Destination, Provider
+from rollouts.traffic.contour.codec import PROVIDER as CONTOUR
 from rollouts.traffic.gateway_api.codec import PROVIDER
+from rollouts.traffic.istio.codec import PROVIDER as ISTIO
+from rollouts.traffic.traefik import PROVIDER as TRAEFIK
 from tests.traffic.cases.gateway_api import backend
 from tests.traffic.situation import TESTERS, Situation
 
@@ -148,9 +151,61 @@ def test_shares_that_cannot_be_said_are_refused_in_words() -> None:
     with pytest.raises(
         Unroutable, match=r"20 % and 5 % and 10 % of a total of 90 .* multiply every weight of the rule by 2"
     ):
-        beside.managed(BOTH)
+        beside.plan(BOTH)
     with pytest.raises(Unroutable, match="100 % and 5 % are more than all requests"):
         route().managed(Split(Fraction(1), experiments=(TRY,)))
+
+
+def istio(spec: Manifest, *, subsets: bool = False) -> Situation:
+    """A VirtualService, between two Services, or between two subsets of one."""
+    start = Situation.at(ISTIO, {"virtualService": {"name": "cart"}}, spec)
+    stable, canary = Destination("cart", "stable"), Destination("cart", "canary")
+    return replace(start, context=replace(start.context, stable=stable, canary=canary)) if subsets else start
+
+
+@pytest.mark.parametrize("subsets", [True, False])
+def test_an_experiment_is_a_host_without_subsets(subsets: bool) -> None:
+    """Also beside subsets: no DestinationRule has any for it, and Istio answers 503 for a subset that is nowhere."""
+    host = {"host": "cart.shop.svc.cluster.local", "subset": "stable", "port": {"number": 80}}
+    start = istio({"http": [{"route": [{"destination": host}]}]}, subsets=subsets)
+
+    *_, there = start.managed(Split(FIFTH, experiments=(TRY,))).objects.user["spec"]["http"][0]["route"]
+
+    assert there == {
+        "destination": {"host": "cart-try.shop.svc.cluster.local", "port": {"number": 80}}, "weight": 5
+    }  # fmt: skip
+
+
+ALONE: tuple[tuple[Provider, Manifest, Manifest], ...] = (
+    (ISTIO, {"virtualService": {"name": "cart"}}, {"http": [{"route": [{"destination": {"host": "cart"}}]}]}),
+    (CONTOUR, {"httpProxies": [{"name": "cart"}]}, {"routes": [{"services": [{"name": "cart", "port": 80}]}]}),
+    (
+        TRAEFIK,
+        {"weightedTraefikServiceName": "cart"},
+        {"weighted": {"services": [{"name": "cart", "port": 80}]}},
+    ),
+)
+
+
+@pytest.mark.parametrize(("provider", "settings", "spec"), ALONE, ids=lambda each: getattr(each, "name", ""))
+def test_a_backend_without_a_weight_keeps_its_requests(provider: Provider, settings: Manifest, spec: Manifest) -> None:
+    """Beside a second one of weight 0 it would have the weight 0 too; Contour then splits evenly."""
+    start = Situation.at(provider, settings, spec)
+    want = Split(Fraction(0), experiments=(TRY,))
+
+    first, done = [each.objects.user["spec"] for each in start.towards(want)]
+
+    assert weights_of(first)[0] > 0
+    assert weights_of(first)[1:] == [0, 0]
+    assert weights_of(done)[-1] * 19 == weights_of(done)[0]
+    assert start.managed(want).given_back().objects == start.objects
+
+
+def weights_of(value: Any) -> list[int]:
+    """All weights in a spec, in its order."""
+    parts = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
+    own = [value["weight"]] if isinstance(value, dict) and "weight" in value else []
+    return [*own, *(weight for part in parts for weight in weights_of(part))]
 
 
 def test_the_note_of_a_route_without_experiments_is_as_before() -> None:

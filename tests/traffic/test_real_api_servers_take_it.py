@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.traffic import Feature, MatchKind, MatchRoute, MirrorRoute, Split
+from rollouts.core.model.traffic import ExperimentShare, Feature, MatchKind, MatchRoute, MirrorRoute, Split
 from rollouts.errors import Unroutable
 from rollouts.manifests.route import Marks, marked
 from rollouts.objects import Kind, Manifest
@@ -104,9 +104,13 @@ class Place:
         header = (HEADER,) if Feature.HEADER in self.case.features else ()
         mirror = (MIRROR,) if Feature.MIRROR in self.case.features else ()
         shares = (Fraction(5, 100), Fraction(1, 2), Fraction(1))
+        experiments = (
+            (ExperimentShare("cart-try", Fraction(1, 10)),) if Feature.EXPERIMENT in self.case.features else ()
+        )
         return [
             Split(shares[0]),
             Split(shares[0], header),
+            Split(shares[0], header, experiments=experiments),
             Split(shares[1], header, mirror),
             Split(Fraction(0), header),
             Split(shares[2]),

@@ -129,6 +129,11 @@ class Split(Struct, frozen=True):
         return bool(self.share or self.matches or self.mirrors)
 
     @property
+    def shares(self) -> tuple[Fraction, ...]:
+        """The canary's share, and those of Experiments."""
+        return (self.share, *[each.share for each in self.experiments])
+
+    @property
     def is_intermediate(self) -> bool:
         """Whether the data plane must have this before the next write: no split that is wanted is so."""
         return bool(self.idle or any(not each.share for each in self.experiments))

@@ -125,7 +125,7 @@ def _header(want: NamedMatch) -> Manifest:
 class _Contour(Rules):
     name = "contour"
     dialect = _HttpProxy
-    supported_features = frozenset(Feature) - {Feature.METHOD, Feature.EXPERIMENT}
+    supported_features = frozenset(Feature) - {Feature.METHOD}
 
     def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
         return listed_targets(settings, "httpProxies", KINDS, namespace=namespace)

@@ -98,7 +98,7 @@ class _VirtualService(Dialect):
 class _Istio(Rules):
     name = "istio"
     dialect = _VirtualService
-    supported_features = frozenset(Feature) - {Feature.EXPERIMENT, Feature.SEVERAL_COOKIES}  # cookies are one header
+    supported_features = frozenset(Feature) - {Feature.SEVERAL_COOKIES}  # all cookies are one header, matched once
 
     def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
         return targets_of(settings, namespace=namespace)
@@ -107,7 +107,8 @@ class _Istio(Rules):
         return released(objects.user) if _is_rule(target) else super().release(objects, target, context)
 
     def features(self, objects: Objects, target: Target) -> frozenset[Feature]:
-        return self.supported(target) if (objects.user.get("spec") or {}).get("http") else frozenset()
+        http = (objects.user.get("spec") or {}).get("http")
+        return self.supported(target) if http else frozenset({Feature.EXPERIMENT})
 
     def gateways(self, objects: Objects, target: Target) -> tuple[str, ...]:
         named = (objects.user.get("spec") or {}).get("gateways") or ()

@@ -215,9 +215,10 @@ class Dialect:
         """The writes that bring the object to `want`, or the next of them. Raises: Unroutable."""
         ledger = ledger_of(user)
         pristine = self.without_us(self._within_bounds(user), ledger)
+        final = self.with_us(pristine, want)
         if want.experiments or ledger.experiments:
-            want = replace(want, experiments=self._next_shares(user, want))
-        return patch_of(user, self.on_the_way(user, self.with_us(pristine, want)))
+            final = self.with_us(pristine, replace(want, experiments=self._next_shares(user, want)))
+        return patch_of(user, self.on_the_way(user, final))
 
     def _next_shares(self, user: Manifest, want: Split) -> tuple[ExperimentShare, ...]:
         """The shares of Experiments in the next write: one that is new is 0 first, and one that goes is 0 at last.

@@ -47,7 +47,7 @@ def weights_for(
     if users.share == share and not any(experiments):
         return Weights(users.stable, users.canary, (0,) * len(experiments))
     shares = (share, *experiments)
-    told = " and ".join([f"{float(each * 100):g} %" for each in shares])
+    told = " and ".join([f"{float(each * 100):g} %" for each in (share, *filter(None, experiments))])
     if sum(shares) > 1:
         raise Unroutable(f"{told} are more than all requests; lower the weight of the canary, or of the Experiment")
     total = users.stable + users.canary

@@ -11,7 +11,7 @@ from rollouts.objects import Manifest
 from rollouts.traffic import traefik
 from rollouts.traffic.contour import codec as contour
 from rollouts.traffic.istio import codec as istio
-from tests.traffic.cases.case import BOOLEANS, Case, Crd, metadata, one_more, other_spec, written
+from tests.traffic.cases.case import BOOLEANS, EXPERIMENTS, Case, Crd, metadata, one_more, other_spec, written
 
 PAIRS = st.sampled_from([(100, 0), (1, 0), (3, 1), (50, 50), (0, 7)])
 SUFFIXES = st.sampled_from(["", ".shop", ".shop.svc.cluster.local"])
@@ -65,7 +65,8 @@ class _Istio(Case):
     def _role(self, value: Any) -> str | None:
         host = str(value.get("destination", {}).get("host", "")) if isinstance(value, dict) else ""
         service, _, namespace = host.partition(".")
-        return service if service in self.roles and namespace.split(".")[0] in ("", "shop") else None
+        known = service in (*self.roles, *EXPERIMENTS)
+        return service if known and namespace.split(".")[0] in ("", "shop") else None
 
 
 @st.composite
@@ -96,8 +97,8 @@ class _Subsets(Case):
     def _role(self, value: Any) -> str | None:
         destination = value.get("destination", {}) if isinstance(value, dict) else {}
         service, _, namespace = str(destination.get("host", "")).partition(".")
-        name = f"{service}/{destination.get('subset')}"
-        return name if name in self.roles and namespace.split(".")[0] in ("", "shop") else None
+        name = service if service in EXPERIMENTS else f"{service}/{destination.get('subset')}"
+        return name if name in (*self.roles, *EXPERIMENTS) and namespace.split(".")[0] in ("", "shop") else None
 
 
 def _service(name: str, weight: int) -> Manifest:
@@ -155,7 +156,7 @@ def _virtual_service(*route: Manifest) -> Manifest:
 
 
 _MINE = {"name": "mine", "match": [{"uri": {"exact": "/me"}}], "route": [_destination("legacy", 1)]}
-_ONE_COOKIE = frozenset(Feature) - {Feature.SEVERAL_COOKIES, Feature.EXPERIMENT}
+_ONE_COOKIE = frozenset(Feature) - {Feature.SEVERAL_COOKIES}
 _OF_ISTIO = Crd("istio.io/api@v1.28.0", "kubernetes/customresourcedefinitions.gen.yaml")
 _OF_TRAEFIK = "docs/content/reference/dynamic-configuration/traefik.io_traefikservices.yaml"
 _PROXY = {"virtualhost": {"fqdn": "a.example.com"}, "routes": [{"conditions": [{"prefix": "/"}], "services": _PAIR}]}
@@ -177,7 +178,7 @@ CASES: tuple[Case, ...] = (
         users=_traefik_services(),
         example=written("TraefikService", "traefik.io/v1alpha1", {"weighted": {"services": _PAIR}}),
         crds=(Crd("github.com/traefik/traefik/v3@v3.7.12", _OF_TRAEFIK),),
-        strangers=(other_spec("mirroring", {"name": "x"}),),
+        strangers=(other_spec("mirroring", {"name": "x"}),), features=frozenset({Feature.EXPERIMENT}),
     ),
     _HttpProxy(
         name="HTTPProxy", provider=contour.PROVIDER, settings={"httpProxies": [{"name": "cart"}]},
@@ -187,6 +188,6 @@ CASES: tuple[Case, ...] = (
             other_spec("ingressClassName", "contour"),
             one_more("routes", {"conditions": [{"prefix": "/me"}], "services": [_service("legacy", 1)]}),
         ),
-        features=frozenset(Feature) - {Feature.METHOD, Feature.EXPERIMENT},
+        features=frozenset(Feature) - {Feature.METHOD},
     ),
 )  # fmt: skip

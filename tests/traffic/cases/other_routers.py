@@ -15,7 +15,7 @@ from rollouts.traffic import apisix, gloo, skipper
 from rollouts.traffic.alb import codec as alb
 from rollouts.traffic.codec import LEDGER, Objects
 from rollouts.traffic.nginx import codec as nginx
-from tests.traffic.cases.case import BOOLEANS, CART, SHARES, Case, Crd, metadata, other_spec, written
+from tests.traffic.cases.case import BOOLEANS, CART, EXPERIMENTS, SHARES, Case, Crd, metadata, other_spec, written
 
 PAIRS = st.sampled_from([(100, 0), (1, 0), (3, 1), (50, 50), (0, 7)])
 ONE_OR_TWO = st.integers(1, 2)
@@ -134,7 +134,7 @@ class _Gloo(Case):
     def _role(self, value: Any) -> str | None:
         destination = value.get("destination") if isinstance(value, dict) else None
         name = destination["kube"]["ref"]["name"] if isinstance(destination, dict) else None
-        return name if name in self.roles else None
+        return name if name in (*self.roles, *EXPERIMENTS) else None
 
 
 def _kube(name: str, weight: int) -> Manifest:
@@ -180,13 +180,12 @@ CASES: tuple[Case, ...] = (
         example=written("ApisixRoute", "apisix.apache.org/v2", {"http": [_RULE]}),
         crds=(Crd("github.com/apache/apisix-ingress-controller@v1.8.4", "samples/deploy/crd/v1/ApisixRoute.yaml"),),
         names=frozenset({"serviceName"}), strangers=(other_spec("ingressClassName", "apisix"),),
-        features=frozenset(Feature)
-        - {Feature.PATH, Feature.METHOD, Feature.MIRROR, Feature.MIRROR_PERCENT, Feature.EXPERIMENT},
+        features=frozenset(Feature) - {Feature.PATH, Feature.METHOD, Feature.MIRROR, Feature.MIRROR_PERCENT},
     ),
     _Gloo(
         name="RouteTable", provider=gloo.PROVIDER, settings={"routeTables": [{"name": "cart"}]}, users=_route_tables(),
         example=written("RouteTable", "gateway.solo.io/v1", {"routes": [_ROUTE]}),
         crds=(Crd("github.com/solo-io/solo-apis@v1.6.31", "crds/gateway.solo.io_v1_crds.yaml"),),
-        strangers=(other_spec("weight", 3),),
+        strangers=(other_spec("weight", 3),), features=frozenset({Feature.EXPERIMENT}),
     ),
 )  # fmt: skip

@@ -12,6 +12,7 @@ from rollouts.cli.dashboard import cards
 from rollouts.cli.dashboard.experiment_list import listed_experiment
 from rollouts.cli.dashboard.experiment_page import experiment_page
 from rollouts.cli.dashboard.list_page import listed
+from rollouts.cli.dashboard.pages import document
 from rollouts.cli.view.experiments import ExperimentAnalysisLine, ExperimentLine, WholeExperiment
 from rollouts.cli.view.runs import MeasurementLine, MetricLine, RunLine
 from rollouts.cli.view.tree import PodLine, RevisionLine, RolloutView
@@ -161,6 +162,17 @@ async def test_on_every_page_of_experiments_hostile_text_is_text(there: Served) 
         assert_is_ours(page.body, scripts=1)
         assert "onerror=alert(1)" in page.body, path
     assert pages[below].body.count("onerror=alert(1)") >= 8
+
+
+def test_a_rollout_that_an_experiment_claims_to_belong_to_is_text() -> None:
+    """Whoever makes an Experiment names its owner, and the API server takes any name."""
+    line = ExperimentLine(
+        namespace="shop", name="exp", created_at_s=0.0, status=ExperimentStatus(), rollout=f"//evil/{HOSTILE}"
+    )
+    page = document(experiment_page(WholeExperiment(line=line), now_s=9.0, lost=None)).decode()
+
+    assert_is_ours(page, scripts=1)
+    assert "onerror=alert(1)" in page
 
 
 @pytest.mark.parametrize("containers", [[1], "web", [{"image": 7}], {"a": 1}])

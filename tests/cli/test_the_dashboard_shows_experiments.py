@@ -18,11 +18,11 @@ from rollouts.core.model.reasons import Reason
 from rollouts.core.model.status import Condition
 from rollouts.errors import APPLY_CRDS
 from rollouts.manifests.ownership import controller_reference
-from rollouts.objects import ANALYSIS_RUN, EVENT, EXPERIMENT, POD, REPLICA_SET, Manifest
+from rollouts.objects import ANALYSIS_RUN, EVENT, EXPERIMENT, POD, REPLICA_SET, ROLLOUT, Manifest
 from rollouts.ports import Request, Response
 from tests import build
 from tests.cli.dashboards import dashboard, until_page
-from tests.cli.runs import BAD, Served, metric, served
+from tests.cli.runs import BAD, Served, install, metric, replica_set, served
 from tests.cli.test_the_dashboard_knows_rights import allows
 from tests.controller.experiments.stage import experiment, group, uses
 
@@ -167,6 +167,31 @@ async def test_a_page_shows_pods_measurements_times_and_events(there: Served) ->
     assert "stranger" not in page and "about other" not in page
     assert (run.status, "<h1>Analysis smoke</h1>" in run.body) == (200, True)
     assert 'href="/experiments/default/exp">Back to exp</a>' in run.body
+
+
+async def test_an_experiment_that_is_a_step_and_its_rollout_lead_to_each_other(there: Served) -> None:
+    """It is among the analyses there, and has one page: that with its pods."""
+    await install(there)
+    owner = controller_reference(ROLLOUT, name="cart", uid=(await there.object(ROLLOUT, "cart"))["metadata"]["uid"])
+    await there.create(REPLICA_SET, replica_set(await there.object(ROLLOUT, "cart")))
+    made = experiment(group("blue", replicas=2), name="cart-newrev-step-1")
+    made["metadata"]["labels"] = {
+        "rollouts.dev/name": "cart",
+        "rollouts.dev/revision": "newrev",
+        "rollouts.dev/analysis": "experiment",
+        "rollouts.dev/step": "0",
+    }
+    made["metadata"]["ownerReferences"] = [owner]
+    await there.create(EXPERIMENT, made)
+    await there.put_status(EXPERIMENT, "cart-newrev-step-1", experiment_status_to_wire(RUNNING))
+    async with dashboard(there) as visitor:
+        page = (await visitor.get("/r/default/cart")).body
+        its_own = await visitor.get("/experiments/default/cart-newrev-step-1")
+        as_a_run = await visitor.get("/r/default/cart/runs/cart-newrev-step-1")
+
+    assert '<a href="/experiments/default/cart-newrev-step-1">Experiment of step 1</a>' in page
+    assert (its_own.status, 'of <a href="/r/default/cart">cart</a>' in its_own.body) == (200, True)
+    assert as_a_run.status == 404
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ async def serving(
         address: an IP address of this machine's loopback.
         port: 0 for any that is free.
         rights_of_commands: each command needs a verb of its own.
-        links: to other servers, on the pages of Rollouts.
+        links: to other servers, on the pages of Rollouts and Experiments.
 
     Yields: the address to open, with the key.
     Raises: SettingsInvalid, when the port cannot be used.

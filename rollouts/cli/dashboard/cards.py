@@ -9,7 +9,17 @@ import htpy as h
 from rollouts.cli.dashboard.chart_svg import in_both_widths
 from rollouts.cli.dashboard.charts import weight_chart
 from rollouts.cli.dashboard.links import LinkTemplate, links_about
-from rollouts.cli.dashboard.pages import address_of, capital, more, phase, share_bar, stacked_table, until, when
+from rollouts.cli.dashboard.pages import (
+    address_of,
+    capital,
+    experiment_address,
+    more,
+    phase,
+    share_bar,
+    stacked_table,
+    until,
+    when,
+)
 from rollouts.cli.dashboard.run_page import run_part
 from rollouts.cli.view.config import use_text
 from rollouts.cli.view.counts import count_of
@@ -21,6 +31,7 @@ from rollouts.cli.view.weights import WeightMark
 from rollouts.cli.view.words import shares, unsaid, verdict_text
 from rollouts.core.model.numbering import revision_title, step_number
 from rollouts.core.model.status import Command
+from rollouts.objects import EXPERIMENT, Key
 
 _RUNS_SHOWN = 6
 _PODS_SHOWN = 60  # of one revision
@@ -101,10 +112,17 @@ def analyses(view: RolloutView, now_s: float) -> h.Node:
         return None
     return h.section("#analyses.card")[
         h.h2["Analyses"],
-        (run_part(run, capital(run.about), address_of(view, "runs", run.name), now_s) for run in runs[:_RUNS_SHOWN]),
+        (run_part(run, capital(run.about), _address_of_run(view, run), now_s) for run in runs[:_RUNS_SHOWN]),
         more(len(runs) - _RUNS_SHOWN, "more analysis run"),
         (h.p(".soft")[verdict_text(each)] for each in unseen),
     ]
+
+
+def _address_of_run(view: RolloutView, run: RunLine) -> str:
+    """Of its page: an Experiment that is a step has one with its pods and its analyses."""
+    if run.kind is EXPERIMENT:
+        return experiment_address(Key(view.namespace, run.name))
+    return address_of(view, "runs", run.name)
 
 
 def elsewhere(links: Iterable[tuple[str, str]], about: str) -> h.Node:
@@ -126,7 +144,7 @@ def revisions(view: RolloutView, now_s: float, templates: Sequence[LinkTemplate]
 
 
 def _revision(view: RolloutView, revision: RevisionLine, now_s: float, templates: Sequence[LinkTemplate]) -> h.Element:
-    values = (view.namespace, view.name, revision.revision)
+    about = {"namespace": view.namespace, "rollout": view.name, "revision": revision.revision}
     leaves = revision.leaving_text(now_s)
     terminating = sum(pod.deleting for pod in revision.pods)
     # While it shrinks it has more pods than are wanted.
@@ -140,11 +158,11 @@ def _revision(view: RolloutView, revision: RevisionLine, now_s: float, templates
             (h.span(".role")[role] for role in revision.roles or ("old",)),
             h.span[ready],
             h.span(".soft")[leaves] if leaves else None,
-            elsewhere(links_about(templates, *values), f"revision {revision.revision}"),
+            elsewhere(links_about(templates, about), f"revision {revision.revision}"),
         ],
         (h.p[h.code[image]] for image in revision.images),
         (h.p(".soft")[use_text(use, arrow="→")] for use in revision.config),
-        pods(revision, now_s, lambda pod: links_about(templates, *values, pod)),
+        pods(revision, now_s, lambda pod: links_about(templates, {**about, "pod": pod})),
     ]
 
 

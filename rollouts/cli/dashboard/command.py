@@ -82,7 +82,7 @@ _Links = Annotated[
         "--link",
         parser=named_link,
         metavar="LABEL=URL",
-        help="A link on the pages of Rollouts, with {namespace}, {rollout}, {revision} and {pod}; repeatable.",
+        help="A link on pages, with {namespace}, {rollout}, {experiment}, {revision} and {pod}; repeatable.",
     ),
 ]
 _Secret = Annotated[

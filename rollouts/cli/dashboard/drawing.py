@@ -154,6 +154,7 @@ class ExperimentDrawing(Struct, frozen=True):
     locks: Locks
     told: CommandOutcome | None
     lost_since_s: float | None
+    links: tuple[LinkTemplate, ...] = ()
 
     def page(self, followed: Followed, now_s: float) -> DashboardPage:
         """See `Drawing`."""
@@ -161,8 +162,8 @@ class ExperimentDrawing(Struct, frozen=True):
         if seen is None:
             why = f"There is no Experiment {self.key.name} in namespace {self.key.namespace} any more."
             return message(f"{self.key.name} was deleted", why, back=EXPERIMENTS, back_text="All Experiments")
-        whole, lost = whole_experiment(seen), _lost(self.lost_since_s, now_s)
-        return experiment_page(whole, now_s=now_s, lost=lost, told=_told(self.told), locks=self.locks)
+        whole, lost, told = whole_experiment(seen), _lost(self.lost_since_s, now_s), _told(self.told)
+        return experiment_page(whole, now_s=now_s, lost=lost, told=told, locks=self.locks, links=self.links)
 
 
 class ExperimentRunDrawing(Struct, frozen=True):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import htpy as h
 
 from rollouts.cli.dashboard import cards
 from rollouts.cli.dashboard.ask_page import TERMINATE, locked
+from rollouts.cli.dashboard.links import LinkTemplate, links_about
 from rollouts.cli.dashboard.pages import (
     EXPERIMENTS,
     STANDING_COLOURS,
@@ -18,6 +19,7 @@ from rollouts.cli.dashboard.pages import (
     more,
     notice,
     phase,
+    rollout_address,
     until,
     when,
 )
@@ -37,7 +39,13 @@ _ANALYSES_SHOWN = 6
 
 
 def experiment_page(
-    whole: WholeExperiment, *, now_s: float, lost: h.Node, told: h.Node = None, locks: Locks = NO_LOCKS
+    whole: WholeExperiment,
+    *,
+    now_s: float,
+    lost: h.Node,
+    told: h.Node = None,
+    locks: Locks = NO_LOCKS,
+    links: Sequence[LinkTemplate] = (),
 ) -> DashboardPage:
     """The page.
 
@@ -45,15 +53,27 @@ def experiment_page(
         lost: a box about an API server that does not answer; None where it does.
         told: a box about what was just written.
         locks: whether whoever looks cannot end it.
+        links: to other servers, about the Experiment, its templates and their pods.
     """
     line = whole.line
     key = Key(line.namespace, line.name)
-    about = [f"namespace {line.namespace}", f"pods {line.available_of} available", line.lasts(now_s)]
+    facts = [f"namespace {line.namespace}", f"pods {line.available_of} available", line.lasts(now_s)]
+    about = {"namespace": line.namespace, "experiment": line.name}
+    of: h.Node = None
+    if line.rollout:
+        about["rollout"] = line.rollout
+        of = h.fragment[" of ", h.a(href=rollout_address(Key(line.namespace, line.rollout)))[line.rollout]]
     main = h.fragment[
         h.div(".head")[
             h.h1[line.name],
             phase(line.phase),
-            h.p(".soft")[h.a(href=EXPERIMENTS)["Experiment"], " · ", facts_line(about)],
+            h.p(".soft")[
+                h.a(href=EXPERIMENTS)["Experiment"],
+                of,
+                " · ",
+                facts_line(facts),
+                cards.elsewhere(links_about(links, about), line.name),
+            ],
         ],
         lost,
         told,
@@ -63,7 +83,8 @@ def experiment_page(
                 _analyses(whole.analyses, key, now_s),
                 h.section("#templates.card")[
                     h.h2["Templates"],
-                    [_group(group, now_s) for group in whole.groups] or h.p(".soft")["There are no pods yet."],
+                    [_group(group, now_s, links, about) for group in whole.groups]
+                    or h.p(".soft")["There are no pods yet."],
                 ],
             ],
             h.div[_times(whole, now_s), cards.events(whole.events, now_s)],
@@ -90,7 +111,9 @@ def _state(line: ExperimentLine, key: Key, now_s: float, locks: Locks) -> h.Elem
     return notice(STANDING_COLOURS[line.standing], title, *lines, button if ends else None)
 
 
-def _group(group: GroupLine, now_s: float) -> h.Element:
+def _group(group: GroupLine, now_s: float, links: Sequence[LinkTemplate], of: Mapping[str, str]) -> h.Element:
+    """One template. `of` has the values of placeholders of its Experiment."""
+    about = {**of, "revision": group.status.pod_template_hash}
     status, leaves = group.status, group.pods.leaving_text(now_s)
     service = f"Service {status.service_name}" if status.service_name else ""
     revision = f"revision {status.pod_template_hash}" if status.pod_template_hash else ""
@@ -100,10 +123,11 @@ def _group(group: GroupLine, now_s: float) -> h.Element:
             phase(status.phase),
             h.span[group_text(status)],
             h.span(".soft")[facts_line([revision, service, leaves])],
+            cards.elsewhere(links_about(links, about), f"template {status.name}") if revision else None,
         ],
         h.p[status.message] if status.message else None,
         (h.p[h.code[image]] for image in group.pods.images),
-        cards.pods(group.pods, now_s),
+        cards.pods(group.pods, now_s, lambda pod: links_about(links, {**about, "pod": pod})),
     ]
 
 

@@ -105,6 +105,7 @@ class ExperimentPages(ObjectPages):
             locks=await self._rights.locks(key.namespace, newer_than_s=newer_than_s, kind=EXPERIMENT),
             told=told,
             lost_since_s=self._hub.reached.lost_since_s,
+            links=self._hub.shared.links,
         )
 
     def _run_of(self, key: Key, name: str) -> ExperimentRunDrawing:

@@ -7,13 +7,15 @@ another field of its address.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from urllib.parse import quote, urlsplit
 
 from msgspec import Struct
 
-PLACEHOLDERS = ("namespace", "rollout", "revision", "pod")
-"""Each with those before it: a link is where the last one that it names is."""
+_PARTS = ("revision", "pod")
+"""Of a Rollout or an Experiment, each within the one before; a link is where the last of them that it names is."""
+
+PLACEHOLDERS = ("namespace", "rollout", "experiment", *_PARTS)
 
 _LABEL_MAX = 60
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
@@ -26,14 +28,14 @@ class LinkTemplate(Struct, frozen=True):
     label: str
     url: str
 
-    @property
-    def needs(self) -> int:
-        """How many values it needs at least: those of a Rollout, also where it names nothing."""
-        return max([2, *(PLACEHOLDERS.index(name) + 1 for name in _PLACEHOLDER.findall(self.url))])
+    def belongs_to(self, about: Mapping[str, str]) -> bool:
+        """Whether it is about the most particular thing that these values of placeholders name, and needs no other values."""
+        named = {*_PLACEHOLDER.findall(self.url)}
+        return named <= about.keys() and _depth(named) == _depth(about)
 
-    def filled(self, values: Sequence[str]) -> str:
-        """The address about these values of the placeholders, in their order."""
-        return _PLACEHOLDER.sub(lambda found: quote(values[PLACEHOLDERS.index(found[1])], safe=""), self.url)
+    def filled(self, about: Mapping[str, str]) -> str:
+        """The address about these values of its placeholders."""
+        return _PLACEHOLDER.sub(lambda found: quote(about[found[1]], safe=""), self.url)
 
 
 def link_template(text: str) -> LinkTemplate:
@@ -57,6 +59,10 @@ def link_template(text: str) -> LinkTemplate:
     return LinkTemplate(label, url)
 
 
-def links_about(templates: Iterable[LinkTemplate], *values: str) -> list[tuple[str, str]]:
-    """Label and address of the links to the most particular thing that these values name."""
-    return [(each.label, each.filled(values)) for each in templates if each.needs == len(values)]
+def links_about(templates: Iterable[LinkTemplate], about: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Label and address of the links that belong to the most particular thing that these values of placeholders name."""
+    return [(each.label, each.filled(about)) for each in templates if each.belongs_to(about)]
+
+
+def _depth(names: Collection[str]) -> int:
+    return max((depth for depth, part in enumerate(_PARTS, start=1) if part in names), default=0)

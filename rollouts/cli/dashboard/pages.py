@@ -99,7 +99,12 @@ def visible(text: str) -> str:
 
 def address_of(view: RolloutView, *more: str) -> str:
     """The address of a Rollout's page, or of one below it."""
-    return _address("/r", view.namespace, view.name, *more)
+    return rollout_address(Key(view.namespace, view.name), *more)
+
+
+def rollout_address(of: Key, *more: str) -> str:
+    """The same, by its name."""
+    return _address("/r", of.namespace, of.name, *more)
 
 
 def experiment_address(of: Key, *more: str) -> str:

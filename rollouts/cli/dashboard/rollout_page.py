@@ -46,6 +46,7 @@ def rollout_page(
         links: to other servers, about the Rollout, its revisions and its pods.
     """
     view, history, commands = view_of(seen), history_rows(seen), status_of(seen.rollout).commands
+    about = {"namespace": view.namespace, "rollout": view.name}
     main = h.fragment[
         h.div(".head")[
             h.h1[view.name],
@@ -59,7 +60,7 @@ def rollout_page(
                         f"pods {view.counts}",
                     ]
                 ),
-                cards.elsewhere(links_about(links, view.namespace, view.name), view.name),
+                cards.elsewhere(links_about(links, about), view.name),
             ],
         ],
         lost,

@@ -15,7 +15,7 @@ from rollouts.api.times import time_or_0
 from rollouts.cli.exits import Exit
 from rollouts.cli.view.durations import short
 from rollouts.cli.view.objects import controlled_by, event_lines, images_of, pod_line, revision_of
-from rollouts.cli.view.runs import RunLine, run_line
+from rollouts.cli.view.runs import RunLine, rollout_of, run_line
 from rollouts.cli.view.tree import EventLine, RevisionLine, WaitLine
 from rollouts.cli.view.verb_plans import Nothing
 from rollouts.cli.view.words import Standing, how_long
@@ -36,6 +36,7 @@ class ExperimentLine(Struct, frozen=True, kw_only=True):
         ending: somebody has told it to end, and it has not.
         wanted: how many pods it is to have, of all templates.
         images: of the containers of all templates.
+        rollout: whose step it is; "" for none.
         problems: why its spec cannot be carried out.
         deadline_s: when its present wait ends by itself; None for one that only verdicts end.
         leaves_at_s: when the Services and pods of one that is over go; None before, and when that is not known.
@@ -48,6 +49,7 @@ class ExperimentLine(Struct, frozen=True, kw_only=True):
     ending: bool = False
     wanted: int = 0
     images: tuple[str, ...] = ()
+    rollout: str = ""
     problems: tuple[str, ...] = ()
     deadline_s: float | None = None
     leaves_at_s: float | None = None
@@ -170,6 +172,7 @@ def experiment_line(manifest: Manifest) -> ExperimentLine:
         ending=bool(mapping(manifest.get("spec")).get("terminate")) and not status.phase.over,
         wanted=0 if spec is None else sum(group.replicas for group in spec.groups),
         images=tuple(image for each in templates for image in images_of({"spec": each})),
+        rollout=rollout_of(manifest),
         problems=tuple(invalid.message.split("; ")) if invalid is not None and not status.phase.over else (),
         deadline_s=None if spec is None else waits_until_s(spec, status, created_at_s=created_at_s),
         leaves_at_s=leaves_at_s(spec, status) if spec is not None and status.phase.over else None,

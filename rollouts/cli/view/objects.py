@@ -38,7 +38,7 @@ from rollouts.core.model.steps import WeightPercent
 from rollouts.core.scale.replicas import target_pair
 from rollouts.manifests.ownership import NAME, name_label, revision_number_of
 from rollouts.manifests.ownership import revision_of as label_of_revision
-from rollouts.objects import DEPLOYMENT, ROLLOUT, Kind, Manifest, mapping, mappings, whole_number
+from rollouts.objects import ANALYSIS_RUN, DEPLOYMENT, ROLLOUT, Kind, Manifest, mapping, mappings, whole_number
 
 EVENTS_SHOWN = 6
 _DESIRED = "deployment.kubernetes.io/desired-replicas"
@@ -122,8 +122,8 @@ def view_of(seen: RolloutObjects) -> RolloutView:
 def run_named(name: str, seen: RolloutObjects) -> RunLine | None:
     """The AnalysisRun of that name about the Rollout; None for none."""
     records = {record.run: record for record in status_of(seen.rollout).analyses}
-    found = next((run for run in seen.runs if run["metadata"]["name"] == name), None)
-    return None if found is None else run_line(found, records.get(name))
+    named = (run_line(run, records.get(name)) for run in seen.runs if run["metadata"]["name"] == name)
+    return next((run for run in named if run.kind is ANALYSIS_RUN), None)
 
 
 def wait_line(wait: WaitingFor, status: RolloutStatus, *, namespace: str, name: str) -> WaitLine:

@@ -27,7 +27,7 @@ from rollouts.core.model.numbering import step_number
 from rollouts.core.placeholders import filled
 from rollouts.manifests.analysis_run import gate_of
 from rollouts.manifests.ownership import NAME, REVISION
-from rollouts.objects import EXPERIMENT, ROLLOUT, Kind, Manifest, mapping
+from rollouts.objects import ANALYSIS_RUN, EXPERIMENT, ROLLOUT, Kind, Manifest, mapping
 
 BY_HAND = "by hand"
 _PODS = re.compile(r"\[(\d{1,9}), (\d{1,9}), (\d{1,9})\]")  # restarts, ready pods, pods: see metrics/pods.py
@@ -128,6 +128,11 @@ class RunLine(Struct, frozen=True, kw_only=True):
     passed: bool = False
     unjudged: bool = False
     metrics: tuple[MetricLine, ...] = ()
+
+    @property
+    def kind(self) -> Kind:
+        """An Experiment that is a step stands among AnalysisRuns."""
+        return ANALYSIS_RUN if self.gate is None else self.gate.kind.object_kind
 
     @property
     def about(self) -> str:

@@ -61,17 +61,21 @@ async def test_a_canary_is_found_watched_and_promoted(there: Served, monkeypatch
     monkeypatch.setattr(giving, "RECORDED_WITHIN_S", 0.05)
     await install(there, run_of(status=BAD))
     await there.create(REPLICA_SET, replica_set(await there.object(ROLLOUT, "cart")))
-    other = named("pay", phase="Healthy")
+    other = named("a-pay", phase="Healthy")
     other["spec"]["template"]["spec"]["containers"][0]["image"] = "pay:1"
     await there.create(ROLLOUT, other)
     wrong: list[str] = []
     async with chromium() as browser, serving(session_of(there), namespace=None, address="127.0.0.1", port=0) as url:
         page = await opened(await browser.new_context(), url, wrong)
         await expect(page.get_by_role("heading", level=1)).to_have_text("2 Rollouts")
+        rows = page.locator("a.row")
+        await expect(rows).to_have_text(["cart", "a-pay"])
+        await page.get_by_label("Order").select_option("By name")
+        await expect(rows).to_have_text(["a-pay", "cart"])
         await page.keyboard.press("/")
         await page.keyboard.type("cart")
-        await expect(page.get_by_role("link", name="pay")).to_have_count(0)
-        assert page.url.endswith("/?q=cart")
+        await expect(rows).to_have_text(["cart"])
+        assert page.url.endswith("/?q=cart&sort=name")
         await page.get_by_role("link", name="cart").focus()
         await page.keyboard.press("Enter")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
 import sys
 
@@ -10,6 +11,8 @@ import pytest
 
 from rollouts.api.status.analysis_run import run_status_to_wire
 from rollouts.api.times import format_time
+from rollouts.cli.dashboard.list_page import ListQuery, list_page, listed
+from rollouts.cli.dashboard.pages import document
 from rollouts.cli.view import giving
 from rollouts.cli.view.verb_plans import FIELD_MANAGER
 from rollouts.objects import ANALYSIS_RUN, EVENT, REPLICA_SET, ROLLOUT, Manifest
@@ -59,6 +62,40 @@ async def test_what_needs_somebody_comes_first_and_is_found(there: Served) -> No
             assert [
                 name for name in ("d-aborted", "c-waits", "b-moving", "a-healthy") if f'id="default/{name}"' in shown
             ] == (names.split()), query
+
+
+def test_another_order_is_in_the_address() -> None:
+    """By name whatever the namespace, the newest first, or what has waited longest; what waits for nothing comes last there."""
+    since = {"x/web": "2026-11-21T10:00:00Z", "y/api": "2026-11-20T10:00:00Z"}
+    created = {"y/api": "2026-01-01T00:00:00Z", "x/web": "2026-03-01T00:00:00Z", "z/pay": "2026-02-01T00:00:00Z"}
+    rows = []
+    for name, at in created.items():
+        made = rollout(**({"waitingFor": {**WAITS, "since": since[name]}} if name in since else {"phase": "Degraded"}))
+        head = {"namespace": name[0], "name": name[2:], "creationTimestamp": at, "uid": name, "resourceVersion": "1"}
+        rows.append(listed({**made, "metadata": head}))
+
+    for sort, order in (
+        ("", ["z/pay", "x/web", "y/api"]),
+        ("name", ["y/api", "z/pay", "x/web"]),
+        ("new", ["x/web", "z/pay", "y/api"]),
+        ("wait", ["y/api", "x/web", "z/pay"]),
+        ("nonsense", ["z/pay", "x/web", "y/api"]),
+    ):
+        query = ListQuery.read({"sort": sort, "q": "cart:2"})
+        page = document(list_page(rows, query, now_s=0.0, lost=None, scope="")).decode()
+        assert re.findall(r'<tr id="([^"]*)">', page) == order, sort
+        assert query.address(only="bad") == ("/?q=cart%3A2&only=bad" + (f"&sort={sort}" if query.sort else "")), sort
+
+
+async def test_a_revision_is_in_the_list_and_found_by_its_hash(there: Served) -> None:
+    """During an update with the stable one: a hash in a log, or in the name of a pod, leads to its Rollout."""
+    await there.create(ROLLOUT, named("a-moving"))
+    await there.create(ROLLOUT, named("b-healthy", phase="Healthy", currentRevision="other", stableRevision="other"))
+    async with dashboard(there) as visitor:
+        page = (await visitor.get("/?q=newrev")).body
+
+    assert re.findall(r'<tr id="([^"]*)">', page) == ["default/a-moving"]
+    assert '<span class="mono">newrev</span><span class="under">stable oldrev</span>' in page
 
 
 async def test_any_number_of_viewers_costs_the_api_server_one_list_and_one_watch(there: Served) -> None:

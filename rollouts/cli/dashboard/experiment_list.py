@@ -42,6 +42,16 @@ class ListedExperiment(Struct, frozen=True, weakref=True):
         return -self.line.created_at_s, self.line.namespace, self.line.name
 
     @property
+    def created_at_s(self) -> float:
+        """See `ListRow`."""
+        return self.line.created_at_s
+
+    @property
+    def waits_since_s(self) -> float | None:
+        """See `ListRow`: since all of its pods were available, or since it was created."""
+        return None if self.line.phase.over else self.line.status.available_at_s or self.line.created_at_s
+
+    @property
     def searched(self) -> tuple[str, ...]:
         """See `ListRow`."""
         return (self.line.namespace, self.line.name, self.line.phase, *self.line.images)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
 from urllib.parse import urlencode
 
 import htpy as h
@@ -75,9 +75,19 @@ class Listed(Struct, frozen=True, weakref=True):
         return self.view.namespace, self.view.name
 
     @property
+    def created_at_s(self) -> float:
+        """See `ListRow`."""
+        return self.view.created_at_s
+
+    @property
+    def waits_since_s(self) -> float | None:
+        """See `ListRow`."""
+        return self.view.waiting.since_s if self.view.waiting is not None else None
+
+    @property
     def searched(self) -> tuple[str, ...]:
         """See `ListRow`."""
-        return (self.view.namespace, self.view.name, self.view.phase, *self.images)
+        return (self.view.namespace, self.view.name, self.view.phase, self.view.revision, *self.images)
 
     def cells(self, now_s: float) -> h.Node:
         """See `ListRow`."""
@@ -93,6 +103,7 @@ class Listed(Struct, frozen=True, weakref=True):
         return h.fragment[
             h.td[h.a(".row", href=address_of(view))[view.name], h.span(".under")[view.namespace]],
             h.td[phase(view.phase)],
+            cell("Revision", _revision(view)),
             cell("Waits for", None if quiet else waits_briefly(view, now_s=now_s)),
             cell("Step", step),
             cell("Canary's traffic", _share(view)),
@@ -102,34 +113,36 @@ class Listed(Struct, frozen=True, weakref=True):
 
 
 class ListQuery(Struct, frozen=True):
-    """What the address asks for. `only` is one of FILTERS."""
+    """What the address asks for. `only` is one of FILTERS, and `sort` one of SORTS."""
 
     q: str = ""
     ns: str = ""
     only: str = ""
+    sort: str = ""
     page: int = 1
     path: str = "/"
 
     @classmethod
     def read(cls, fields: Mapping[str, str], path: str = "/") -> ListQuery:
         """What the fields of an address ask for of the list at `path`; what cannot be read is left out."""
-        only = fields.get("only", "")
+        only, sort = fields.get("only", ""), fields.get("sort", "")
         return cls(
             q=fields.get("q", "")[:WORD_MAX],
             ns=fields.get("ns", "")[:WORD_MAX],
             only=only if only in FILTERS else "",
+            sort=sort if sort in SORTS else "",
             page=whole_number(fields.get("page", ""), digits=_PAGE_DIGITS) or 1,
             path=path,
         )
 
     def address(self, **changed: str | int) -> str:
         """The address of another view of the list."""
-        fields = {"q": self.q, "ns": self.ns, "only": self.only, "page": 1, **changed}
+        fields = {"q": self.q, "ns": self.ns, "only": self.only, "sort": self.sort, "page": 1, **changed}
         words = {name: str(value) for name, value in fields.items() if value not in ("", 1)}
         return f"{self.path}?{urlencode(words)}" if words else self.path
 
     def elsewhere(self, path: str) -> str:
-        """The address of the list at another path, with the same words and filter."""
+        """The address of the list at another path, with the same words, filter and order."""
         return replace(self, path=path).address(only=self.only)
 
 
@@ -152,6 +165,16 @@ class ListRow(Protocol):
         ...
 
     @property
+    def created_at_s(self) -> float:
+        """When it was created."""
+        ...
+
+    @property
+    def waits_since_s(self) -> float | None:
+        """Since when it has been waiting for something; None where it waits for nothing."""
+        ...
+
+    @property
     def searched(self) -> tuple[str, ...]:
         """What the search looks at."""
         ...
@@ -159,6 +182,22 @@ class ListRow(Protocol):
     def cells(self, now_s: float) -> h.Node:
         """The cells of its row."""
         ...
+
+
+class ListSort(Struct, frozen=True):
+    """An order of the list: its label, and by what rows are sorted."""
+
+    label: str
+    key: Callable[[ListRow], tuple[Any, ...]]
+
+
+SORTS: Mapping[str, ListSort] = {
+    "": ListSort("What needs a person first", lambda row: (_ORDER.index(row.standing), row.place)),
+    "wait": ListSort("Longest wait first", lambda row: (row.waits_since_s or float("inf"), str(row.key))),
+    "name": ListSort("By name", lambda row: (row.key.name, row.key.namespace)),
+    "new": ListSort("Newest first", lambda row: (-row.created_at_s, str(row.key))),
+}
+"""By their words in the address."""
 
 
 class ListLook(Struct, frozen=True, kw_only=True):
@@ -192,8 +231,8 @@ class ListLook(Struct, frozen=True, kw_only=True):
 
 ROLLOUTS_LOOK = ListLook(
     noun="Rollout",
-    columns=("Rollout", "Phase", "Waits for", "Step", "Canary's traffic", "Ready", "Age"),
-    searched="Name, image, phase",
+    columns=("Rollout", "Phase", "Revision", "Waits for", "Step", "Canary's traffic", "Ready", "Age"),
+    searched="Name, image, phase, revision",
     begin="To make the first one of a Deployment that you have:",
     commands=(
         "kubectl get deployment NAME -n {namespace} -o yaml | kubectl rollouts migrate -f - > rollout.yaml",
@@ -240,7 +279,7 @@ def list_page(
     counts = {name: sum(row.standing in each.standings for row in found) for name, each in FILTERS.items()}
     shown = sorted(
         (row for row in found if row.standing in FILTERS[query.only].standings),
-        key=lambda row: (_ORDER.index(row.standing), row.place),
+        key=SORTS[query.sort].key,
     )
     pages = max(1, -(-len(shown) // PAGE_SIZE))
     number = min(query.page, pages)
@@ -254,7 +293,7 @@ def list_page(
         _filters(query, None if scope else [*Counter(row.key.namespace for row in everything)], counts, look)
         if everything
         else None,
-        h.div(".card.list")[_table(part, now_s, look)] if part else _nothing(everything, query.path, look, scope),
+        _table(part, now_s, look, SORTS[query.sort]) if part else _nothing(everything, query.path, look, scope),
         _paging(query, number, pages) if pages > 1 else None,
     ]
     return DashboardPage(title, main, f"{query.path.rstrip('/')}/events")
@@ -307,6 +346,9 @@ def _filters(query: ListQuery, namespaces: Sequence[str] | None, counts: dict[st
             h.select(name="ns", aria_label="Namespace")[options]
             if namespaces is not None
             else h.input(type="hidden", name="ns", value=query.ns),
+            h.select(name="sort", aria_label="Order")[
+                (h.option(value=name, selected=name == query.sort)[each.label] for name, each in SORTS.items())
+            ],
             h.input(type="hidden", name="only", value=query.only) if query.only else None,
             h.noscript[h.button["Search"]],
         ],
@@ -323,12 +365,22 @@ def _filters(query: ListQuery, namespaces: Sequence[str] | None, counts: dict[st
     ]
 
 
-def _table(rows: Iterable[ListRow], now_s: float, look: ListLook) -> h.Element:
-    return h.table[
-        h.caption(".skip")[f"{look.noun}s, those first that need somebody"],
-        h.thead[h.tr[(h.th(scope="col")[name] for name in look.columns)]],
-        h.tbody[(h.tr(id=f"{row.key.namespace}/{row.key.name}")[row.cells(now_s)] for row in rows)],
+def _table(rows: Iterable[ListRow], now_s: float, look: ListLook, sort: ListSort) -> h.Element:
+    return h.div(".card.list")[
+        h.table[
+            h.caption(".skip")[f"{look.noun}s: {sort.label}"],
+            h.thead[h.tr[(h.th(scope="col")[name] for name in look.columns)]],
+            h.tbody[(h.tr(id=str(row.key))[row.cells(now_s)] for row in rows)],
+        ]
     ]
+
+
+def _revision(view: RolloutView) -> h.Node:
+    """The current one, and during an update the stable one."""
+    if not view.revision:
+        return None
+    stable = h.span(".under")[f"stable {view.stable}"] if view.stable not in ("", view.revision) else None
+    return h.fragment[h.span(".mono")[view.revision], stable]
 
 
 def _share(view: RolloutView) -> h.Node:

@@ -111,7 +111,11 @@ async def covered_in_hostile_text(there: Served) -> None:
     await there.create(EVENT, event)
     condition = {"type": "Degraded", "status": "True", "reason": "Hostile", "message": HOSTILE}
     wait = {"reason": "Hostile", "message": HOSTILE, "since": "2026-11-21T10:00:00Z"}
-    await there.put_status(ROLLOUT, "cart", {"message": HOSTILE, "waitingFor": wait, "conditions": [condition]})
+    cutover = {"service": "cart", "from": HOSTILE, "to": HOSTILE, "message": f"{HOSTILE} 2026-11-21T10:00:00Z"}
+    cutover |= {"confirmedAt": "2026-11-21T10:00:00Z", "until": "2026-11-21T10:00:20Z"}
+    drain = {"cutovers": [cutover]}
+    told = {"message": HOSTILE, "waitingFor": wait, "conditions": [condition], "drain": drain}
+    await there.put_status(ROLLOUT, "cart", told)
 
 
 async def test_on_every_page_hostile_text_is_text(there: Served) -> None:
@@ -128,7 +132,8 @@ async def test_on_every_page_hostile_text_is_text(there: Served) -> None:
             live = json.loads((await until_page(stream, "onerror")).partition("data: ")[2])["html"]
 
     assert_is_ours(live, scripts=0)
-    assert shown.count("onerror=alert(1)") >= 8
+    assert shown.count("onerror=alert(1)") >= 11
+    assert shown.partition('id="drains"')[2].partition("</section>")[0].count("onerror=alert(1)") == 3
     assert "onerror=alert(1)" in compared
 
 

@@ -148,6 +148,40 @@ async def test_a_page_shows_what_the_update_waits_for_and_what_was_measured(ther
         assert (f'href="/r/default/cart/{word}"' in page) is offered, word
 
 
+async def test_a_page_shows_what_drains_waited_for_and_what_autoscalers_want(there: Served) -> None:
+    """In the words of `drain-report` and `get`; exact times are elements, which the browser shows in its own zone."""
+    cutover = {
+        "service": "cart",
+        "from": "oldrev",
+        "to": "newrev",
+        "message": "3 s of lag",
+        "neededSeconds": 23,
+        "timedOut": True,
+    }
+    cutover |= {"confirmedAt": "2026-11-21T10:00:00Z", "until": "2026-11-21T10:00:20Z", "inFlight": 2}
+    scaler = {"name": "cart", "desired": 4, "max": 5, "headroomPercent": 20}
+    status = {
+        **PAUSED,
+        "drain": {"cutovers": [cutover]},
+        "autoscaling": {"at": "2026-11-21T10:00:00Z", "autoscalers": [scaler]},
+    }
+    await install(there)
+    await there.put_status(ROLLOUT, "cart", status)
+    async with dashboard(there) as visitor:
+        page = (await visitor.get("/r/default/cart")).body
+    drains = page.partition('id="drains"')[2].partition("</section>")[0]
+
+    for said in (
+        '<h3 class="warned">Service cart: oldrev -&gt; newrev</h3>',
+        'confirmed by: EndpointSlices, <time class="exact" datetime="2026-11-21T10:00:00Z">2026-11-21T10:00:00Z</time>',
+        "for: 3 s of lag",
+        "TIMED OUT: 23 s were needed; requests may have been cut",
+        "IN FLIGHT at the end: 2 requests",
+    ):
+        assert said in drains, said
+    assert "autoscaler cart wants 4 of 5 pods: headroom 20 %" in page
+
+
 async def test_what_was_confirmed_is_written_and_answered_by_the_controller(there: Served) -> None:
     """The same annotation as the command line's, by the same writer, and the controller's words about it."""
     await install(there)
@@ -238,7 +272,7 @@ async def test_a_restart_is_of_the_pods_that_were_there_when_it_was_asked_for(
         assert f'href="{restart}"' in (await visitor.get("/r/default/cart")).body
         assert (await visitor.get(f"{restart}?to=yesterday")).status == 200
         page, form = (await visitor.get(restart)).body, await visitor.form(restart)
-        assert "This replaces the pods of cart that are older than 20" in page
+        assert 'This replaces the pods of cart that are older than <time class="exact" datetime="20' in page
         assert "kubectl rollouts restart cart -n default" in page
         another = {**form, "to": str(int(form["to"]) - 60)}
         assert "has changed since you looked" in (await visitor.post(restart, another)).body

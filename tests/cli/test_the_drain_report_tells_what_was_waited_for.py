@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rollouts.cli.commands.drain_report import report
+from rollouts.api.status.wire import status_to_wire
+from rollouts.cli.commands.drain_report import document, report
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.pod_exit import Injection
 from rollouts.core.model.reasons import Reason
@@ -69,6 +70,21 @@ def test_a_rollout_that_was_never_cut_over_says_so() -> None:
     assert "nothing was added to its pod template" in text
     assert "no Service has left a revision" in text
     assert f"DrainUnsafe: {lacks}" in text
+
+
+def test_the_document_has_what_status_has() -> None:
+    """For programs, with the names of status: what was added, each cutover, and what is unsafe."""
+    unsafe = Condition(type="DrainUnsafe", status=True, reason=Reason.DRAIN_UNSAFE, message="", since_s=AT_S,
+                       observed_generation=1)  # fmt: skip
+    status = replace(
+        RolloutStatus(current_revision="b"), injection=INJECTION, cutovers=(CUTOVER,), conditions=(unsafe,)
+    )
+    told = document(status_to_wire(status))
+
+    assert told["preStop"] == {"containers": ["app"], "seconds": 6, "graceSeconds": 31, "native": True}
+    assert [(each["service"], each["waitedSeconds"]) for each in told["cutovers"]] == [("cart", 23.0)]
+    assert [each["type"] for each in told["conditions"]] == ["DrainUnsafe"]
+    assert document({}) == {"preStop": None, "cutovers": [], "conditions": []}
 
 
 def test_times_are_told_to_the_second() -> None:

@@ -8,7 +8,15 @@ import htpy as h
 from msgspec import Struct
 
 from rollouts.cli.dashboard.acts import Confirmation
-from rollouts.cli.dashboard.pages import DashboardPage, address_of, experiment_address, notice, sentence, with_code
+from rollouts.cli.dashboard.pages import (
+    DashboardPage,
+    address_of,
+    experiment_address,
+    notice,
+    sentence,
+    with_code,
+    with_times,
+)
 from rollouts.cli.view.experiments import Termination
 from rollouts.cli.view.tree import RolloutView
 from rollouts.cli.view.verb_plans import CommandWrite, Nothing
@@ -56,7 +64,7 @@ class ActQuestion(Struct, frozen=True, kw_only=True):
             notice("wait", "Look again", again) if changed else None,
             h.section(".card")[
                 h.h1[title],
-                h.p[self.does],
+                h.p[with_times(self.does)],
                 notice("bad", "What is lost", h.p[self.loses]) if self.loses else None,
                 h.p(".soft")["It is written with your own rights, as ", self.written, ", the same as:"],
                 h.code(".line")[self.kubectl],

@@ -19,10 +19,12 @@ from rollouts.cli.dashboard.pages import (
     stacked_table,
     until,
     when,
+    with_times,
 )
 from rollouts.cli.dashboard.run_page import run_part
 from rollouts.cli.view.config import use_text
 from rollouts.cli.view.counts import count_of
+from rollouts.cli.view.drains import cutover_lines, injection_text
 from rollouts.cli.view.durations import short
 from rollouts.cli.view.history import HistoryRow
 from rollouts.cli.view.runs import RunLine
@@ -30,7 +32,7 @@ from rollouts.cli.view.tree import EventLine, PodLine, PodState, RevisionLine, R
 from rollouts.cli.view.weights import WeightMark
 from rollouts.cli.view.words import shares, unsaid, verdict_text
 from rollouts.core.model.numbering import revision_title, step_number
-from rollouts.core.model.status import Command
+from rollouts.core.model.status import Command, RolloutStatus
 from rollouts.objects import EXPERIMENT, Key
 
 _RUNS_SHOWN = 6
@@ -190,6 +192,23 @@ def _pod(pod: PodLine, now_s: float, links: Iterable[tuple[str, str]]) -> h.Elem
     age = short(now_s - pod.created_at_s)
     return h.li(id=f"pod/{pod.name}", class_=colour or None)[
         h.span(aria_hidden="true")[f"{sign} "], h.code[pod.name], f" {pod.said}, {age}", elsewhere(links, pod.name)
+    ]
+
+
+def drains(status: RolloutStatus, now_s: float) -> h.Node:
+    """What the latest cutovers waited for before pods could go, as `drain-report` says it; None before the first one."""
+    if not status.cutovers:
+        return None
+    return h.section("#drains.card")[
+        h.h2["Drains"],
+        h.p(".soft")[capital(injection_text(status))],
+        (
+            h.div(".revision")[
+                h.h3(class_="warned" if line.cut else None)[line.title],
+                (h.p[with_times(fact)] for fact in line.facts),
+            ]
+            for line in cutover_lines(status, now_s=now_s)
+        ),
     ]
 
 

@@ -46,6 +46,7 @@ STANDING_COLOURS: Mapping[Standing, str] = {
     Standing.MOVING: "move",
     Standing.QUIET: "good",
 }
+_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)")
 # Controls, and characters that turn the direction of text, are invisible, or begin a line.
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb"
@@ -169,6 +170,12 @@ def with_code(text: str) -> list[h.Node]:
     """A sentence of the command line, with what stands between backticks as code."""
     parts = text.split("`")
     return [h.code[part] if index % 2 else part for index, part in enumerate(parts)] if len(parts) % 2 else [text]
+
+
+def with_times(text: str) -> list[h.Node]:
+    """A sentence of the command line, with its times in the zone of whoever looks, once the page's script has run."""
+    parts = _TIME.split(text)
+    return [h.time(".exact", datetime=part)[part] if index % 2 else part for index, part in enumerate(parts)]
 
 
 def capital(text: str) -> str:

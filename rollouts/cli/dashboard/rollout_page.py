@@ -45,7 +45,7 @@ def rollout_page(
         locks: which commands whoever looks cannot give.
         links: to other servers, about the Rollout, its revisions and its pods.
     """
-    view, history, commands = view_of(seen), history_rows(seen), status_of(seen.rollout).commands
+    view, history, status = view_of(seen), history_rows(seen), status_of(seen.rollout)
     about = {"namespace": view.namespace, "rollout": view.name}
     main = h.fragment[
         h.div(".head")[
@@ -76,7 +76,8 @@ def rollout_page(
             h.div[
                 cards.steps(view),
                 cards.conditions(view, now_s),
-                cards.commands(commands, now_s),
+                cards.drains(status, now_s),
+                cards.commands(status.commands, now_s),
                 cards.events(view.events, now_s),
             ],
         ],

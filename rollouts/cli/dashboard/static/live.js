@@ -3,6 +3,7 @@
 "use strict";
 
 const RETRY_MS = 2000;
+const ZONE = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" }); // of whoever looks
 let stream = null;
 
 function sameNode(old, now) {
@@ -44,8 +45,12 @@ function show(html, title) {
 
 function localTimes() {
   for (const time of document.querySelectorAll("time")) {
-    const text = new Date(time.dateTime).toLocaleString();
-    if (time.title !== text) time.title = text;
+    const at = new Date(time.dateTime);
+    if (isNaN(at)) continue; // a text that looks like a time, and is none
+    const local = ZONE.format(at);
+    const exact = time.className === "exact";
+    time.title = exact ? time.dateTime : local;
+    if (exact) time.textContent = local;
   }
 }
 

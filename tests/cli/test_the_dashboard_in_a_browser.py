@@ -13,13 +13,15 @@ from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
 
 from rollouts.cli.dashboard.app import serving
+from rollouts.cli.dashboard.links import link_template
 from rollouts.cli.view import giving
 from rollouts.objects import REPLICA_SET, ROLLOUT
 from tests.cli.dashboards import PATIENCE_S, session_of
 from tests.cli.runs import BAD, Served, install, replica_set
 from tests.cli.runs import run as run_of
 from tests.cli.test_the_dashboard_is_for_one_person import HOSTILE
-from tests.cli.test_the_dashboard_shows_and_acts import PAUSED, annotations_of, named
+from tests.cli.test_the_dashboard_links_to_logs import ALL, GRAPHS, GROUP, LOGS, TRY
+from tests.cli.test_the_dashboard_shows_and_acts import CUTOVER, PAUSED, WAITS, annotations_of, named
 from tests.cli.test_the_dashboard_shows_experiments import FAILED as EXPERIMENT_FAILED
 from tests.cli.test_the_dashboard_shows_experiments import RUNNING as EXPERIMENT_RUNS
 from tests.cli.test_the_dashboard_shows_experiments import add, surround
@@ -54,6 +56,18 @@ async def opened(context: BrowserContext, url: str, wrong: list[str]) -> Page:
     page.on("pageerror", lambda error: wrong.append(str(error)))
     await page.goto(url)
     return page
+
+
+async def assert_readable(page: Page, what: str) -> None:
+    """axe finds nothing on the page, and nothing is wider than the screen: wide and narrow, light and dark."""
+    for width in WIDTHS:
+        await page.set_viewport_size({"width": width, "height": 900})
+        for scheme in ("light", "dark"):
+            await page.emulate_media(color_scheme=scheme)
+            found = await Axe().run(page)
+            assert not found.violations_count, (what, width, scheme, found.generate_report())
+        fits = "each => each.scrollWidth <= each.clientWidth"
+        assert await page.locator("html").evaluate(fits), (what, width)
 
 
 async def test_a_canary_is_found_watched_and_promoted(there: Served, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,17 +107,23 @@ async def test_a_canary_is_found_watched_and_promoted(there: Served, monkeypatch
     assert not wrong
 
 
-async def test_everybody_can_read_it_and_no_text_of_others_runs(there: Served) -> None:
-    """axe finds nothing, nothing is wider than the screen, and hostile names and messages are text."""
+async def test_everybody_can_read_it_and_no_text_of_others_runs(there: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """axe finds nothing on any page, nothing is wider than the screen, and hostile names and messages are text."""
+    monkeypatch.setattr(giving, "RECORDED_WITHIN_S", 0.05)
     await install(there, run_of(status=BAD))
     await there.create(REPLICA_SET, replica_set(await there.object(ROLLOUT, "cart")))
-    await there.put_status(ROLLOUT, "cart", {**PAUSED, "waitingFor": {**PAUSED["waitingFor"], "message": HOSTILE}})  # type: ignore[dict-item]
+    waiting: dict[str, object] = {**WAITS, "message": HOSTILE}
+    await there.put_status(ROLLOUT, "cart", {**PAUSED, "waitingFor": waiting, "drain": {"cutovers": [CUTOVER]}})
     for name, phase in (("a", "Healthy"), ("b", "Aborted"), ("c", "Progressing"), ("d", "")):
         await there.create(ROLLOUT, named(name, phase=phase, message=HOSTILE))
     await surround(there, await add(there, EXPERIMENT_RUNS), text=HOSTILE)
     await add(there, EXPERIMENT_FAILED, "old")
     wrong: list[str] = []
-    async with chromium() as browser, serving(session_of(there), namespace=None, address="127.0.0.1", port=0) as url:
+    links = tuple(map(link_template, (LOGS, GRAPHS, ALL, TRY, GROUP)))
+    async with (
+        chromium() as browser,
+        serving(session_of(there), namespace=None, address="127.0.0.1", port=0, links=links) as url,
+    ):
         context = await browser.new_context()
         page = await opened(context, url, wrong)
         page.on("dialog", lambda dialog: wrong.append(f"a script ran: {dialog.message}"))
@@ -111,6 +131,7 @@ async def test_everybody_can_read_it_and_no_text_of_others_runs(there: Served) -
         below = "/r/default/cart"
         for path in (
             "/",
+            "/?sort=new&q=nothing+is+like+this",
             below,
             f"{below}/runs/cart-newrev-step-1",
             f"{below}/abort",
@@ -121,6 +142,7 @@ async def test_everybody_can_read_it_and_no_text_of_others_runs(there: Served) -
             "/experiments",
             "/experiments?only=bad",
             "/experiments/default/exp",
+            "/experiments/default/old",
             "/experiments/default/exp/runs/exp-smoke-1",
             "/experiments/default/exp/terminate",
         ):
@@ -129,16 +151,32 @@ async def test_everybody_can_read_it_and_no_text_of_others_runs(there: Served) -
                 await page.set_viewport_size({"width": width, "height": 900})
                 charts = await page.locator(".chart:visible").count()
                 assert charts == (path in (below, "/experiments/default/exp") or "/runs/" in path), (path, width)
-                for scheme in ("light", "dark"):
-                    await page.emulate_media(color_scheme=scheme)
-                    found = await Axe().run(page)
-                    assert not found.violations_count, (path, width, scheme, found.generate_report())
-                    assert await page.locator("html").evaluate("each => each.scrollWidth <= each.clientWidth"), (
-                        path,
-                        width,
-                    )
+            linked = await page.locator(".elsewhere").count()
+            assert linked == {below: 2, "/experiments/default/exp": 3, "/experiments/default/old": 2}.get(path, 0), path
+            await assert_readable(page, path)
+        await page.goto(f"{origin}{below}/pause")
+        await page.get_by_role("button", name="Pause").click()
+        await expect(page.get_by_text("no controller has recorded the command")).to_be_visible()
+        await assert_readable(page, "what became of a command")
 
     assert [text for text in wrong if "404" not in text] == []
+
+
+async def test_times_are_those_of_whoever_looks(there: Served) -> None:
+    """An exact time is shown in the browser's zone with UTC behind it, an age with its time behind it; also when pages change."""
+    await install(there)
+    await there.put_status(ROLLOUT, "cart", {**PAUSED, "drain": {"cutovers": [CUTOVER]}})
+    async with chromium() as browser, serving(session_of(there), namespace=None, address="127.0.0.1", port=0) as url:
+        page = await opened(await browser.new_context(timezone_id="Asia/Tokyo", locale="en-GB"), url, [])
+        await page.goto(f"{url.partition('/login')[0]}/r/default/cart")
+        exact, age = page.locator("#drains time").first, page.get_by_text("PromotionNeeded, for").locator("time").first
+        for phase in ("Paused", "Progressing"):
+            await there.put_status(ROLLOUT, "cart", {"phase": phase})
+            await expect(page).to_have_title(f"{phase}: cart")
+            await expect(page.get_by_role("status")).to_have_text("live")
+            await expect(exact).to_have_text("21 Nov 2026, 19:00:00 GMT+9")
+            await expect(exact).to_have_attribute("title", "2026-11-21T10:00:00Z")
+            await expect(age).to_have_attribute("title", "21 Nov 2026, 19:00:00 GMT+9")
 
 
 @contextlib.asynccontextmanager

@@ -25,6 +25,18 @@ WAITS = {"reason": "PromotionNeeded", "message": "step 2: waiting for promotion"
 TIMES = {"startedAt": "2026-11-21T09:58:00Z", "stepStartedAt": "2026-11-21T10:00:00Z"}
 PAUSED = {"phase": "Paused", "waitingFor": WAITS, "currentStepIndex": 1, "weight": 25, **TIMES}
 PROMOTE = "/r/default/cart/promote"
+CUTOVER = {
+    "service": "cart",
+    "from": "oldrev",
+    "to": "newrev",
+    "message": "3 s of lag",
+    "neededSeconds": 23,
+    "confirmedAt": "2026-11-21T10:00:00Z",
+    "until": "2026-11-21T10:00:20Z",
+    "timedOut": True,
+    "inFlight": 2,
+}
+"""One that ended too early."""
 
 
 def named(name: str, **status: object) -> Manifest:
@@ -150,19 +162,10 @@ async def test_a_page_shows_what_the_update_waits_for_and_what_was_measured(ther
 
 async def test_a_page_shows_what_drains_waited_for_and_what_autoscalers_want(there: Served) -> None:
     """In the words of `drain-report` and `get`; exact times are elements, which the browser shows in its own zone."""
-    cutover = {
-        "service": "cart",
-        "from": "oldrev",
-        "to": "newrev",
-        "message": "3 s of lag",
-        "neededSeconds": 23,
-        "timedOut": True,
-    }
-    cutover |= {"confirmedAt": "2026-11-21T10:00:00Z", "until": "2026-11-21T10:00:20Z", "inFlight": 2}
     scaler = {"name": "cart", "desired": 4, "max": 5, "headroomPercent": 20}
     status = {
         **PAUSED,
-        "drain": {"cutovers": [cutover]},
+        "drain": {"cutovers": [CUTOVER]},
         "autoscaling": {"at": "2026-11-21T10:00:00Z", "autoscalers": [scaler]},
     }
     await install(there)

@@ -114,12 +114,12 @@ async def test_a_page_that_is_over_is_forgotten(there: Served, monkeypatch: pyte
     await install(there)
     hub = Hub(session_of(there), None)
     key = Key("default", "cart")
-    async with hub.looking(key) as feed:
+    async with hub.looking_at(ROLLOUT, key) as feed:
         assert (await feed.objects()).all(ROLLOUT)
     async with asyncio.timeout(PATIENCE_S):
         while hub.kept:  # noqa: ASYNC110 - nothing tells when a feed has been forgotten
             await asyncio.sleep(0)
-    async with hub.looking(key) as again:
+    async with hub.looking_at(ROLLOUT, key) as again:
         assert again is not feed
         assert (await again.objects()).all(ROLLOUT)
     await hub.close()

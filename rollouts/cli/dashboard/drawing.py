@@ -33,10 +33,10 @@ from rollouts.cli.dashboard.pages import (
     EXPERIMENTS,
     DashboardPage,
     capital,
-    experiment_address,
     fragment,
     message,
     notice,
+    object_address,
     when,
 )
 from rollouts.cli.dashboard.rights import Locks
@@ -46,7 +46,8 @@ from rollouts.cli.view.experiments import whole_experiment
 from rollouts.cli.view.follow import Followed, Kept, KeptKey, KeptObjects, KeptSnapshot
 from rollouts.cli.view.objects import run_named
 from rollouts.cli.view.reading import experiment_in, seen_in
-from rollouts.objects import EXPERIMENT, ROLLOUT, Key, Manifest
+from rollouts.cli.view.runs import RunLine
+from rollouts.objects import EXPERIMENT, ROLLOUT, Key, Kind, Manifest
 from rollouts.recent import Recent
 
 REDRAWN_EVERY_S = 5.0  # ages and countdowns
@@ -125,8 +126,9 @@ class RolloutDrawing(Struct, frozen=True):
 
 
 class RunDrawing(Struct, frozen=True):
-    """One AnalysisRun about a Rollout."""
+    """One AnalysisRun about a Rollout or an Experiment, which `kind` and `key` name."""
 
+    kind: Kind
     key: Key
     name: str
     lost_since_s: float | None
@@ -134,17 +136,17 @@ class RunDrawing(Struct, frozen=True):
     def page(self, followed: Followed, now_s: float) -> DashboardPage:
         """See `Drawing`."""
         page = self.found(followed, now_s)
-        why = f"There is no AnalysisRun {self.name} about {self.key.name} any more."
-        return page or message(f"{self.name} was deleted", why)
+        why = f"{self.key.name} has no AnalysisRun {self.name} any more."
+        back, name = object_address(self.kind, self.key), self.key.name
+        return page or message(f"{self.name} was deleted", why, back=back, back_text=f"Back to {name}")
 
     def found(self, followed: Followed, now_s: float) -> DashboardPage | None:
         """The page; None where there is no such run."""
-        seen = seen_in(followed, self.key)
-        run = run_named(self.name, seen) if seen is not None else None
-        if run is None:
+        found = _RUNS[self.kind](followed, self.key, self.name)
+        if found is None:
             return None
-        title, lost = capital(run.about), _lost(self.lost_since_s, now_s)
-        return run_page(run, title, self.key.name, f"/r/{self.key.namespace}/{self.key.name}", now_s=now_s, lost=lost)
+        (title, run), lost = found, _lost(self.lost_since_s, now_s)
+        return run_page(run, title, self.key.name, object_address(self.kind, self.key), now_s=now_s, lost=lost)
 
 
 class ExperimentDrawing(Struct, frozen=True):
@@ -164,29 +166,6 @@ class ExperimentDrawing(Struct, frozen=True):
             return message(f"{self.key.name} was deleted", why, back=EXPERIMENTS, back_text="All Experiments")
         whole, lost, told = whole_experiment(seen), _lost(self.lost_since_s, now_s), _told(self.told)
         return experiment_page(whole, now_s=now_s, lost=lost, told=told, locks=self.locks, links=self.links)
-
-
-class ExperimentRunDrawing(Struct, frozen=True):
-    """One AnalysisRun of an Experiment."""
-
-    key: Key
-    name: str
-    lost_since_s: float | None
-
-    def page(self, followed: Followed, now_s: float) -> DashboardPage:
-        """See `Drawing`."""
-        page = self.found(followed, now_s)
-        return page or message(f"{self.name} was deleted", f"{self.key.name} has no AnalysisRun {self.name} any more.")
-
-    def found(self, followed: Followed, now_s: float) -> DashboardPage | None:
-        """The page; None where there is no such run."""
-        seen = experiment_in(followed, self.key)
-        analyses = whole_experiment(seen).analyses if seen is not None else ()
-        each = next((each for each in analyses if each.run is not None and each.run.name == self.name), None)
-        if each is None or each.run is None:
-            return None
-        back, lost = experiment_address(self.key), _lost(self.lost_since_s, now_s)
-        return run_page(each.run, each.title, self.key.name, back, now_s=now_s, lost=lost)
 
 
 class SharedSnapshots(Generic[Kept]):
@@ -281,6 +260,23 @@ def sent(event: str, data: object) -> bytes:
 
 def _turn() -> int:
     return int(asyncio.get_running_loop().time() // REDRAWN_EVERY_S)
+
+
+def _run_of_rollout(followed: Followed, key: Key, name: str) -> tuple[str, RunLine] | None:
+    """The run of that name about a Rollout, with its title."""
+    seen = seen_in(followed, key)
+    run = run_named(name, seen) if seen is not None else None
+    return None if run is None else (capital(run.about), run)
+
+
+def _run_of_experiment(followed: Followed, key: Key, name: str) -> tuple[str, RunLine] | None:
+    """The same of an Experiment."""
+    seen = experiment_in(followed, key)
+    analyses = whole_experiment(seen).analyses if seen is not None else ()
+    return next(((each.title, each.run) for each in analyses if each.run is not None and each.run.name == name), None)
+
+
+_RUNS = {ROLLOUT: _run_of_rollout, EXPERIMENT: _run_of_experiment}
 
 
 def _told(outcome: CommandOutcome | None) -> h.Node:

@@ -18,8 +18,8 @@ from rollouts.cli.dashboard.pages import (
     facts_line,
     more,
     notice,
+    object_address,
     phase,
-    rollout_address,
     until,
     when,
 )
@@ -33,7 +33,7 @@ from rollouts.cli.view.experiments import (
     WholeExperiment,
     group_text,
 )
-from rollouts.objects import Key
+from rollouts.objects import ROLLOUT, Key
 
 _ANALYSES_SHOWN = 6
 
@@ -62,7 +62,7 @@ def experiment_page(
     of: h.Node = None
     if line.rollout:
         about["rollout"] = line.rollout
-        of = h.fragment[" of ", h.a(href=rollout_address(Key(line.namespace, line.rollout)))[line.rollout]]
+        of = h.fragment[" of ", h.a(href=object_address(ROLLOUT, Key(line.namespace, line.rollout)))[line.rollout]]
     main = h.fragment[
         h.div(".head")[
             h.h1[line.name],

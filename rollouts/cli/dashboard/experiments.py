@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 
 from aiohttp import web
 
@@ -13,12 +12,11 @@ from rollouts.cli.dashboard.drawing import (
     CommandOutcome,
     ExperimentDrawing,
     ExperimentListDrawing,
-    ExperimentRunDrawing,
     ListDrawing,
 )
 from rollouts.cli.dashboard.experiment_list import EXPERIMENTS_LOOK
 from rollouts.cli.dashboard.guard import same
-from rollouts.cli.dashboard.hub import Feed, Hub
+from rollouts.cli.dashboard.hub import Hub
 from rollouts.cli.dashboard.list_page import refused_list_page
 from rollouts.cli.dashboard.live import ObjectPages, key_in, live_pages
 from rollouts.cli.dashboard.pages import EXPERIMENTS, experiment_address
@@ -43,7 +41,7 @@ class ExperimentPages(ObjectPages):
             form_field: the secret that shows that a form is ours.
             asked: what the address of a list at a path asks for.
         """
-        super().__init__(hub, rights)
+        super().__init__(hub, rights, EXPERIMENT)
         self._form_field = form_field
         self._asked = asked
 
@@ -96,9 +94,6 @@ class ExperimentPages(ObjectPages):
     async def _read(self, key: Key) -> Manifest:
         return manifest_from(await self._hub.session.client.get(EXPERIMENT, key.namespace, key.name))
 
-    def _looking_at(self, key: Key) -> AbstractAsyncContextManager[Feed[Manifest]]:
-        return self._hub.looking_at_experiment(key)
-
     async def _one_of(self, key: Key, told: CommandOutcome | None, *, newer_than_s: float) -> ExperimentDrawing:
         return ExperimentDrawing(
             key=key,
@@ -107,6 +102,3 @@ class ExperimentPages(ObjectPages):
             lost_since_s=self._hub.reached.lost_since_s,
             links=self._hub.shared.links,
         )
-
-    def _run_of(self, key: Key, name: str) -> ExperimentRunDrawing:
-        return ExperimentRunDrawing(key=key, name=name, lost_since_s=self._hub.reached.lost_since_s)

@@ -17,7 +17,7 @@ from rollouts.cli.dashboard.drawing import Drawn, SharedSnapshots
 from rollouts.cli.dashboard.experiment_list import ListedExperiment
 from rollouts.cli.dashboard.links import LinkTemplate
 from rollouts.cli.dashboard.list_page import Listed
-from rollouts.cli.view.follow import Collection, Followed, Kept, KeptObjects, following_as
+from rollouts.cli.view.follow import Collection, Kept, KeptObjects, following_as
 from rollouts.cli.view.reading import changes, collections_of, collections_of_experiment
 from rollouts.cli.view.session import Session
 from rollouts.errors import ApiUnavailable, RolloutsError
@@ -28,6 +28,7 @@ IDLE_S = 60.0
 FEEDS_MAX = 20  # Rollouts and Experiments that are looked at at the same time, with five watches each
 STREAMS_MAX = 20  # pages with live updates of one session; a page that nobody sees gives its own back
 STREAMS_IN_ALL_MAX = 400  # of the 500 connections; the others are left for pages that are loaded and for signing in
+_COLLECTIONS = {ROLLOUT: collections_of, EXPERIMENT: collections_of_experiment}
 _HOUR_S = 3_600.0
 _CLOSES_WITHIN_S = 1.0
 
@@ -163,25 +164,15 @@ class Hub:
         return replace(self.session, namespace=namespace)
 
     @contextlib.asynccontextmanager
-    async def looking(self, key: Key) -> AsyncIterator[Feed[Manifest]]:
-        """The feed of one Rollout, for as long as the block lasts. Raises: TooManyLook."""
-        session = self.session_in(key.namespace)
+    async def looking_at(self, kind: Kind, key: Key) -> AsyncIterator[Feed[Manifest]]:
+        """The feed of one Rollout or Experiment, for as long as the block lasts. Raises: TooManyLook."""
+        session, collections = self.session_in(key.namespace), _COLLECTIONS[kind]
 
-        async def follow() -> AbstractAsyncContextManager[Followed]:
-            return self._following(session, *await collections_of(session, key))
+        async def follow() -> AbstractAsyncContextManager[KeptObjects[Manifest]]:
+            of_it = await collections(session, key)
+            return following_as(session, of_it, keep=lambda thing: thing, snapshot=self.shared.drawn.objects.of)
 
-        with self._seen((ROLLOUT, key), follow) as feed:
-            yield feed
-
-    @contextlib.asynccontextmanager
-    async def looking_at_experiment(self, key: Key) -> AsyncIterator[Feed[Manifest]]:
-        """The feed of one Experiment, likewise. Raises: TooManyLook."""
-        session = self.session_in(key.namespace)
-
-        async def follow() -> AbstractAsyncContextManager[Followed]:
-            return self._following(session, *await collections_of_experiment(session, key))
-
-        with self._seen((EXPERIMENT, key), follow) as feed:
+        with self._seen((kind, key), follow) as feed:
             yield feed
 
     @contextlib.asynccontextmanager
@@ -220,11 +211,6 @@ class Hub:
             feed.tell()
             self._end(key)
         await asyncio.gather(*(feed.close() for feed in self._ended))
-
-    def _following(
-        self, session: Session, *collections: Collection
-    ) -> AbstractAsyncContextManager[KeptObjects[Manifest]]:
-        return following_as(session, collections, keep=lambda thing: thing, snapshot=self.shared.drawn.objects.of)
 
     def _listing(
         self, kind: Kind, namespace: str | None, keep: Callable[[Manifest], Kept], shared: SharedSnapshots[Kept]

@@ -17,7 +17,6 @@ from rollouts.cli.dashboard.answers import error_page, page_answer
 from rollouts.cli.dashboard.drawing import (
     CommandOutcome,
     Drawing,
-    ExperimentRunDrawing,
     RunDrawing,
     next_turn_s,
     page_event,
@@ -27,7 +26,7 @@ from rollouts.cli.dashboard.hub import Feed, Hub, TooManyLook
 from rollouts.cli.dashboard.rights import ON_LOAD_S, WHILE_OPEN_S, KnownRights
 from rollouts.cli.view.follow import Kept
 from rollouts.errors import RolloutsError
-from rollouts.objects import Key, Manifest
+from rollouts.objects import Key, Kind, Manifest
 
 AT_MOST_EVERY_S = 0.2  # a page is sent so often, however often its objects change
 _TOLD_KEPT = 32
@@ -69,27 +68,20 @@ class Outcomes:
 class ObjectPages(ABC):
     """The pages of objects of one kind, for one person: that of an object, and those of its AnalysisRuns."""
 
-    def __init__(self, hub: Hub, rights: KnownRights) -> None:
+    def __init__(self, hub: Hub, rights: KnownRights, kind: Kind) -> None:
+        self._kind = kind
         self._hub = hub
         self._rights = rights
         self._told = Outcomes()
 
     @abstractmethod
-    def _looking_at(self, key: Key) -> AbstractAsyncContextManager[Feed[Manifest]]:
-        """The feed of one object. Raises: TooManyLook, when it is entered."""
-
-    @abstractmethod
     async def _one_of(self, key: Key, told: CommandOutcome | None, *, newer_than_s: float) -> Drawing[Manifest]:
         """The page of one object. `newer_than_s` is how old the rights may be that it is drawn with."""
-
-    @abstractmethod
-    def _run_of(self, key: Key, name: str) -> RunDrawing | ExperimentRunDrawing:
-        """The page of one of its AnalysisRuns."""
 
     async def one(self, request: web.Request) -> web.StreamResponse:
         """One object."""
         key = key_in(request)
-        async with self._looking_at(key) as feed:
+        async with self._hub.looking_at(self._kind, key) as feed:
             followed = await feed.objects()
             drawing = await self._one_of(key, self._told.of(request, key), newer_than_s=ON_LOAD_S)
             return page_answer(drawing.page(followed, self._now_s()))
@@ -102,12 +94,12 @@ class ObjectPages(ABC):
         async def what() -> Drawing[Manifest]:
             return await self._one_of(key, told, newer_than_s=WHILE_OPEN_S)
 
-        return await live_pages(request, self._hub, self._looking_at(key), what)
+        return await live_pages(request, self._hub, self._hub.looking_at(self._kind, key), what)
 
     async def run(self, request: web.Request) -> web.StreamResponse:
         """One AnalysisRun about it."""
         key, run = key_in(request), name_in(request, "run")
-        async with self._looking_at(key) as feed:
+        async with self._hub.looking_at(self._kind, key) as feed:
             page = self._run_of(key, run).found(await feed.objects(), self._now_s())
             if page is None:
                 raise web.HTTPNotFound
@@ -120,7 +112,10 @@ class ObjectPages(ABC):
         async def what() -> Drawing[Manifest]:
             return self._run_of(key, run)
 
-        return await live_pages(request, self._hub, self._looking_at(key), what)
+        return await live_pages(request, self._hub, self._hub.looking_at(self._kind, key), what)
+
+    def _run_of(self, key: Key, name: str) -> RunDrawing:
+        return RunDrawing(kind=self._kind, key=key, name=name, lost_since_s=self._hub.reached.lost_since_s)
 
     def _now_s(self) -> float:
         return self._hub.session.clock.now_s()

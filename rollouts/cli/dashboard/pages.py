@@ -19,7 +19,7 @@ from rollouts.cli.view.durations import short
 from rollouts.cli.view.tree import RolloutView
 from rollouts.cli.view.words import Standing
 from rollouts.core.model.steps import WeightPercent
-from rollouts.objects import Key
+from rollouts.objects import EXPERIMENT, ROLLOUT, Key, Kind
 
 NO_PHASE = "Unknown"
 EXPERIMENTS = "/experiments"
@@ -100,21 +100,18 @@ def visible(text: str) -> str:
 
 def address_of(view: RolloutView, *more: str) -> str:
     """The address of a Rollout's page, or of one below it."""
-    return rollout_address(Key(view.namespace, view.name), *more)
-
-
-def rollout_address(of: Key, *more: str) -> str:
-    """The same, by its name."""
-    return _address("/r", of.namespace, of.name, *more)
+    return object_address(ROLLOUT, Key(view.namespace, view.name), *more)
 
 
 def experiment_address(of: Key, *more: str) -> str:
     """The address of an Experiment's page, or of one below it."""
-    return _address(EXPERIMENTS, of.namespace, of.name, *more)
+    return object_address(EXPERIMENT, of, *more)
 
 
-def _address(root: str, *parts: str) -> str:
-    return "/".join([root, *(quote(part, safe="") for part in parts)])
+def object_address(kind: Kind, of: Key, *more: str) -> str:
+    """The address of the page of a Rollout or an Experiment, or of one below it."""
+    root = EXPERIMENTS if kind is EXPERIMENT else "/r"
+    return "/".join([root, *(quote(part, safe="") for part in (of.namespace, of.name, *more))])
 
 
 def phase(word: str) -> h.Element:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from contextlib import AbstractAsyncContextManager
 from http import HTTPStatus
 
 from aiohttp import web
@@ -14,13 +13,13 @@ from rollouts.cli.dashboard import acts
 from rollouts.cli.dashboard.answers import foreign_form, page_answer
 from rollouts.cli.dashboard.ask_page import ask_page
 from rollouts.cli.dashboard.diff_page import diff_page
-from rollouts.cli.dashboard.drawing import CommandOutcome, ListDrawing, RolloutDrawing, RunDrawing
+from rollouts.cli.dashboard.drawing import CommandOutcome, ListDrawing, RolloutDrawing
 from rollouts.cli.dashboard.experiments import ExperimentPages
 from rollouts.cli.dashboard.guard import same
-from rollouts.cli.dashboard.hub import Feed, Hub
+from rollouts.cli.dashboard.hub import Hub
 from rollouts.cli.dashboard.list_page import ROLLOUTS_LOOK, WORD_MAX, ListQuery, refused_list_page
 from rollouts.cli.dashboard.live import NAME, ObjectPages, key_in, live_pages
-from rollouts.cli.dashboard.pages import message, sentence
+from rollouts.cli.dashboard.pages import message, object_address, sentence
 from rollouts.cli.dashboard.rights import ON_LOAD_S, KnownRights
 from rollouts.cli.terminal.errors import error_text
 from rollouts.cli.view.config import uses_of
@@ -31,7 +30,7 @@ from rollouts.cli.view.objects import view_of
 from rollouts.cli.view.reading import look
 from rollouts.cli.view.verb_plans import CommandWrite
 from rollouts.errors import ApiForbidden, SpecInvalid
-from rollouts.objects import Key, Manifest
+from rollouts.objects import ROLLOUT, Key
 
 _SECRET_BYTES = 32
 
@@ -46,7 +45,7 @@ class PersonPages(ObjectPages):
             chooses_namespace: the address of the list says which one is listed, as the person may not list all.
             rights_of_commands: each command needs a verb of its own.
         """
-        super().__init__(hub, KnownRights(hub.session, of_commands=rights_of_commands))
+        super().__init__(hub, KnownRights(hub.session, of_commands=rights_of_commands), ROLLOUT)
         self._chooses_namespace = chooses_namespace
         self.form_field = secrets.token_urlsafe(_SECRET_BYTES)
         self.experiments = ExperimentPages(hub, self._rights, self.form_field, self._list_of)
@@ -98,7 +97,7 @@ class PersonPages(ObjectPages):
         try:
             report = await plan_of_live(session, seen.rollout)
         except SpecInvalid as invalid:
-            said = message("Its spec cannot be carried out", f"{invalid}.", back=f"/r/{key.namespace}/{key.name}")
+            said = message("Its spec cannot be carried out", f"{invalid}.", back=object_address(ROLLOUT, key))
             return page_answer(said, HTTPStatus.CONFLICT)
         return page_answer(plan_page(view_of(seen), report))
 
@@ -127,7 +126,7 @@ class PersonPages(ObjectPages):
         try:
             answer = await acts.carry_out(session, key.name, asked.plan, asked.planned, shown)
         except ApiForbidden as error:
-            title, back = f"{asked.act.label} was refused", f"/r/{key.namespace}/{key.name}"
+            title, back = f"{asked.act.label} was refused", object_address(ROLLOUT, key)
             refused = message(title, sentence(error_text(error)), back=back, back_text=f"Back to {key.name}")
             return page_answer(refused, HTTPStatus.FORBIDDEN)
         label = f"{asked.act.label}: "
@@ -138,7 +137,7 @@ class PersonPages(ObjectPages):
         else:
             colour, said = "good", f"the controller has recorded the command; it {asked.planned.words}"
         mark = self._told.keep(key, CommandOutcome(colour, label + said))
-        raise web.HTTPSeeOther(f"/r/{key.namespace}/{key.name}?told={mark}")
+        raise web.HTTPSeeOther(f"{object_address(ROLLOUT, key)}?told={mark}")
 
     def _list_of(self, request: web.Request, path: str = "/") -> ListDrawing:
         named = request.query.get("ns", "") if self._chooses_namespace else ""
@@ -149,9 +148,6 @@ class PersonPages(ObjectPages):
             lost_since_s=self._hub.reached.lost_since_s,
         )
 
-    def _looking_at(self, key: Key) -> AbstractAsyncContextManager[Feed[Manifest]]:
-        return self._hub.looking(key)
-
     async def _one_of(self, key: Key, told: CommandOutcome | None, *, newer_than_s: float) -> RolloutDrawing:
         return RolloutDrawing(
             key=key,
@@ -160,9 +156,6 @@ class PersonPages(ObjectPages):
             lost_since_s=self._hub.reached.lost_since_s,
             links=self._hub.shared.links,
         )
-
-    def _run_of(self, key: Key, name: str) -> RunDrawing:
-        return RunDrawing(key=key, name=name, lost_since_s=self._hub.reached.lost_since_s)
 
 
 def _act_in(request: web.Request) -> str:

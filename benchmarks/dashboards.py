@@ -50,7 +50,7 @@ async def measure(scene: Scene, *, count: int) -> None:
 
 
 @dataclass(slots=True)
-class _Viewer:
+class Viewer:
     """A page with the list, open in a session of its own."""
 
     wanted: bytes = b""
@@ -82,7 +82,7 @@ async def _watched(scene: Scene, tokens: list[str], *, viewers: int, count: int)
     with running_dashboard(scene.plane, log_folder=scene.logs) as dashboard:
         await dashboard.wait_until_ready(deadline_s=READY_WITHIN_S)
         mark = audit.mark()
-        async with dashboard.staying_alive(), _opened(dashboard.health_url, tokens, viewers) as pages:
+        async with dashboard.staying_alive(), opened_pages(dashboard.health_url, tokens, viewers) as pages:
             await asyncio.sleep(APART_S)  # a page is there before its watch is
             opened = audit.load(since=mark)
             mark, own_s, began_s = audit.mark(), dashboard.cpu_s(), time.monotonic()
@@ -108,7 +108,7 @@ async def _watched(scene: Scene, tokens: list[str], *, viewers: int, count: int)
     return rss_mib
 
 
-async def _change(scene: Scene, pages: list[_Viewer], number: int) -> list[float]:
+async def _change(scene: Scene, pages: list[Viewer], number: int) -> list[float]:
     """The seconds from before the write until each page has shown it."""
     ready = 1_000 + number
     seen = [page.wait_for(f"{ready}, 2 wanted") for page in pages]
@@ -119,15 +119,15 @@ async def _change(scene: Scene, pages: list[_Viewer], number: int) -> list[float
 
 
 @asynccontextmanager
-async def _opened(url: str, tokens: list[str], viewers: int) -> AsyncIterator[list[_Viewer]]:
+async def opened_pages(url: str, tokens: list[str], viewers: int) -> AsyncIterator[list[Viewer]]:
     """So many pages of the list, each in a session of its own, once all show it."""
     turns = asyncio.Semaphore(_SIGN_IN_AT_ONCE)
-    pages = [_Viewer() for _ in range(viewers)]
+    pages = [Viewer() for _ in range(viewers)]
 
     async with AsyncExitStack() as kept, asyncio.TaskGroup() as reading:
         tasks: list[asyncio.Task[None]] = []
 
-        async def open_one(page: _Viewer, token: str) -> None:
+        async def open_one(page: Viewer, token: str) -> None:
             jar = aiohttp.CookieJar(unsafe=True)  # also of an IP address
             limits = aiohttp.ClientTimeout(total=None, sock_connect=SHOWN_WITHIN_S)
             browser = await kept.enter_async_context(aiohttp.ClientSession(url, cookie_jar=jar, timeout=limits))

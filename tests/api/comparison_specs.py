@@ -24,6 +24,11 @@ def compare(rules: Spec | None = None, **changes: Any) -> Spec:
     }
 
 
+def against_baseline(**changes: Any) -> Spec:
+    """The same between the pods of an Experiment."""
+    return {"metrics": compare(canary=GONE, stable=GONE, baseline=True, **changes)["metrics"]}
+
+
 def value_of(of: Spec) -> Spec:
     """A template that compares one value of each look."""
     return compare(kind="value", of=of, total=GONE, effect="10%")
@@ -87,7 +92,9 @@ BAD_COMPARISONS: tuple[Bad, ...] = (
         f"{_COMPARE}.of.customMetric", "must have {{arm}} in its metric's name, selector or object's name"),
     Bad("queue that is the same for both arms", value_of({"externalMetric": {"metric": {"name": "queue"}}}),
         f"{_COMPARE}.of.externalMetric", "must have {{arm}} in its metric's name or selector"),
-    Bad("comparison with a baseline", compare(baseline=True), f"{_COMPARE}.baseline", "give the metric an initialDelay"),
+    Bad("comparison with a baseline and arms", compare(baseline=True), f"{_COMPARE}.canary", "leave one of them out"),
+    Bad("comparison with a baseline and stable", compare(baseline=True, canary=GONE), f"{_COMPARE}.stable", "leave one of them"),
+    Bad("comparison with nothing", compare(baseline=False, canary=GONE, stable=GONE), f"{_COMPARE}.stable", "is required"),
     Bad("comparison without an effect", compare(effect=GONE), f"{_COMPARE}.effect", "is required"),
     Bad("effect of nothing", compare(effect="0"), f"{_COMPARE}.effect", "above 0"),
     Bad("effect below nothing", compare(effect="-1%"), f"{_COMPARE}.effect", "above 0"),

@@ -5,13 +5,16 @@ Manifests of Argo Rollouts' examples, documentation and end-to-end tests are res
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
+from rollouts.api.spec.analysis.run import parse_run
 from rollouts.api.spec.analysis.templates import TemplateName
 from rollouts.api.spec.experiment import drafts_of, parse_experiment
 from rollouts.api.status.experiment import experiment_status_to_wire, read_experiment_status
+from rollouts.core.analysis.source import Comparison
 from rollouts.core.experiment.model import (
     ExperimentStatus,
     GroupPhase,
@@ -24,6 +27,7 @@ from rollouts.core.model.analysis import AnalysisPhase, DraftProblem, RunDraft
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.status import Condition
 from rollouts.errors import SpecInvalid
+from tests.api.comparison_specs import against_baseline
 from tests.controller.analysis.stage import metric
 from tests.controller.experiments.stage import group, uses
 
@@ -151,6 +155,7 @@ def test_only_what_may_change_later_leaves_the_hash_as_it_is() -> None:
 TEMPLATES = {
     "good": {"metrics": [metric("good")], "args": [{"name": "hash", "value": "none"}]},
     "endless": {"metrics": [metric("endless", interval="1m")]},
+    "against-baseline": against_baseline(),
 }
 
 
@@ -192,6 +197,48 @@ def test_arguments_are_put_in_before_the_run_is_made() -> None:
 def test_an_analysis_that_cannot_be_made_says_why(drafts: Any, words: str) -> None:
     """Before the first pod."""
     assert [words in draft.message for draft in drafts().values() if isinstance(draft, DraftProblem)] == [True]
+
+
+BOTH = [group("baseline", replicas=2), group("canary", replicas=2)]
+
+
+def test_a_comparison_with_a_baseline_is_between_the_experiments_pods() -> None:
+    """The run names both, so that everybody sees what was compared."""
+    draft = _drafts(uses("against-baseline"), templates=BOTH)["against-baseline"]
+    baseline, canary = (hash_of_pods("u", each) for each in parse_experiment({"templates": BOTH}).groups)
+
+    assert isinstance(draft, RunDraft)
+    (measured,) = parse_run(json.loads(draft.spec_json)).metrics
+    assert isinstance(measured.source, Comparison)
+    assert (measured.source.canary, measured.source.stable) == (canary, baseline)
+    assert "baseline" in TEMPLATES["against-baseline"]["metrics"][0]["provider"]["compare"], (
+        "the template is left alone"
+    )
+
+
+@pytest.mark.parametrize(
+    ("templates", "message"),
+    [
+        (
+            [group("blue"), group("canary")],
+            "spec.templates: have no baseline, and AnalysisTemplate/against-baseline compares canary with baseline",
+        ),
+        ([group("baseline")], "spec.templates: have no canary, and"),
+        (
+            [group("canary", replicas=3), group("baseline", replicas=2)],
+            "spec.templates[1].replicas: is 2 and must be 3, as of canary",
+        ),
+        ([group("canary", replicas=3), group("baseline")], "spec.templates[1].replicas: is 1 and must be 3"),
+    ],
+)
+def test_a_baseline_is_of_as_many_pods(templates: list[dict[str, Any]], message: str) -> None:
+    """Or their load differs. It is told before the first pod; an analysis without a baseline minds nothing."""
+    drafts = _drafts(uses("against-baseline"), uses("good"), templates=templates)
+
+    problem = drafts["against-baseline"]
+    assert isinstance(problem, DraftProblem)
+    assert problem.message.startswith(message)
+    assert isinstance(drafts["good"], RunDraft)
 
 
 def test_an_endless_metric_is_right_where_the_duration_ends_it() -> None:

@@ -31,8 +31,9 @@ from rollouts.core.analysis.source import (
     WebResult,
 )
 from rollouts.core.model.autoscaling import ContainerMetric
+from rollouts.errors import SpecInvalid
 from tests.api.analysis_specs import GOOD, JOB, METRIC, PROMETHEUS, metric, prometheus, web
-from tests.api.comparison_specs import LATENCY, compare
+from tests.api.comparison_specs import LATENCY, against_baseline, compare
 from tests.api.specs import GONE, Spec
 
 VALUES = {"n": "5", "d": "30s"}
@@ -236,6 +237,20 @@ def test_a_comparison_is_one_measurement_that_goes_on_until_it_answers() -> None
         looks_max=20,
         warm_up_s=60.0,
     )
+
+
+def test_a_comparison_with_a_baseline_is_for_an_experiment() -> None:
+    """A template may ask for it wherever it is used; where there are no such pods, no run is made."""
+    template = against_baseline()
+    parse_template(template)
+
+    with pytest.raises(SpecInvalid) as refused:
+        parse_run(template)
+
+    (problem,) = refused.value.problems
+    assert problem.path == "spec.metrics[0].provider.compare.baseline"
+    assert "let the analyses of such an Experiment name this template" in problem.message
+    assert "give canary and stable in its place" in problem.message
 
 
 def test_the_effect_on_a_value_is_a_share_or_a_difference() -> None:

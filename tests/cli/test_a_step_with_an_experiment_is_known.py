@@ -14,6 +14,7 @@ from rollouts.cli.view.runs import RunLine
 from rollouts.core.model.analysis import AnalysisKind, AnalysisPhase
 from rollouts.objects import Manifest
 from tests import build
+from tests.api.comparison_specs import against_baseline
 from tests.behaviour.analysis.experiment_steps import both
 from tests.cli.command_line import CommandLine
 from tests.cli.shop import PATIENCE_S, Shop, shop
@@ -116,6 +117,29 @@ def test_lint_names_what_is_wrong_with_it(typed: CommandLine) -> None:
         templates=[{"name": "a", "specRef": "stable"}, {"name": "a", "specRef": "canary"}], code=1
     )
     assert f"{at}.analyses[0]" in linted(endless, analyses=[uses("up")], duration=None, code=1)
+
+
+def test_lint_knows_where_a_comparison_has_a_baseline(typed: CommandLine) -> None:
+    """In an experiment with a template of each revision, of as many pods; nowhere else."""
+    fresh = build.analysis_template(*against_baseline()["metrics"], name="fresh")
+
+    def linted(step: Manifest, code: int) -> str:
+        said = typed("lint", "-f", typed.file(build.rollout(build.canary(step)), fresh), code=code)
+        return said.out + said.err
+
+    def tried(baseline: str, canary: str, **more: Any) -> Manifest:
+        of = [{"name": "baseline", "specRef": baseline, **more}, {"name": "canary", "specRef": canary}]
+        return {"experiment": {"templates": of, "analyses": [uses("fresh")]}}
+
+    at = "spec.strategy.canary.steps[0]"
+    assert "no problems" in linted(tried("stable", "canary"), code=0)
+    swapped = linted(tried("canary", "stable"), code=1)
+    assert f"{at}.experiment.templates[1].specRef: must be canary and not stable: AnalysisTemplate/fresh" in swapped
+    assert f"{at}.experiment.templates[0].replicas: is 2 and must be 1, as of canary" in linted(
+        tried("stable", "canary", replicas=2), code=1
+    )
+    elsewhere = linted({"analysis": {"templates": [{"templateName": "fresh"}]}}, code=1)
+    assert f"{at}.analysis.metrics[0].provider.compare.baseline: compares the pods of an Experiment's" in elsewhere
 
 
 @pytest.mark.parametrize("reason", ["AnalysisRunning", "AnalysisInconclusive"])

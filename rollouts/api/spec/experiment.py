@@ -11,10 +11,11 @@ import msgspec
 
 from rollouts.api.problems import Problems
 from rollouts.api.spec.analysis.arguments import check_arguments
+from rollouts.api.spec.analysis.comparisons import BASELINE, CANARY, compares_baseline, with_arms
 from rollouts.api.spec.analysis.name_rules import check_matched, check_rules
 from rollouts.api.spec.analysis.name_rules import matches as matches_name
 from rollouts.api.spec.analysis.run import parse_run
-from rollouts.api.spec.analysis.templates import AnalysisUse, Find, run_of
+from rollouts.api.spec.analysis.templates import AnalysisUse, Find, TemplateName, run_of
 from rollouts.api.spec.metadata import OUR_PREFIX, check_entries
 from rollouts.api.spec.pod_template import check_pod_template
 from rollouts.api.spec.reading import check_needed, core_value, read_model
@@ -175,16 +176,25 @@ def _arguments(analysis: ExperimentAnalysis, value_of: Callable[[str], str | Non
 
 
 def drafts_of(
-    spec: Mapping[str, Any], core: ExperimentSpec, find: Find, *, name: str, uid: str, available_at_s: float
+    spec: Mapping[str, Any],
+    core: ExperimentSpec,
+    find: Find,
+    *,
+    name: str,
+    uid: str,
+    available_at_s: float,
+    spec_refs: Mapping[str, str] = {},
 ) -> dict[str, Draft]:
     """The run that each analysis asks for, or why none can be made, by the name of the analysis.
 
     Args:
         spec: as it is written, of which `core` was made.
         available_at_s: when all pods were available; before that the time of this look, to try the arguments.
+        spec_refs: the revision of each template, in a step of a Rollout.
     """
     wire = read_model(ExperimentSpecWire, spec, Problems(), root="spec")
     values = {"experiment.availableAt": format_time(available_at_s)}
+    find = _finding_arms(find, core.groups, uid, spec_refs)
     for group in core.groups:
         values[f"templates.{group.name}.podTemplateHash"] = hash_of_pods(uid, group)
         values[f"templates.{group.name}.replicaset.name"] = name_of_pods(name, uid, group)
@@ -206,6 +216,43 @@ def drafts_of(
     if found := problems.found():
         return dict.fromkeys(drafts, DraftProblem(str(SpecInvalid(found))[:MESSAGE_MAX]))
     return drafts
+
+
+def _finding_arms(find: Find, groups: Sequence[PodGroup], uid: str, spec_refs: Mapping[str, str]) -> Find:
+    """Finds templates, and lets their comparisons with a baseline be of the Experiment's pods."""
+
+    def found(name: TemplateName) -> Mapping[str, Any] | None:
+        template = find(name)
+        if template is None or not compares_baseline(template):
+            return template
+        if problem := _no_baseline(groups, spec_refs, name):
+            raise SpecInvalid((problem,))
+        canary, baseline = (hash_of_pods(uid, each) for of in _ARMS for each in groups if each.name == of)
+        return with_arms(template, canary=canary, baseline=baseline)
+
+    return found
+
+
+_ARMS = {CANARY: "canary", BASELINE: "stable"}
+"""The templates that a comparison with a baseline is about, and the revisions that they are of in a step."""
+
+
+def _no_baseline(
+    groups: Sequence[PodGroup], spec_refs: Mapping[str, str], asked_by: TemplateName
+) -> SpecProblem | None:
+    """Why a template that asks for it cannot compare the pods with a baseline: it takes as many, made at the same time."""
+    by_name = {group.name: (index, group) for index, group in enumerate(groups)}
+    for name, of in _ARMS.items():
+        if name not in by_name:
+            return SpecProblem("spec.templates", f"have no {name}, and {asked_by} compares {CANARY} with {BASELINE}")
+        if spec_refs.get(name, of) != of:
+            why = f"must be {of} and not {spec_refs[name]}: {asked_by} compares {CANARY} with {BASELINE}"
+            return SpecProblem(f"spec.templates[{by_name[name][0]}].specRef", why)
+    index, baseline = by_name[BASELINE]
+    if baseline.replicas != (most := by_name[CANARY][1].replicas):
+        why = f"is {baseline.replicas} and must be {most}, as of {CANARY}: {asked_by} compares them"
+        return SpecProblem(f"spec.templates[{index}].replicas", why)
+    return None
 
 
 def _run(

@@ -246,14 +246,22 @@ class CompareOfWire(ServersWire):
 class CompareWire(Wire):
     """Canary against stable, by a statistical test."""
 
+    RULES = (
+        CelRule(
+            "has(self.baseline) && self.baseline ? !has(self.canary) && !has(self.stable)"
+            " : has(self.canary) && has(self.stable)",
+            "canary and stable, or baseline: true",
+        ),
+    )
+
     test: Literal["sequential", "mannWhitney"] | None = optional(
         "sequential, the default, answers as soon as it can; mannWhitney looks once, at samples of a range."
     )
     kind: Literal["rate", "value"] | None = optional(
         "Of the sequential test: rate of events, the default, or a value of each look."
     )
-    canary: Text | None = needed("What {{arm}} is for the canary: its revision, as an argument.")
-    stable: Text | None = needed("What {{arm}} is for stable.")
+    canary: Text | None = optional("What {{arm}} is for the canary: its revision, as an argument.")
+    stable: Text | None = optional("What {{arm}} is for stable.")
     of: CompareOfWire | None = needed(
         "Of a rate the counters of bad events, with direction decrease of good ones; otherwise the value."
     )
@@ -269,7 +277,9 @@ class CompareWire(Wire):
     undecided: Literal["inconclusive", "fail"] | None = optional(
         "What the metric is without an answer after count looks; default inconclusive."
     )
-    baseline: bool | None = optional("Not carried out.")
+    baseline: bool | None = optional(
+        "In an Experiment, in place of canary and stable: the pods of its templates canary and baseline are compared."
+    )
 
 
 PLANNED = ("kayenta", "plugin")

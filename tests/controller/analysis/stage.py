@@ -17,7 +17,7 @@ from rollouts.bounded.here import Here
 from rollouts.controller.wiring import EXIT_STOPPED, run_controller
 from rollouts.metrics.requests import HttpAnswer, HttpRequest, MetricAnswer, MetricEndpoint, NoAnswer
 from rollouts.objects import ANALYSIS_RUN, EVENT, Manifest
-from rollouts.ports import MERGE_PATCH, ApiServer, Clock, Request
+from rollouts.ports import MERGE_PATCH, ApiServer, Clock, MetricEndpoints, Request
 from rollouts.settings import Settings
 from rollouts.sim.clock import run_virtual
 from rollouts.sim.cluster import SimulatedCluster
@@ -145,6 +145,8 @@ class Stage:
     def __init__(self, cluster: SimulatedCluster, metrics: Metrics) -> None:
         self.cluster = cluster
         self.metrics = metrics
+        self.endpoints: MetricEndpoints = metrics
+        """Whom the controller asks."""
         metrics.number_of = self._number_of
         self.telemetry: list[Telemetry] = []
 
@@ -172,7 +174,7 @@ class Stage:
             rng=random.Random(seed),  # noqa: S311 - jitter
             stop=stop,
             on_ready=self.telemetry.append,
-            metrics=self.metrics,
+            metrics=self.endpoints,
             bounded=Here(),
         )
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from rollouts.api.problems import Problems
 from rollouts.api.spec.reading import check_exactly_one, core_value, given_of
@@ -26,13 +28,17 @@ from rollouts.core.analysis.recipes import RECIPES
 from rollouts.core.analysis.source import ALPHA, ComparedBy, ComparedSource, Comparison, Effect
 from rollouts.core.placeholders import named_in
 from rollouts.core.promql import is_selector
+from rollouts.objects import mapping, mappings
 
 ALPHA_MIN, ALPHA_MAX = 1e-9, 0.2
 """An answer that is wrong more often than that is none; and no test of this world is that sure."""
 
+CANARY, BASELINE = "canary", "baseline"
+"""The templates of an Experiment that a comparison with a baseline is about."""
+
 NO_BASELINE = (
-    "is not carried out: the canary is compared with stable as it runs, and no pods of stable's template are started beside it;"
-    " leave it out, and give the metric an initialDelay, so that cold pods do not count"
+    f"compares the pods of an Experiment's templates {CANARY} and {BASELINE}: let the analyses of such an Experiment name this"
+    " template; where there is none, give canary and stable in its place"
 )
 _NO_ARMS = {
     "job": "gives success or failure and no number, so there is nothing to compare; let it be a metric of its own",
@@ -56,15 +62,15 @@ def check_comparison(metric: MetricWire, wire: CompareWire, path: str, problems:
             name = wire_name(MetricWire, attribute)
             problems.add(f"{path}.{name}", "has no meaning beside compare, which decides by effect and alpha")
     for attribute in ("canary", "stable"):
-        if not getattr(wire, attribute):
+        if wire.baseline and getattr(wire, attribute):
+            problems.add(f"{root}.{attribute}", "is known with baseline, which stands there too; leave one of them out")
+        elif not wire.baseline and not getattr(wire, attribute):
             problems.add_missing(f"{root}.{attribute}", "is required: what {{arm}} stands for in the queries")
     if wire.canary and wire.canary == wire.stable:
         problems.add(f"{root}.stable", "is the same as canary, so there is nothing to compare")
     _check_looks(metric, wire, path, problems)
     _check_numbers(wire, root, problems)
     _check_path(wire, root, problems)
-    if wire.baseline:
-        problems.add(f"{root}.baseline", NO_BASELINE)
     of = wire.of or CompareOfWire()
     for name, why in _NO_ARMS.items():
         if getattr(of, attributes_of(CompareOfWire)[name]) is not None:
@@ -74,6 +80,30 @@ def check_comparison(metric: MetricWire, wire: CompareWire, path: str, problems:
         _check_queries(wire, of.prometheus, root, problems)
     elif len(given) == 1:
         _check_other(wire, of, f"{root}.of.{given[0]}", root, problems)
+
+
+def compares_baseline(template: Mapping[str, Any]) -> bool:
+    """Whether a metric of a template, as it is written, compares with a baseline."""
+    return any(_with_baseline(metric) for metric in mappings(template.get("metrics")))
+
+
+def with_arms(template: Mapping[str, Any], *, canary: str, baseline: str) -> dict[str, Any]:
+    """The template with these arms for its comparisons with a baseline."""
+    metrics = []
+    for metric in template["metrics"]:
+        if _with_baseline(metric):
+            compare = {**metric["provider"]["compare"], "canary": canary, "stable": baseline}
+            del compare["baseline"]
+            metrics.append({**metric, "provider": {**metric["provider"], "compare": compare}})
+        else:
+            metrics.append(metric)
+    return {**template, "metrics": metrics}
+
+
+def _with_baseline(metric: Any) -> bool:
+    """One that names its arms, too, `check_comparison` refuses."""
+    compare = mapping(mapping(mapping(metric).get("provider")).get("compare"))
+    return compare.get("baseline") is True and not (compare.get("canary") or compare.get("stable"))
 
 
 def _check_path(wire: CompareWire, root: str, problems: Problems) -> None:
@@ -150,7 +180,8 @@ def _check_other(wire: CompareWire, of: CompareOfWire, path: str, root: str, pro
     if wire.test == "mannWhitney":
         problems.add(f"{root}.test", "mannWhitney needs samples of a range, which prometheus alone gives")
     elif wire.kind != "value":
-        problems.add(f"{root}.kind", "must be value: a rate is counted from counters, which prometheus alone gives")
+        why = "a rate is counted from counters, which prometheus alone gives; let the query work the rate out, and compare that"
+        problems.add(f"{root}.kind", f"must be value: {why}")
     elif wire.total is not None:
         problems.add(f"{root}.total", "has no meaning here: it is for kind rate")
     for recipe, server in server_given(of):

@@ -8,6 +8,7 @@ from typing import Any
 
 from rollouts.api.problems import Problems
 from rollouts.api.spec.analysis.arguments import ArgumentValues, check_arguments, known_arguments
+from rollouts.api.spec.analysis.comparisons import NO_BASELINE
 from rollouts.api.spec.analysis.metrics import check_metric, core_metric
 from rollouts.api.spec.analysis.name_rules import check_matched, check_rules, is_dry_run, kept_of
 from rollouts.api.spec.analysis.substitution import SIZE_MAX, Substitution
@@ -109,6 +110,8 @@ def _filled(
             )
             break
         check_metric(wire, path, problems)
+        if complete and wire.provider is not None and wire.provider.compare and wire.provider.compare.baseline:
+            problems.add(f"{path}.provider.compare.baseline", NO_BASELINE)
         if wire.name in names:
             problems.add(f"{path}.name", f"{wire.name!r} is the name of {root}.metrics[{names[wire.name]}] too")
         elif wire.name is not None:

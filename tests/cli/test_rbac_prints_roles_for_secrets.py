@@ -70,6 +70,20 @@ def test_each_object_has_a_role_of_its_own() -> None:
     }
 
 
+def test_arguments_of_experiments_count() -> None:
+    """Of the kind, and of a step of a Rollout."""
+    args = template("a", "b")["spec"]["args"]
+    tried = {"analyses": [{"name": "x", "templateName": "t", "args": args}, {"name": "y", "templateName": "t"}]}
+    canary = {"steps": [{"setWeight": 1}, {"experiment": tried}]}
+
+    assert secrets_named([template(kind="Experiment", spec=tried), template(kind="Experiment", spec=[])], ()) == {
+        RoleKey("shop", "rollouts-analysis-secrets-experiment-t"): ("a", "b"),
+    }
+    assert secrets_named([template(kind="Rollout", spec={"strategy": {"canary": canary}})], ()) == {
+        RoleKey("shop", "rollouts-analysis-secrets-rollout-t"): ("a", "b"),
+    }
+
+
 @pytest.mark.parametrize(
     ("manifest", "words"),
     [

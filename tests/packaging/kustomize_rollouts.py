@@ -66,6 +66,7 @@ _ANALYSES = (
     "spec/strategy/blueGreen/prePromotionAnalysis",
     "spec/strategy/blueGreen/postPromotionAnalysis",
 )
+_OF_EXPERIMENTS = ((EXPERIMENT, "spec/analyses"), (ROLLOUT, f"{_CANARY}/steps/experiment/analyses"))
 _BY_METRICS = (
     "spec/metrics/provider/prometheus",
     "spec/metrics/provider/compare/of/prometheus",
@@ -130,11 +131,14 @@ def fields(kubernetes: Definitions) -> Iterator[Field]:
             yield template.group, template.kind, ROLLOUT, f"{where}/templates/templateName"
         for of in _TEMPLATES:
             yield template.group, template.kind, of, "spec/templates/templateName"
-        yield template.group, template.kind, EXPERIMENT, "spec/analyses/templateName"
+        for kind, where in _OF_EXPERIMENTS:
+            yield template.group, template.kind, kind, f"{where}/templateName"
         yield "", SECRET.kind, template, "spec/args/valueFrom/secretKeyRef/name"
         for where in _BY_METRICS:
             yield METRIC_PROVIDER.group, METRIC_PROVIDER.kind, template, f"{where}/metricProvider"
         yield AUTOSCALER.group, AUTOSCALER.kind, template, "spec/metrics/provider/hpa/name"
+    for kind, where in _OF_EXPERIMENTS:
+        yield "", SECRET.kind, kind, f"{where}/args/valueFrom/secretKeyRef/name"
     for router, places in _ROUTES.items():
         for place in places:
             yield *_first(router), ROLLOUT, f"{_ROUTING}/{router}/{place}"

@@ -47,7 +47,13 @@ def pods(name: str) -> dict[str, Any]:
 
 def objects() -> list[dict[str, Any]]:
     """An application with a canary by a route and an analysis, an autoscaler, and a Deployment beside it."""
+    key = {"name": "key", "valueFrom": {"secretKeyRef": {"name": "token", "key": "key"}}}
+    tried = {
+        "templates": [{"name": "canary", "specRef": "canary"}],
+        "analyses": [{"name": "tried", "templateName": "smoke", "args": [key]}],
+    }
     steps: list[dict[str, Any]] = [
+        {"experiment": tried},
         {"setWeight": 10},
         {"analysis": {"templates": [{"templateName": "smoke"}, {"templateName": "all", "clusterScope": True}]}},
     ]

@@ -12,6 +12,7 @@ from rollouts.api.v1alpha1.wire import (
     Count,
     Duration,
     Name,
+    ObjectName,
     StringMap,
     Text,
     Wire,
@@ -52,12 +53,31 @@ class ArgumentSource(Wire):
     field_ref: FieldRef | None = optional("A field of the Rollout.")
 
 
+class SecretKeyRef(Wire):
+    """One key of a Secret."""
+
+    name: ObjectName | None = needed("Name of the Secret.")
+    key: Name | None = needed("Key in its data.")
+
+
+class TemplateArgumentSource(ArgumentSource):
+    """Where the value of an argument comes from; a Secret is one in the namespace of the run."""
+
+    secret_key_ref: SecretKeyRef | None = optional("A key of a Secret.")
+
+
 class Argument(Wire):
     """One argument of an analysis template."""
 
     name: Name | None = needed("Name of the argument.")
     value: Text | None = optional("Its value.")
     value_from: ArgumentSource | None = optional("Where its value comes from.")
+
+
+class ExperimentArgument(Argument):
+    """One argument of an analysis of an Experiment."""
+
+    value_from: TemplateArgumentSource | None = optional("Where its value comes from.")
 
 
 class DryRun(Wire):
@@ -164,7 +184,7 @@ class ExperimentAnalysis(Wire):
     name: Name | None = needed("Name of the analysis.")
     template_name: Name | None = needed("Name of the AnalysisTemplate.")
     cluster_scope: Bool | None = optional("Take a ClusterAnalysisTemplate instead.")
-    args: Arguments | None = optional("Arguments for the template.")
+    args: list[ExperimentArgument] | None = optional("Arguments for the template.", max_length=64)
     required_for_completion: Bool | None = optional(
         "The experiment is complete when all analyses with this field have succeeded."
     )

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from rollouts.api.v1alpha1.analysis import DryRuns, FieldRef, LabelSelector, Retentions, TemplateRef
+from rollouts.api.v1alpha1.analysis import DryRuns, LabelSelector, Retentions, TemplateArgumentSource, TemplateRef
 from rollouts.api.v1alpha1.metric_servers import ServersWire
 from rollouts.api.v1alpha1.template_scalars import ConditionText, Integer, Query, Seconds, Value
 from rollouts.api.v1alpha1.wire import (
@@ -28,23 +28,6 @@ from rollouts.api.v1alpha1.wire import (
 )
 from rollouts.core.analysis.metric import METRICS_MAX
 from rollouts.core.analysis.recipes import RECIPES
-
-
-class SecretKeyRef(Wire):
-    """One key of a Secret."""
-
-    name: ObjectName | None = needed("Name of the Secret.")
-    key: Name | None = needed("Key in its data.")
-
-
-class TemplateArgumentSource(Wire):
-    """Where the value of an argument comes from; a Secret is one in the namespace of the run."""
-
-    secret_key_ref: SecretKeyRef | None = optional("A key of a Secret.")
-    field_ref: FieldRef | None = optional("A field of the Rollout.")
-    pod_template_hash_value: Literal["Stable", "Latest"] | None = optional(
-        "The revision of the stable or of the latest pods."
-    )
 
 
 class TemplateArgument(Wire):

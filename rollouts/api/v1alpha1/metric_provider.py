@@ -6,7 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from rollouts.api.v1alpha1.analysis_template import SecretKeyRef
+from rollouts.api.v1alpha1.analysis import SecretKeyRef
 from rollouts.api.v1alpha1.traffic_provider import ProviderCondition
 from rollouts.api.v1alpha1.wire import (
     AnyJson,

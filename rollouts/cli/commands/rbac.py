@@ -15,13 +15,12 @@ import typer
 from msgspec import Struct
 
 from rollouts.cli.exits import Exit
+from rollouts.cli.kubernetes.parts import arguments_in
 from rollouts.cli.terminal.options import FilesOption, fail, note, read_manifests
 from rollouts.core.config.references import references
 from rollouts.core.model.config import ConfigKind
 from rollouts.manifests.ownership import CONFIG_KEY_NAME
 from rollouts.objects import (
-    ANALYSIS_RUN,
-    ANALYSIS_TEMPLATE,
     CLUSTER_ANALYSIS_TEMPLATE,
     ROLLOUT,
     SECRET,
@@ -68,8 +67,8 @@ def rbac(
 ) -> None:
     """Print the Roles with which the controller may read the Secrets that analyses and Rollouts in files name. Needs no cluster.
 
-    Of Rollouts those count that have `configVersioning.secrets: true`. Each object has a Role of its own, which says each Secret
-    by name; for copies of a Rollout's Secrets there is the right to create Secrets, too. Apply them by:
+    Secrets of a Rollout's pods count with `configVersioning.secrets: true`. Each object has a Role of its own, which says each
+    Secret by name; for copies of a Rollout's Secrets there is the right to create Secrets, too. Apply them by:
     `rollouts rbac -f FILE | kubectl apply -f -`.
     """
     from rollouts.api.schema import yaml_text  # noqa: PLC0415 - main.py says why
@@ -169,12 +168,8 @@ def _roles_of(manifest: Manifest, prefix: str, namespaces: Sequence[str]) -> lis
 
 
 def _secrets_of(manifest: Manifest) -> Iterator[str]:
-    kinds = (ANALYSIS_TEMPLATE.kind, ANALYSIS_RUN.kind, CLUSTER_ANALYSIS_TEMPLATE.kind)
-    if manifest.get("apiVersion") != ANALYSIS_TEMPLATE.api_version or manifest.get("kind") not in kinds:
-        return
-    args = mapping(manifest.get("spec")).get("args")
-    for argument in args if isinstance(args, list) else ():
-        reference = mapping(mapping(mapping(argument).get("valueFrom")).get("secretKeyRef"))
+    for _, argument in arguments_in(manifest):
+        reference = mapping(mapping(argument.get("valueFrom")).get("secretKeyRef"))
         if isinstance(reference.get("name"), str):
             yield reference["name"]
 

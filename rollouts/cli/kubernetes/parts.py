@@ -6,7 +6,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rollouts.cli.kubernetes.schema import Problem
-from rollouts.objects import Kind, mapping
+from rollouts.objects import (
+    ANALYSIS_RUN,
+    ANALYSIS_TEMPLATE,
+    CLUSTER_ANALYSIS_TEMPLATE,
+    EXPERIMENT,
+    ROLLOUT,
+    Kind,
+    mapping,
+)
 
 
 def is_a(manifest: Mapping[str, Any], kind: Kind) -> bool:
@@ -25,6 +33,24 @@ def entries_at(holder: Mapping[str, Any], name: str, path: str) -> Iterator[tupl
     """The objects of a list in an object, each with its path; none if it is no list."""
     for index, entry in entries(holder.get(name)):
         yield f"{path}.{name}[{index}]", entry
+
+
+def arguments_in(manifest: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The arguments of our own object that may come from a Secret, each with its path."""
+    spec = mapping(manifest.get("spec"))
+    if is_a(manifest, EXPERIMENT):
+        experiments = [("spec", spec)]
+    elif is_a(manifest, ROLLOUT):
+        canary = mapping(mapping(spec.get("strategy")).get("canary"))
+        steps = entries_at(canary, "steps", "spec.strategy.canary")
+        experiments = [(f"{path}.experiment", mapping(step.get("experiment"))) for path, step in steps]
+    else:
+        experiments = []
+        if any(is_a(manifest, kind) for kind in (ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, ANALYSIS_RUN)):
+            yield from entries_at(spec, "args", "spec")
+    for path, experiment in experiments:
+        for at, analysis in entries_at(experiment, "analyses", path):
+            yield from entries_at(analysis, "args", at)
 
 
 def named(holder: Mapping[str, Any], field: str) -> dict[str, Mapping[str, Any]]:

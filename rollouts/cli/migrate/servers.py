@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from rollouts.cli.kubernetes.parts import entries, entries_at, is_a
+from rollouts.cli.kubernetes.parts import arguments_in, entries, entries_at, is_a
 from rollouts.cli.migrate.outcome import Migration, Told, below
 from rollouts.cli.migrate.vendors import ARGO, VendorAccount, declare_vendor
 from rollouts.core.model.frozen import replace
@@ -16,13 +16,14 @@ from rollouts.objects import (
     ANALYSIS_RUN,
     ANALYSIS_TEMPLATE,
     CLUSTER_ANALYSIS_TEMPLATE,
+    EXPERIMENT,
     METRIC_PROVIDER,
     Manifest,
     mapping,
 )
 
 EXPLAINED = "`kubectl explain metricprovider.spec`"
-_ANALYSES = (ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, ANALYSIS_RUN)
+_ANALYSES = (ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, ANALYSIS_RUN, EXPERIMENT)
 _PLACE = "{{"
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 _SOURCES = (("prometheus", "address"), ("web", "url"), ("compare", "of", "prometheus", "address"))
@@ -111,7 +112,7 @@ def _rights(manifest: Manifest) -> Iterator[tuple[str, str]]:
     for path, metric in entries_at(spec, "metrics", "spec"):
         if mapping(metric.get("provider")).get("job"):
             yield f"{path}.provider.job", "Jobs of metrics are off until the chart has analysis.jobs.enabled"
-    for path, argument in entries_at(spec, "args", "spec"):
+    for path, argument in arguments_in(manifest):
         source: Mapping[str, Any] = mapping(argument.get("valueFrom"))
         if source.get("secretKeyRef"):
             yield f"{path}.valueFrom.secretKeyRef", "`rollouts rbac` prints the Role with which the controller reads it"

@@ -10,7 +10,8 @@ from msgspec import Struct, field
 
 from rollouts.api.problems import Problems
 from rollouts.api.spec.reading import check_needed
-from rollouts.api.v1alpha1.analysis_template import TemplateArgument, TemplateArgumentSource
+from rollouts.api.v1alpha1.analysis import TemplateArgumentSource
+from rollouts.api.v1alpha1.analysis_template import TemplateArgument
 from rollouts.api.v1alpha1.template_scalars import OPEN
 from rollouts.core.analysis.metric import SecretReference
 

@@ -127,9 +127,14 @@ class RolloutMetrics(Collector):
 
 
 class ExperimentMetrics(Collector):
-    """Experiments by phase for each namespace. None has a name: one runs once, and would leave a series behind in Prometheus."""
+    """Experiments by phase for each namespace. None has a name: one runs once, and would leave a series behind in Prometheus.
+
+    Failed looks have a count of their own, as those at AnalysisRuns have: an alert about passes is about Rollouts.
+    """
 
     def __init__(self, registry: CollectorRegistry) -> None:
+        text = "Looks at Experiments that failed, by class of error."
+        self.errors = Counter("rollouts_experiment_errors", text, ["error"], registry=registry)
         self.shown: dict[Key, AnalysisPhase] = {}
         """By Experiment its phase."""
         registry.register(self)
@@ -192,7 +197,7 @@ class Telemetry:
         )
         self.unreadable = gauge("rollouts_unreadable_objects", "Objects that exist and cannot be read.", ["resource"])
         self._shown = RolloutMetrics(registry, limit=rollout_series).shown
-        self._experiments = ExperimentMetrics(registry).shown
+        self.experiments = ExperimentMetrics(registry)
         ProcessCollector(registry=registry)
         GCCollector(registry=registry)
 
@@ -216,14 +221,14 @@ class Telemetry:
     def show_experiment(self, key: Key, phase: AnalysisPhase | None) -> None:
         """Shows the phase of the Experiment; None when it is gone."""
         if phase is None:
-            self._experiments.pop(key, None)
+            self.experiments.shown.pop(key, None)
         else:
-            self._experiments[key] = phase
+            self.experiments.shown[key] = phase
 
     def forget_objects(self) -> None:
         """Shows no Rollout and no Experiment: this process no longer leads, and the next leader shows them."""
         self._shown.clear()
-        self._experiments.clear()
+        self.experiments.shown.clear()
 
     def follow_table(self, table: WatchedTable) -> None:
         """Adds the kind's watches and unreadable objects to the metrics."""

@@ -14,6 +14,7 @@ from rollouts.api.spec.analysis.run import parse_run
 from rollouts.api.spec.analysis.templates import TemplateName
 from rollouts.api.spec.experiment import drafts_of, parse_experiment
 from rollouts.api.status.experiment import experiment_status_to_wire, read_experiment_status
+from rollouts.core.analysis.metric import SecretReference
 from rollouts.core.analysis.source import Comparison
 from rollouts.core.experiment.model import (
     ExperimentStatus,
@@ -27,7 +28,8 @@ from rollouts.core.model.analysis import AnalysisPhase, DraftProblem, RunDraft
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.status import Condition
 from rollouts.errors import SpecInvalid
-from tests.api.comparison_specs import against_baseline
+from tests.api.comparison_specs import CPU, HITS, against_baseline
+from tests.api.specs import GONE
 from tests.controller.analysis.stage import metric
 from tests.controller.experiments.stage import group, uses
 
@@ -125,6 +127,10 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"templates": [group()], "analyses": [{"name": "a"}]}, "spec.analyses[0].templateName", "is required"),
     ({"templates": [group()], "analyses": [uses("a", args=[{"name": "x"}, {"name": "x"}])]}, "spec.analyses[0].args[1].name",
      "is the name of another argument too"),
+    ({"templates": [group()], "analyses": [uses("a", args=[{"name": "x", "valueFrom": {"secretKeyRef": {"name": "s"}}}])]},
+     "spec.analyses[0].args[0].valueFrom.secretKeyRef.key", "is required"),
+    ({"templates": [group()], "analyses": [uses("a", args=[{"name": "x", "valueFrom": {}}])]},
+     "spec.analyses[0].args[0].valueFrom", "needs exactly one of secretKeyRef, fieldRef"),
     ({"templates": [group()], "analysisRunMetadata": {"labels": {"rollouts.dev/name": "web"}}},
      "spec.analysisRunMetadata.labels[rollouts.dev/name]", "must not be set"),
     ({"templates": [group()], "dryRun": [{}]}, "spec.dryRun[0].metricName", "is required"),
@@ -152,10 +158,20 @@ def test_only_what_may_change_later_leaves_the_hash_as_it_is() -> None:
     assert parse_experiment(other).content_hash != parse_experiment(before).content_hash
 
 
+SENDS = {"web": {"url": "https://x", "headers": [{"key": "X", "value": "{{args.hash}}"}]}}
+OF_ROLLOUTS = {"pods": {"kubernetes": {}}, "use": CPU, "hits": HITS, "scaled": {"hpa": {}}}
+BOTH = [group("baseline", replicas=2), group("canary", replicas=2)]
 TEMPLATES = {
     "good": {"metrics": [metric("good")], "args": [{"name": "hash", "value": "none"}]},
     "endless": {"metrics": [metric("endless", interval="1m")]},
     "against-baseline": against_baseline(),
+    "sends": {"metrics": [metric("sends", successCondition="result == 1", provider=SENDS)], "args": [{"name": "hash"}]},
+    **{name: {"metrics": [{"name": name, "provider": provider}]} for name, provider in OF_ROLLOUTS.items()},
+    "fresh-use": against_baseline(kind="value", of=CPU, total=GONE, effect="10%"),
+    "asks": {
+        "metrics": [metric("asks", provider={"prometheus": {"query": 'up{a="{{args.hash}}"}'}})],
+        "args": [{"name": "hash"}],
+    },
 }
 
 
@@ -181,8 +197,13 @@ def test_arguments_are_put_in_before_the_run_is_made() -> None:
 @pytest.mark.parametrize(
     ("drafts", "words"),
     [
-        (lambda: _drafts(uses("missing")), "AnalysisTemplate/missing, which does not exist"),
+        (
+            lambda: _drafts(uses("missing")),
+            "spec.analyses[0].templateName: names AnalysisTemplate/missing, which does not exist",
+        ),
         (lambda: _drafts(uses("good", args=[{"name": "hash", "value": "{{templates.red.podTemplateHash}}"}])), "{{"),
+        *((lambda of=of: _drafts(uses(of)), f"measures {of} of pods of a Rollout") for of in OF_ROLLOUTS),
+        (lambda: _drafts(uses("fresh-use"), templates=BOTH), "measures errors of pods of a Rollout"),
         (lambda: _drafts(uses("endless")), "measures endless until somebody ends it"),
         (lambda: _drafts(uses("endless", requiredForCompletion=True), duration="1h"), "measures endless until"),
         (lambda: _drafts(uses("good"), dryRun=[{"metricName": "other"}]), "matches no metric"),
@@ -199,7 +220,25 @@ def test_an_analysis_that_cannot_be_made_says_why(drafts: Any, words: str) -> No
     assert [words in draft.message for draft in drafts().values() if isinstance(draft, DraftProblem)] == [True]
 
 
-BOTH = [group("baseline", replicas=2), group("canary", replicas=2)]
+KEY = {"name": "hash", "valueFrom": {"secretKeyRef": {"name": "keys", "key": "token"}}}
+
+
+def test_a_secret_stays_a_reference_until_a_request_is_sent() -> None:
+    """No value of a Secret is in an Experiment, or in a run."""
+    draft = _drafts(uses("sends", args=[KEY]))["sends"]
+
+    assert isinstance(draft, RunDraft)
+    assert json.loads(draft.spec_json)["args"] == [KEY]
+    (measured,) = parse_run(json.loads(draft.spec_json)).metrics
+    assert measured.secrets == (SecretReference(argument="hash", name="keys", key="token"),)
+
+
+def test_a_secret_may_not_stand_in_a_query() -> None:
+    """As a Secret of a template may not: an answer may quote it."""
+    problem = _drafts(uses("asks", args=[KEY]))["asks"]
+
+    assert isinstance(problem, DraftProblem)
+    assert "uses {{args.hash}}, which is a secret; it may stand in headers" in problem.message
 
 
 def test_a_comparison_with_a_baseline_is_between_the_experiments_pods() -> None:

@@ -18,10 +18,10 @@ from tests.api.comparison_specs import against_baseline
 from tests.behaviour.analysis.experiment_steps import both
 from tests.cli.command_line import CommandLine
 from tests.cli.shop import PATIENCE_S, Shop, shop
-from tests.cli.test_the_plan_follows_routes_and_analyses import template
 from tests.cli.test_the_plan_tells_what_will_happen import cart
 from tests.controller.experiments.stage import uses
 
+ERRORS = build.analysis_template({"name": "errors", "provider": {"prometheus": {"query": "errors"}}}, name="errors")
 TRIED: Manifest = {"experiment": {"duration": "1h", "templates": both()}}
 
 
@@ -83,7 +83,7 @@ async def test_the_plan_shows_where_it_begins(empty: Shop) -> None:
     """With what follows from it; how it ends nobody knows beforehand. What keeps it from being made is found."""
     judged = {"experiment": {"templates": both(), "analyses": [uses("errors")], "onFailure": "hold"}}
     rollout = cart(strategy={"canary": {"steps": [TRIED, {"setWeight": 25}, judged, {"setWeight": 50}]}})
-    plan = await empty.planned(rollout, template("errors"))
+    plan = await empty.planned(rollout, ERRORS)
     missing = await empty.planned(rollout)
 
     waits = [wait["why"] for step in plan["steps"] for wait in step["waits"] if wait["reason"] == "AnalysisRunning"]
@@ -91,7 +91,7 @@ async def test_the_plan_shows_where_it_begins(empty: Shop) -> None:
     assert waits[1].startswith("experiment by errors: a failure holds the update here")
     assert found(plan) == []
     assert [(each["severity"], each["path"]) for each in found(missing)] == [
-        ("unsafe", "spec.strategy.canary.steps[2].experiment.analyses[0].templates[0]")
+        ("unsafe", "spec.strategy.canary.steps[2].experiment.analyses[0].templateName")
     ]
 
 
@@ -109,14 +109,32 @@ def test_lint_names_what_is_wrong_with_it(typed: CommandLine) -> None:
         said = typed("lint", "-f", typed.file(rollout, *more), code=code)
         return said.out + said.err
 
-    endless = build.analysis_template({"name": "up", "interval": "1m", "provider": {"kubernetes": {}}}, name="up")
+    endless = build.analysis_template(
+        {"name": "up", "interval": "1m", "provider": {"prometheus": {"query": "up"}}}, name="up"
+    )
     at = "spec.strategy.canary.steps[0].experiment"
-    assert "no problems" in linted(template("errors"), analyses=[uses("errors")], code=0)
+    assert "no problems" in linted(ERRORS, analyses=[uses("errors")], code=0)
     assert f"{at}.templates[0].weight: is not supported yet" in linted(templates=both(weight=10), code=1)
     assert f"{at}.templates[1].name: 'a' is the name" in linted(
         templates=[{"name": "a", "specRef": "stable"}, {"name": "a", "specRef": "canary"}], code=1
     )
     assert f"{at}.analyses[0]" in linted(endless, analyses=[uses("up")], duration=None, code=1)
+
+
+def test_lint_takes_a_secret_in_a_header_alone(typed: CommandLine) -> None:
+    """What an analysis of the step is given from a Secret stays a reference, as in the kind."""
+    key = {"name": "key", "valueFrom": {"secretKeyRef": {"name": "keys", "key": "token"}}}
+
+    def linted(provider: Manifest, code: int) -> str:
+        asked = {"name": "up", "successCondition": "result[0] > 0", "provider": provider}
+        step = {"experiment": {"templates": both(), "analyses": [uses("asks", args=[key])]}}
+        asks = build.analysis_template(asked, name="asks", args=[{"name": "key"}])
+        said = typed("lint", "-f", typed.file(build.rollout(build.canary(step)), asks), code=code)
+        return said.out + said.err
+
+    header = {"headers": [{"key": "X", "value": "{{args.key}}"}]}
+    assert "no problems" in linted({"prometheus": {"query": "up", **header}}, code=0)
+    assert "which is a secret" in linted({"prometheus": {"query": 'up{key="{{args.key}}"}'}}, code=1)
 
 
 def test_lint_knows_where_a_comparison_has_a_baseline(typed: CommandLine) -> None:

@@ -39,6 +39,7 @@ from rollouts.core.experiment.model import (
     name_of_pods,
 )
 from rollouts.core.model.analysis import Draft, DraftProblem, RunDraft
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.grammar import is_label_value, is_object_name
 from rollouts.core.model.revision import canonical_json
 from rollouts.core.model.rollout import PROGRESS_DEADLINE_S
@@ -272,8 +273,15 @@ def _run(
         ):
             if about := _about(rules, metrics):
                 run[field] = [*run.get(field, ()), *about]
-        _check_ends(run, path, needs_end=bool(analysis.required_for_completion) or wire.duration is None)
+        _check_metrics(run, path, needs_end=bool(analysis.required_for_completion) or wire.duration is None)
         return msgspec.json.encode(run), metrics
+    except SpecInvalid as invalid:
+        # The builder of runs knows lists of templates, and an analysis of an Experiment names one.
+        named = [
+            replace(each, path=f"{path}.templateName") if each.path == f"{path}.templates[0]" else each
+            for each in invalid.problems
+        ]
+        raise SpecInvalid(tuple(named)) from invalid
     except (RecursionError, UnicodeError) as error:
         raise SpecInvalid((SpecProblem(path, f"the AnalysisRun cannot be written as JSON: {error}"),)) from error
 
@@ -284,10 +292,16 @@ def _about(rules: Sequence[DryRun | MeasurementRetention], metrics: Collection[s
     return [rule.model_dump(by_alias=True, exclude_none=True) for rule in matching]
 
 
-def _check_ends(run: Mapping[str, Any], path: str, *, needs_end: bool) -> None:
-    """Raises: SpecInvalid, also for a metric that never ends where nothing else would end the Experiment."""
-    rules = parse_run(run, root=path).rules
-    endless = [each.name for each in rules if math.isinf(shortest_s((each,)))]
+def _check_metrics(run: Mapping[str, Any], path: str, *, needs_end: bool) -> None:
+    """Raises: SpecInvalid, also for a metric about pods of a Rollout, and for one that never ends where nothing else would end
+    the Experiment.
+    """
+    metrics = parse_run(run, root=path).metrics
+    if of_rollout := [metric.rules.name for metric in metrics if metric.source.of_rollout]:
+        why = f"measures {of_rollout[0]} of pods of a Rollout, and those here are the Experiment's"
+        remedy = "ask a server or a Job about them, by {{templates.NAME.podTemplateHash}} as an argument"
+        raise SpecInvalid((SpecProblem(path, f"{why}: {remedy}"),))
+    endless = [metric.rules.name for metric in metrics if math.isinf(shortest_s((metric.rules,)))]
     if needs_end and endless:
         why = f"measures {endless[0]} until somebody ends it, and the Experiment waits for its verdict"
         remedy = "give that metric a count, or the Experiment a duration without requiredForCompletion"

@@ -241,10 +241,8 @@ def _not_served(group: str) -> NoEvidence:
 
 def _lacking_labels(source: MetricSource, run: MeasuredRun) -> str:
     """Which labels of the run would say which pods, or which Rollout, it is about; "" when they do. Arms are revisions."""
-    match source:
-        case Comparison(of=ContainerResourceMetric() | CustomMetric(of=None)) | AutoscalerMetric(name=""):
-            return "" if run.rollout else f"the label {NAME}"
-        case ContainerResourceMetric() | CustomMetric(of=None):
-            return "" if run.rollout and run.revision else f"the labels {NAME} and {REVISION}"
-        case _:
-            return ""
+    if not source.of_rollout:
+        return ""
+    if isinstance(source, Comparison | AutoscalerMetric):
+        return "" if run.rollout else f"the label {NAME}"
+    return "" if run.rollout and run.revision else f"the labels {NAME} and {REVISION}"

@@ -205,7 +205,7 @@ class Experiments:
         log.error("object_unreadable", kind=kind.kind, namespace=metadata.namespace, name=metadata.name, why=seen.why)
 
     def _on_error(self, key: Key, error: Exception, retry_in_s: float) -> None:
-        self.telemetry.errors.labels(type(error).__name__).inc()
+        self.telemetry.experiments.errors.labels(type(error).__name__).inc()
         log_error("experiment", error, retry_in_s, experiment=str(key))
 
     async def _reconcile(self, key: Key) -> None:

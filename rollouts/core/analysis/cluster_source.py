@@ -23,6 +23,11 @@ class ContainerResourceMetric(Struct, ComparedSource, frozen=True, kw_only=True)
     resource: ContainerMetric
     max_age_s: float = SAMPLE_MAX_AGE_S
 
+    @property
+    def of_rollout(self) -> bool:
+        """See `MetricSource.of_rollout`."""
+        return True
+
 
 class AutoscalerMetric(Struct, MetricSource, frozen=True, kw_only=True):
     """What a HorizontalPodAutoscaler says.
@@ -33,6 +38,11 @@ class AutoscalerMetric(Struct, MetricSource, frozen=True, kw_only=True):
 
     provider: ClassVar[str] = "hpa"
     name: str = ""
+
+    @property
+    def of_rollout(self) -> bool:
+        """See `MetricSource.of_rollout`."""
+        return not self.name
 
 
 class DescribedObject(Struct, frozen=True, kw_only=True):
@@ -57,6 +67,11 @@ class CustomMetric(Struct, ComparedSource, frozen=True, kw_only=True):
     selector: str = ""
     of: DescribedObject | None = None
     max_age_s: float = SAMPLE_MAX_AGE_S
+
+    @property
+    def of_rollout(self) -> bool:
+        """See `MetricSource.of_rollout`."""
+        return self.of is None
 
     def filled(self, fills: Fills) -> CustomMetric:
         """See `MetricSource.filled`; it has places for an arm alone."""

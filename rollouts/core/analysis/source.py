@@ -50,6 +50,11 @@ class MetricSource:
         """Its name in `provider` of a metric, and in metrics and logs."""
         raise NotImplementedError
 
+    @property
+    def of_rollout(self) -> bool:
+        """Whether it is about the pods of a Rollout, or about its autoscaler: its run must say which."""
+        return False
+
     def filled(self, fills: Fills) -> Self:
         """The source with the values of secrets, or of an arm, in their places; itself where it can have none."""
         del fills
@@ -272,6 +277,11 @@ class PodEvidence(Struct, MetricSource, frozen=True, kw_only=True):
     ready_percent_min: int = READY_PERCENT_MIN
     containers: tuple[str, ...] = ()
 
+    @property
+    def of_rollout(self) -> bool:
+        """See `MetricSource.of_rollout`."""
+        return True
+
     def counts(self, container: str) -> bool:
         """Whether the container of that name is asked about."""
         return not self.containers or container in self.containers
@@ -329,6 +339,11 @@ class Comparison(Struct, MetricSource, frozen=True, kw_only=True):
     def provider(self) -> str:
         """Also by who is asked, a server or the cluster."""
         return COMPARED if isinstance(self.of, HttpSource) else COMPARED_IN_CLUSTER
+
+    @property
+    def of_rollout(self) -> bool:
+        """See `MetricSource.of_rollout`."""
+        return self.of.of_rollout
 
     def filled(self, fills: Fills) -> Comparison:
         """See `MetricSource.filled`."""

@@ -43,6 +43,9 @@ async def test_a_service_of_another_with_that_name_is_told_and_waited_for(stage:
     async with stage.controller():
         status = await until(stage, lambda status: "taken" in status.get("message", ""), within_s=30)
         assert "exists and is not controlled by this Experiment: delete it" in status["message"]
+        told = stage.telemetry[-1].exposition().decode()
+        assert 'rollouts_experiment_errors_total{error="ApiExists"} 1.0' in told
+        assert 'rollouts_pass_errors_total{error="ApiExists"}' not in told, "an alert about passes is about Rollouts"
         _delete(stage, SERVICE, "taken")
         await until_phase(stage, "Running", within_s=60)
         assert [each["metadata"]["name"] for each in owned(stage, SERVICE)] == ["taken"]

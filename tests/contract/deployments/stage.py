@@ -117,7 +117,7 @@ class Play:
         assert answer.status == 200, answer.body
 
     async def own(self, version: str, owner: Manifest) -> None:
-        """Hands a ReplicaSet over. Watches of two kinds have no order: who took one before a pause is seen finds it made again."""
+        """Hands a ReplicaSet over. Watches of two kinds have no order: one taken before a pause is seen is made again."""
         deployment = (await self.talk.get(DEPLOYMENT, self.app)).body
         await self.watched.observed(self.app, deployment["metadata"]["generation"])
         name = self.watched.replica_set(self.app, version)["metadata"]["name"]

@@ -74,7 +74,7 @@ class Argument(Wire):
     value_from: ArgumentSource | None = optional("Where its value comes from.")
 
 
-class ExperimentArgument(Argument):
+class ExperimentAnalysisArgument(Argument):
     """One argument of an analysis of an Experiment."""
 
     value_from: TemplateArgumentSource | None = optional("Where its value comes from.")
@@ -184,7 +184,7 @@ class ExperimentAnalysis(Wire):
     name: Name | None = needed("Name of the analysis.")
     template_name: Name | None = needed("Name of the AnalysisTemplate.")
     cluster_scope: Bool | None = optional("Take a ClusterAnalysisTemplate instead.")
-    args: list[ExperimentArgument] | None = optional("Arguments for the template.", max_length=64)
+    args: list[ExperimentAnalysisArgument] | None = optional("Arguments for the template.", max_length=64)
     required_for_completion: Bool | None = optional(
         "The experiment is complete when all analyses with this field have succeeded."
     )

@@ -14,13 +14,12 @@ from typing import Any
 
 import pytest
 
-from tests.build import DEPLOYMENT, manifest
 from tests.e2e.controllers import confined_controller
 from tests.e2e.stage import Stage
 from tests.gateways import contour, envoy_gateway, traefik
 from tests.gateways.gateway import ADDRESS, NAMESPACE, PROMETHEUS_PORT, Gateway, install_gateway_api, scraping
 from tests.gateways.report import REPORT, Case, table
-from tests.gateways.routes import CANARY, STABLE, Manifest, Route
+from tests.gateways.routes import CANARY, STABLE, Route, version_behind
 from tests.gateways.selection import programs_of
 from tests.gateways.shifting import Shifting
 from tests.lab.chart import install_chart
@@ -28,7 +27,6 @@ from tests.lab.control_plane import ControlPlane
 from tests.node.measuring import measuring
 from tests.node.one_run import node_of
 from tests.node.real_node import RealNode
-from tests.node.workload import NAME, canary, service
 
 STARTS: dict[str, Callable[[RealNode], Gateway]] = {each.NAME: each.start for each in (envoy_gateway, traefik, contour)}
 
@@ -94,23 +92,11 @@ def route(request: pytest.FixtureRequest, node: RealNode, running: dict[str, Gat
 def two_versions(node: RealNode, route: Route) -> Route:
     """The route, applied, with the two versions behind it, and no Rollout."""
     stage = Stage(node.plane, route.namespace)
-    stage.apply(*_version("1", STABLE), *_version("2", CANARY))
+    stage.apply(*version_behind("1", STABLE), *version_behind("2", CANARY))
     for name in (STABLE, CANARY):
         stage.kubectl("rollout", "status", f"deployment/{name}", "--timeout=55s")
     stage.apply(*route.manifests())
     return route
-
-
-def _version(version: str, name: str) -> list[Manifest]:
-    """Two pods of a version of the app, without a Rollout, behind a Service."""
-    labels = {"app": NAME, "side": name}
-    template = canary("dies", "off")["spec"]["template"]
-    # What an answer takes the app: so the moment of a change can be told to a few milliseconds.
-    template["metadata"] = {"labels": labels, "annotations": {"version": version, "work": "1ms"}}
-    front = service(name)
-    front["spec"]["selector"] = labels
-    spec = {"replicas": 2, "selector": {"matchLabels": labels}, "template": template}
-    return [manifest(DEPLOYMENT, name, spec=spec), front]
 
 
 @pytest.fixture

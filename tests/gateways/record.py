@@ -8,18 +8,26 @@ from __future__ import annotations
 
 import json
 import re
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from rollouts.core.model.traffic import ExperimentShare, Split
+from rollouts.traffic.codec import Context, Destination, Objects, PatchUser
+from rollouts.traffic.registry import registry
+from tests.e2e.stage import Stage
 from tests.gateways.asking import Asking, asking
 from tests.gateways.gateway import Gateway
-from tests.gateways.routes import CANARY, WEIGHTED, Manifest, Route, pair
+from tests.gateways.routes import CANARY, STABLE, WEIGHTED, Manifest, Route, pair, version_behind
+from tests.lab.control_plane import ControlPlane
 from tests.node.real_node import RealNode
+from tests.node.workload import NAME
 
 FOLDER = Path(__file__).parent.parent / "probes" / "recorded"
+EXPERIMENT = f"{NAME}-experiment"
 NAMESPACE = "shop"  # the name that the test's namespace gets in what is written down
 
 ENVOY = {
@@ -56,11 +64,53 @@ def test_record(node: RealNode, two_versions: Route) -> None:
             write_down(node, route, "mirror")
 
 
-def until_mixed(clients: Asking) -> None:
-    """Waits until both versions are among the last answers, one after the other."""
-    now = len(clients.answers)
+@pytest.mark.parametrize("route", WEIGHTED, indirect=True)
+def test_record_an_experiment(node: RealNode, two_versions: Route) -> None:
+    """As the codec writes it: at 0 and at 5 percent, and then at 0 and gone, with no request lost."""
+    route, plane = two_versions, node.plane
+    stage = Stage(plane, route.namespace)
+    stage.apply(*version_behind("3", EXPERIMENT))
+    stage.kubectl("rollout", "status", f"deployment/{EXPERIMENT}", "--timeout=55s")
+    some = Fraction(5, 100)
+    wanted = Split(some, experiments=(ExperimentShare(EXPERIMENT, some),))
+    with asking(route.url) as clients:
+        clients.until_only("1")
+        begun = len(clients.answers)
+        assert write(plane, route, wanted)
+        until_mixed(clients)
+        write_down(node, route, "experiment-0")
+        assert write(plane, route, wanted)
+        until_mixed(clients, "1", "2", "3")
+        write_down(node, route, "experiment-5")
+        assert write(plane, route, Split(some))
+        until_mixed(clients)
+        assert write(plane, route, Split(some))
+        assert not write(plane, route, Split(some))
+        until_mixed(clients)
+        assert [one for one in clients.answers[begun:] if one.status != 200] == []
+
+
+def write(plane: ControlPlane, route: Route, split: Split) -> bool:
+    """The codec's next write on the way to the split; False when there is none."""
+    ((name, settings),) = route.router.items()
+    provider = registry()[name]
+    (target,) = provider.targets(settings, namespace=route.namespace)
+    context = Context(rollout=NAME, namespace=route.namespace, stable=Destination(STABLE), canary=Destination(CANARY))
+    ops = provider.plan(Objects(route.read(plane)), target, context, split)
+    for op in ops:
+        assert isinstance(op, PatchUser)
+        plane.patch(route.path, list(op.operations), form="json")
+    return bool(ops)
+
+
+def until_mixed(clients: Asking, *versions: str) -> None:
+    """Waits until all those versions are among the last answers and no other; the stable and the canary one by default."""
+    now, mixed = len(clients.answers), set(versions or ("1", "2"))
     clients.until(
-        lambda all_: len(all_) > now + 200 and {one.version for one in all_[now + 100 :]} == {"1", "2"}, within_s=20
+        lambda all_: (
+            len(all_) > now + 200 and {one.version for one in all_[max(now + 100, len(all_) - 400) :]} == mixed
+        ),
+        within_s=20,
     )
 
 

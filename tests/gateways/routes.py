@@ -14,7 +14,7 @@ from tests import build
 from tests.gateways.gateway import NAMESPACE, Gateway
 from tests.gateways.traefik import ENTRY_POINT, INGRESS_CLASS
 from tests.lab.control_plane import ControlPlane
-from tests.node.workload import NAME
+from tests.node.workload import NAME, canary, service
 
 Manifest: TypeAlias = dict[str, Any]
 KindName: TypeAlias = Literal["HTTPRoute", "TraefikService", "HTTPProxy", "Ingress"]
@@ -124,6 +124,18 @@ class Route:
 def pair(stable: int, canary: int) -> list[Manifest]:
     """The two Services with these weights, as a rule names them."""
     return [build.backend(STABLE, stable), build.backend(CANARY, canary)]
+
+
+def version_behind(version: str, name: str) -> list[Manifest]:
+    """Two pods of a version of the app, without a Rollout, behind a Service."""
+    labels = {"app": NAME, "side": name}
+    template = canary("dies", "off")["spec"]["template"]
+    # What an answer takes the app: so the moment of a change can be told to a few milliseconds.
+    template["metadata"] = {"labels": labels, "annotations": {"version": version, "work": "1ms"}}
+    front = service(name)
+    front["spec"]["selector"] = labels
+    spec = {"replicas": 2, "selector": {"matchLabels": labels}, "template": template}
+    return [build.manifest(build.DEPLOYMENT, name, spec=spec), front]
 
 
 def through(gateway: str, kind: KindName) -> Any:

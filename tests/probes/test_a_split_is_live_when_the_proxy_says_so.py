@@ -85,9 +85,12 @@ THREE = ("cart", "cart-canary", "cart-try")
 WITH_THREE = {**OBJECT, "spec": {"rules": [{"backendRefs": [backend(each) for each in THREE]}]}}
 
 
+def _beside(canary: int, service: str, percent: int) -> Split:
+    return replace(share(canary), experiments=(ExperimentShare(service, Fraction(percent, 100)),))
+
+
 def _with_experiment(percent: int, *, canary: int = 20) -> LiveQuestion:
-    split = replace(share(canary), experiments=(ExperimentShare("cart-try", Fraction(percent, 100)),))
-    return question(split, objects=(WITH_THREE,))
+    return question(_beside(canary, "cart-try", percent), objects=(WITH_THREE,))
 
 
 def _three(asked: LiveQuestion, *weights: int) -> list[bool]:
@@ -405,6 +408,7 @@ SITUATIONS: Mapping[str, Split] = {
     "weight-100": share(100),
     "header-route": Split(Fraction(5, 100), matches=(BETA,)),
     "mirror": Split(Fraction(10, 100), mirrors=(MirrorRoute("shadow", percent=50),)),
+    "experiment-5": _beside(5, "web-experiment", 5),
 }
 OF_ALL = "mirror of all"
 WANTED: Mapping[str, Split] = {
@@ -452,6 +456,16 @@ def test_a_real_proxy_is_believed_for_what_it_does_and_for_nothing_else(file: Pa
     assert judged[own].message == ""
 
 
+@pytest.mark.parametrize("percent", [0, 5])
+def test_a_real_proxy_shows_when_an_experiment_may_begin_and_when_it_has_ended(percent: int) -> None:
+    """At 0 its backend is in the route and no request goes there."""
+    said = json.loads((RECORDED / f"envoy-gateway/httproute-experiment-{percent}.json").read_text())
+
+    judged = {each: _judged(said, _question(said, _beside(5, "web-experiment", each))).live for each in (0, 1, 5)}
+
+    assert judged == {each: each == percent for each in (0, 1, 5)}
+
+
 @pytest.mark.parametrize("file", ALL, ids=lambda file: f"{file.parent.name}-{file.stem}")
 def test_the_same_words_about_another_route_are_not_believed(file: Path) -> None:
     """A neighbour's route with the same two Services is not the one that is asked about."""
@@ -466,10 +480,11 @@ def test_every_data_plane_that_is_asked_has_been_recorded() -> None:
     """A missing folder would take its cases away without a word."""
     told = {f"{file.parent.name} {file.stem}" for file in ALL}
     weights = ["weight-0", "weight-5", "weight-100"]
+    of_contour = [*weights, "header-route", "mirror"]
     expected = {
         "envoy-gateway httproute": SITUATIONS,
-        "contour httproute": SITUATIONS,
-        "contour httpproxy": SITUATIONS,
+        "contour httproute": of_contour,
+        "contour httpproxy": of_contour,
         "traefik httproute": [*weights, "header-route"],
         "traefik traefikservice": weights,
     }

@@ -16,6 +16,7 @@ from rollouts.core.model.traffic import (
     SETTLE_S,
     Acceptance,
     Answer,
+    ExperimentShare,
     Feature,
     LiveSeen,
     MatchKind,
@@ -23,6 +24,7 @@ from rollouts.core.model.traffic import (
     RequestMatch,
     RouteName,
     RouteSeen,
+    Split,
     TextMatch,
     VerifiedBy,
 )
@@ -93,6 +95,20 @@ def test_what_it_has_is_woken() -> None:
     assert write_of(decision).settled
     assert not [each for each in decision.intents if isinstance(each, AskLive)]
     assert traffic(decision).verified_by is None, "the header route itself is not live yet"
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_an_experiment_at_0_waits_for_the_data_plane_too(live: bool) -> None:
+    """New or about to go: its requests would be answered with 503 by a proxy that does not know its Service."""
+    there = on_the_way(at_the_header_step(ASKED), ASKED)
+    split = Split(Fraction(1, 20), experiments=(ExperimentShare("cart-try", Fraction(0)),))
+    answer = LiveSeen(at_s=there.now_s - 9, resource_version="77", live=live, by=VerifiedBy.CONFIG)
+    there = replace(there, routes={ASKED: replace(there.routes[ASKED], split=split, live=answer)})
+
+    decision = decide(snapshot(there))
+
+    assert write_of(decision).settled is live
+    assert [each.split for each in decision.intents if isinstance(each, AskLive)] == ([] if live else [split])
 
 
 def test_where_nobody_can_be_asked_the_settle_time_passes_in_between() -> None:

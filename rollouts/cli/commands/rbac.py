@@ -15,7 +15,6 @@ import typer
 from msgspec import Struct
 
 from rollouts.cli.exits import Exit
-from rollouts.cli.kubernetes.parts import arguments_in
 from rollouts.cli.terminal.options import FilesOption, fail, note, read_manifests
 from rollouts.core.config.references import references
 from rollouts.core.model.config import ConfigKind
@@ -168,6 +167,8 @@ def _roles_of(manifest: Manifest, prefix: str, namespaces: Sequence[str]) -> lis
 
 
 def _secrets_of(manifest: Manifest) -> Iterator[str]:
+    from rollouts.cli.kubernetes.parts import arguments_in  # noqa: PLC0415 - main.py says why
+
     for _, argument in arguments_in(manifest):
         reference = mapping(mapping(argument.get("valueFrom")).get("secretKeyRef"))
         if isinstance(reference.get("name"), str):

@@ -129,8 +129,9 @@ def test_a_prefix_is_on_everything_that_a_rollout_names(tmp_path: Path, kubectl:
     canary = built["Rollout", "next-cart"]["spec"]["strategy"]["canary"]
     assert (canary["stableService"], canary["canaryService"]) == ("next-cart", "next-cart-canary")
     assert canary["trafficRouting"]["gatewayAPI"]["httpRoutes"] == [{"name": "next-cart"}]
-    templates = canary["steps"][1]["analysis"]["templates"]
-    assert [each["templateName"] for each in templates] == ["next-smoke", "next-all"]
+    tried, _, judged = canary["steps"]
+    assert [each["templateName"] for each in tried["experiment"]["analyses"]] == ["next-smoke"]
+    assert [each["templateName"] for each in judged["analysis"]["templates"]] == ["next-smoke", "next-all"]
     backends = built["HTTPRoute", "next-cart"]["spec"]["rules"][0]["backendRefs"]
     assert [each["name"] for each in backends] == ["next-cart", "next-cart-canary"]
     assert built["HorizontalPodAutoscaler", "next-cart"]["spec"]["scaleTargetRef"]["name"] == "next-cart"

@@ -42,8 +42,11 @@ async def raw(served: PeoplesDashboard, text: str) -> Answer:
     return Answer(int(head.split(" ")[1]), {}, rest)
 
 
-async def test_it_listens_everywhere_and_answers_to_names_that_it_was_given(there: Served) -> None:
+async def test_it_listens_everywhere_and_answers_to_names_that_it_was_given(
+    there: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Somebody's name that points here is not ours (DNS rebinding), whatever the port; those of a port-forward are."""
+    monkeypatch.setattr(socket, "getfqdn", lambda *_: "localhost")  # by which aiohttp calls a request without a Host
     async with peoples_dashboard(there, PEOPLE, "rollouts.example.com", "http://plain.example:3100") as served:
         guest = await served.signed_in(ADMIN)
         port = guest.host.partition(":")[2]
@@ -68,6 +71,7 @@ async def test_it_listens_everywhere_and_answers_to_names_that_it_was_given(ther
         assert (await raw(served, both)).status in (400, 421)
         absolute = f"GET http://evil.example/ HTTP/1.1\r\nHost: {guest.host}\r\nCookie: {guest.cookie}\r\n\r\n"
         assert "Rollouts" not in (await raw(served, absolute)).body
+        assert (await raw(served, f"GET / HTTP/1.0\r\nCookie: {guest.cookie}\r\n\r\n")).status == 421
 
         async with serving_people(
             ManyPeople(Sites(()), served.sessions, lambda _: there.api), address="", port=0

@@ -14,6 +14,7 @@ from rollouts.cluster.structs import (
     ConfigMapMetadata,
     ConfigMapObject,
     EndpointSliceObject,
+    PodTemplate,
     ReplicaSetObject,
     RolloutObject,
     ServiceObject,
@@ -23,6 +24,7 @@ from rollouts.cluster.structs import (
     annotators_of,
 )
 from rollouts.core.model.revision import DEPLOYMENT_REVISION_ANNOTATION, POD_TEMPLATE_HASH_LABEL, REVISION_LABEL
+from rollouts.manifests.ownership import MANAGED_BY, REVISION_NUMBER
 from rollouts.objects import ROLLOUT
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -39,15 +41,21 @@ _NO_JSON = msgspec.Raw()
 _REVISIONS = (REVISION_LABEL, POD_TEMPLATE_HASH_LABEL)
 _READ_PREFIXES = (OUR_PREFIX, KRUISE_PREFIX)
 _READ_NAMES = (POD_TEMPLATE_HASH_LABEL, DEPLOYMENT_REVISION_ANNOTATION)
+_REPEATED = (MANAGED_BY, DEPLOYMENT_REVISION_ANNOTATION, REVISION_NUMBER)
+"""Annotations whose values many objects have: the name of a Rollout, and small numbers."""
 
 
 def as_kept(kept: T) -> T:
     """The object as the store keeps it: parts that point into the answer are copied, equal strings shared between objects."""
     metadata, put = kept.metadata, msgspec.structs.force_setattr
     put(metadata, "namespace", sys.intern(metadata.namespace))
+    if isinstance(kept, RolloutObject | WorkloadObject):
+        put(metadata, "name", sys.intern(metadata.name))  # labels, annotations and owner references repeat it
     for owner in metadata.owner_references or ():
         put(owner, "api_version", sys.intern(owner.api_version))
         put(owner, "kind", sys.intern(owner.kind))
+        if isinstance(kept, ReplicaSetObject):  # of a pod it has a revision in it
+            put(owner, "name", sys.intern(owner.name))
     # A bookmark has no name, and its annotation is its meaning.
     if isinstance(kept, ConfigMapObject | ConfigContent) and metadata.name:
         _shrink(kept.metadata)
@@ -80,11 +88,12 @@ def as_kept(kept: T) -> T:
         case ConfigContent():
             put(kept, "data", kept.data.copy())
             put(kept, "binary_data", kept.binary_data.copy())
-        case ReplicaSetObject():
-            if labels := kept.spec.template.metadata.labels:
+        case ReplicaSetObject(spec=spec):
+            if metadata.is_in_a_deployment:  # the Deployment says which labels its pods have
+                put(spec, "template", _one_for_all(PodTemplate(spec=spec.template.spec)))
+            if labels := spec.template.metadata.labels:
                 _intern(labels)
-            selector = kept.spec.selector.copy() if metadata.controller_uid is None else _NO_JSON
-            put(kept.spec, "selector", selector)
+            put(spec, "selector", spec.selector.copy() if metadata.controller_uid is None else _NO_JSON)
     return kept
 
 
@@ -111,7 +120,7 @@ def _read(marks: dict[str, str] | None) -> dict[str, str] | None:
     """The labels or annotations that decisions read; a change of any other wakes nobody."""
     marks = marks or {}
     kept = (key for key in marks if key.startswith(_READ_PREFIXES) or key in _READ_NAMES)
-    return {sys.intern(key): marks[key] for key in kept} or None
+    return {sys.intern(key): sys.intern(marks[key]) if key in _REPEATED else marks[key] for key in kept} or None
 
 
 @lru_cache(maxsize=256)

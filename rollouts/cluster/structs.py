@@ -75,6 +75,11 @@ class Metadata(Partial, frozen=True):
                 return owner.uid
         return None
 
+    @property
+    def is_in_a_deployment(self) -> bool:
+        """Whether a Deployment controls the object."""
+        return any(owner.controller and owner.kind == DEPLOYMENT.kind for owner in self.owner_references or ())
+
 
 class ObjectCondition(Partial, frozen=True):
     """One of `.status.conditions`."""
@@ -131,10 +136,9 @@ class AnalysisTemplateObject(Partial, frozen=True):
 
 
 class TemplateMetadata(Partial, frozen=True):
-    """`.spec.template.metadata`."""
+    """`.spec.template.metadata`, of which only the labels are kept."""
 
     labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
 
 
 class TemplateSpec(Partial, frozen=True):
@@ -144,7 +148,7 @@ class TemplateSpec(Partial, frozen=True):
 
 
 class PodTemplate(Partial, frozen=True):
-    """`.spec.template`, of which only the metadata and the grace period are kept."""
+    """`.spec.template`, of which only the labels and the grace period are kept; in a Deployment the grace period alone."""
 
     metadata: TemplateMetadata = TemplateMetadata()
     spec: TemplateSpec = TemplateSpec()

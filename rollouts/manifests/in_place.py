@@ -23,6 +23,7 @@ from rollouts.manifests.ownership import (
     name_label,
     owner_reference,
 )
+from rollouts.manifests.workload import users_template
 from rollouts.objects import DEPLOYMENT, REPLICA_SET, Manifest, mapping
 
 _INT32_MAX = 2_147_483_647
@@ -114,7 +115,7 @@ def replica_set_in(workload: WorkloadSeen, rollout: Rollout, intent: CreateInDep
 
     One beside the Deployment counts its pods as the user's `minReadySeconds` says.
     """
-    template: Manifest = json.loads(rollout.spec.template_json)
+    template = users_template(rollout)
     metadata = template.setdefault("metadata", {})
     metadata["labels"] = {**mapping(metadata.get("labels")), POD_TEMPLATE_HASH: intent.revision}
     selector: Manifest = json.loads(rollout.spec.selector_json)

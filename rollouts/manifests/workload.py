@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rollouts.core.model.intents import CreateReplicaSet, PatchPod, PatchReplicaSet
-from rollouts.core.model.revision import HASH_SCHEME_V1, HASH_SCHEME_V2, replica_set_name
+from rollouts.core.model.revision import HASH_SCHEME_V1, HASH_SCHEME_V2, replica_set_name, without_nulls
 from rollouts.core.model.rollout import PodMetadata, Rollout
 from rollouts.manifests.config_copy import rewritten
 from rollouts.manifests.ownership import (
@@ -34,9 +34,15 @@ from rollouts.objects import REPLICA_SET, Manifest
 _HOST = "kubernetes.io/hostname"
 
 
+def users_template(rollout: Rollout) -> Manifest:
+    """The template of the spec, for a ReplicaSet."""
+    template: Manifest = without_nulls(json.loads(rollout.spec.template_json))
+    return template
+
+
 def replica_set(rollout: Rollout, intent: CreateReplicaSet) -> Manifest:
     """The whole ReplicaSet for the template of the spec. Of the fields that the user gave it, only names of sources change."""
-    template: Manifest = json.loads(rollout.spec.template_json)
+    template = users_template(rollout)
     users = template.get("metadata", {}).get("labels", {})
     by_name = not intent.config or intent.revision == rollout.spec.template_hash
     scheme = HASH_SCHEME_V1 if by_name else HASH_SCHEME_V2

@@ -13,13 +13,12 @@ OWN = {
     "api/schema.py": "the package's own schemas",
     "api/spec/analysis/run.py": "inside a try with RecursionError: JSON that the line before wrote",
     "cli/kubernetes/schema.py": "a file of the package",
-    "cli/plan/report.py": "template_json, canonical JSON of a template that was read",
     "controller/analysis/brought_templates.py": "files that the administrator's chart wrote",
     "controller/facts/off_loop.py": "the JSON of a declaration that was read",
     "manifests/analysis_run.py": "spec_json, which the observer wrote",
     "manifests/experiment.py": "template_json and spec_json, as in manifests/workload.py and analysis_run.py",
-    "manifests/in_place.py": "template_json and selector_json, as in manifests/workload.py; the note is read inside a try",
-    "manifests/workload.py": "template_json and selector_json, canonical JSON of what was read",
+    "manifests/in_place.py": "selector_json, as in manifests/workload.py; the note is read inside a try",
+    "manifests/workload.py": "template_json and selector_json, JSON of what was read",
     "traffic/declared/header_template.py": "JSON that the line before wrote",
 }
 """Files that read what we wrote ourselves, from values that had been read before."""

@@ -1,4 +1,4 @@
-"""What a controller keeps: the objects that can be reached from it and from the modules of the program, by type."""
+"""What a controller keeps: the objects that can be reached from it and from the modules of the program, by type and in bytes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ import gc
 import inspect
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from types import FrameType, ModuleType
 from typing import Any
+
+import msgspec
 
 from rollouts.controller.wiring import Controller
 
@@ -20,7 +23,18 @@ _NOT_OURS = ("rollouts.sim", "rollouts.cli", "tests", "asyncio", "hypothesis", "
 
 
 def kept() -> Counter[str]:
-    """How many objects of each type the controller in this process keeps; there is one, and it stands still.
+    """How many objects of each type the controller in this process keeps; there is one, and it stands still."""
+    return Counter(f"{type(one).__module__}.{type(one).__qualname__}" for one in _objects())
+
+
+def kept_bytes() -> int:
+    """How much memory these objects take. What the C library and the interpreter need for them in addition is not known here."""
+    # `sys.getsizeof` does not know what a Raw refers to.
+    return sum(len(bytes(one)) if isinstance(one, msgspec.Raw) else sys.getsizeof(one) for one in _objects())
+
+
+def _objects() -> Iterator[Any]:
+    """Each object that the controller keeps, once.
 
     The simulated cluster is in the process too, and keeps a history: nothing beyond it counts. What msgspec does not show to the
     garbage collector counts where it is referred to.
@@ -30,18 +44,16 @@ def kept() -> Counter[str]:
     gc.collect()
     (controller,) = (each for each in gc.get_objects() if type(each) is Controller)
     waiting: list[Any] = [controller, *map(vars, _modules())]
-    seen: set[int] = set()
-    found: Counter[str] = Counter()
+    seen: dict[int, Any] = {}
     while waiting:
         one = waiting.pop()
         if id(one) in seen or isinstance(one, ModuleType | FrameType | type) or _is_foreign(one):
             continue
-        seen.add(id(one))
-        found[f"{type(one).__module__}.{type(one).__qualname__}"] += 1
+        seen[id(one)] = one
+        yield one
         waiting += gc.get_referents(one)
         fields = getattr(type(one), "__struct_fields__", ())
         waiting += [getattr(one, name) for name in fields]
-    return found
 
 
 def _modules() -> list[ModuleType]:

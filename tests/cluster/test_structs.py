@@ -90,6 +90,36 @@ def test_what_owners_and_workloads_have_in_common_is_kept_once() -> None:
     assert (other.spec.strategy.type, other.status.replicas) == ("Recreate", 3)
 
 
+def test_the_name_of_a_rollout_is_kept_once() -> None:
+    """Its object, its workload, what that is managed by and the owner references of its ReplicaSets have one text."""
+    name = "of-the-shop-alone"
+    managed = {"name": name, "annotations": {"rollouts.dev/managed-by": name}}
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": name, "uid": "u", "controller": True}
+    rollout, deployment = (decode(kind, wire(metadata=managed)).metadata for kind in (ROLLOUT, DEPLOYMENT))
+    replica_set = decode(REPLICA_SET, wire(metadata={"name": "set", "ownerReferences": [owner]})).metadata
+
+    texts = [deployment.name, deployment.annotations["rollouts.dev/managed-by"], replica_set.owner_references[0].name]
+    assert rollout.name == name
+    assert all(text is rollout.name for text in texts)
+
+
+def test_of_a_deployments_replica_set_the_template_is_not_kept() -> None:
+    """A decision reads the labels of a template in our ReplicaSets alone, and the grace period in all."""
+    template = {"metadata": {"labels": {"app": "cart"}}, "spec": {"terminationGracePeriodSeconds": 60}}
+
+    def template_of(owner: str) -> Any:
+        owners = [{"apiVersion": "x/v1", "kind": owner, "name": "cart", "uid": "u", "controller": True}]
+        return decode(
+            REPLICA_SET, wire(metadata={"name": "set", "ownerReferences": owners}, spec={"template": template})
+        ).spec.template
+
+    ours, inside, another = template_of("Rollout"), template_of("Deployment"), template_of("Deployment")
+    assert ours.metadata.labels == {"app": "cart"}
+    assert inside.metadata.labels is None
+    assert [each.spec.termination_grace_period_seconds for each in (ours, inside)] == [60, 60]
+    assert another is inside
+
+
 def test_null_lists_are_accepted() -> None:
     """The API server writes `"endpoints": null` for an empty slice."""
     endpoint_slice = decode(ENDPOINT_SLICE, wire(metadata={"name": "cart-x"}, endpoints=None, ports=None))

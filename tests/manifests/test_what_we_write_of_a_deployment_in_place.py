@@ -120,6 +120,16 @@ def test_one_beside_the_deployment_is_the_rollouts_and_counts_as_the_user_says()
     assert made == inside
 
 
+def test_nulls_of_a_template_that_the_api_server_wrote_are_not_written() -> None:
+    """Older servers answer with `creationTimestamp: null`; in the canonical JSON of a revision there is none."""
+    served = json.loads(canonical_json(TEMPLATE))
+    served["metadata"]["creationTimestamp"] = None
+    rollout, intent = _rollout(), CreateInDeployment(revision="abc")
+    as_served = replace(rollout, spec=replace(rollout.spec, template_json=json.dumps(served).encode()))
+
+    assert replica_set_in(WORKLOAD, as_served, intent) == replica_set_in(WORKLOAD, rollout, intent)
+
+
 def test_our_label_is_on_the_replica_set_and_not_on_its_pods() -> None:
     """A template with it would be another one than the Deployment's."""
     assert label_patch(_rollout(), LabelReplicaSet("cart-5d", "s-1")) == {

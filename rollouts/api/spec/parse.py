@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, TypeVar, assert_never
@@ -156,7 +157,8 @@ def parse_spec(spec: Mapping[str, Any] | bytes, workload: WorkloadTemplate | Non
 
 def _named_workload(wire: WorkloadRef) -> NamedWorkload:
     nodes = "" if wire.canary_nodes is None else selector_text(wire.canary_nodes)
-    return core_value(NamedWorkload, wire, canary_nodes=nodes)
+    name = sys.intern(wire.name or "")  # the text that the workload's own name is
+    return core_value(NamedWorkload, wire, name=name, canary_nodes=nodes)
 
 
 def _with_template_of(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import assert_never
 
@@ -33,6 +32,7 @@ from rollouts.core.model.rollout import Canary, RolloutSpec, named_services
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.steps import WeightPercent
 from rollouts.core.model.workload_ref import WorkloadKind
+from rollouts.manifests.workload import users_template
 from rollouts.objects import Manifest
 
 
@@ -176,7 +176,7 @@ def report_of(
     supposed = rehearsal.stuck is None and not updates  # no update, or the first revision, which has no steps
     if supposed:
         rehearsal = rehearse(with_revision(rehearsal.end, NEXT), startup_s=usual_s)
-    template = json.loads(spec.template_json)
+    template = users_template(seen.rollout)
     about = f"Rollout {seen.rollout.name}"
     analysed = analysis_findings(rollout, spec, templates)
     findings += [Found(about, finding) for finding in (*analysed, *_cluster_findings(seen, rehearsal))]

@@ -26,7 +26,13 @@ from rollouts.controller.observe.places import Place, places_of
 from rollouts.controller.observe.replica_sets import labels_on_record, replica_set_seen
 from rollouts.controller.observe.routes import RouteRead, RouteReader
 from rollouts.controller.observe.services import ServiceReader, rule_of
-from rollouts.controller.observe.workloads import WorkloadLook, WorkloadReader, template_digest, template_of
+from rollouts.controller.observe.workloads import (
+    WorkloadLook,
+    WorkloadReader,
+    template_digest,
+    template_json_of,
+    template_of,
+)
 from rollouts.controller.workqueue.inbox import Inbox
 from rollouts.controller.workqueue.managed import ManagedNames
 from rollouts.controller.workqueue.owned import replica_sets_of
@@ -117,6 +123,7 @@ class _Parsed(Struct, frozen=True):
         version: generation of the Rollout, and version of the providers.
         taken: digest of the parts of the workload that gives the template; b"" without one.
         reference: to that workload, also where the spec with its template cannot be used.
+        spec: without the text of that template, which is in memory with the workload.
     """
 
     version: tuple[int, int]
@@ -364,6 +371,8 @@ class Observer:
             workload = self.workloads.workload(key, reference, now_s=now_s)
             found = self.workloads.found(key, reference) if is_of(workload, key.name) else None
             parsed = self._parse(rollout, found, reference)
+            if parsed is not None and found is not None and isinstance(parsed.spec, RolloutSpec):
+                parsed = replace(parsed, spec=replace(parsed.spec, template_json=template_json_of(found)))
         self.workloads.follow(key, reference, workload)
         selector = parsed.spec.selector_text if parsed is not None and isinstance(parsed.spec, RolloutSpec) else ""
         return parsed if self.workloads.pods_known(key, workload, selector) else None
@@ -384,6 +393,8 @@ class Observer:
         try:
             template = template_of(workload) if workload is not None else None
             spec = parse_spec(bytes(rollout.spec) or b"{}", template)
+            if template is not None:
+                spec = replace(spec, template_json=b"")  # `_with_workload` gives it back
             if self.configs is None and spec.config_refs:
                 spec = replace(spec, config_refs=())
             places: tuple[Place, ...] = ()

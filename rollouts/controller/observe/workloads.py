@@ -294,8 +294,13 @@ def template_digest(seen: WorkloadObject) -> bytes:
 
 def template_of(seen: WorkloadObject) -> WorkloadTemplate | None:
     """The pod template of a workload, and its selector; None when it has no template."""
-    template = json_object(bytes(seen.spec.template)) or json_object(bytes(seen.template))
+    template = json_object(template_json_of(seen))
     return WorkloadTemplate(template, json_object(bytes(seen.spec.selector)) or None) if template else None
+
+
+def template_json_of(seen: WorkloadObject) -> bytes:
+    """The pod template of a workload as the API server gave it; b"" when it has none."""
+    return bytes(seen.spec.template) or bytes(seen.template)
 
 
 def _problem(kind: WorkloadKind, seen: WorkloadObject) -> str:

@@ -34,7 +34,7 @@ from rollouts.core.model.analysis import AnalysisKind, RunSeen
 from rollouts.core.model.config import ConfigKind
 from rollouts.core.model.frozen import replace
 from rollouts.manifests.ownership import LABEL_VALUE_MAX, NAME, name_label
-from rollouts.objects import DEPLOYMENT, ROLLOUT, SERVICE, Key, Kind
+from rollouts.objects import ROLLOUT, SERVICE, Key, Kind
 
 SERVICE_NAME = "kubernetes.io/service-name"
 """Label of an EndpointSlice: the Service it belongs to (KEP-752)."""
@@ -116,8 +116,7 @@ class Triggers:
             case ReplicaSetObject() if seen.metadata.controller_uid is None:  # some Rollout may adopt it
                 return self._named(namespace, (seen.metadata.labels or {}).get(NAME, ""))
             case ReplicaSetObject():
-                owners = seen.metadata.owner_references or ()
-                if any(owner.controller and owner.kind == DEPLOYMENT.kind for owner in owners):  # updated in place
+                if seen.metadata.is_in_a_deployment:  # updated in place
                     return self._named(namespace, (seen.metadata.labels or {}).get(NAME, ""))
                 return _controller_keys(seen.metadata)
             case ServiceObject():

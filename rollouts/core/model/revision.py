@@ -30,9 +30,22 @@ _GENERATE_NAME_MAX = (
 )
 
 
+def without_nulls(value: Any) -> Any:
+    """A JSON value without nulls in objects: a null is an absent field to Kubernetes."""
+    if isinstance(value, dict):
+        return {
+            key: without_nulls(item) if isinstance(item, (dict, list)) else item
+            for key, item in value.items()
+            if item is not None
+        }
+    if isinstance(value, list):
+        return [without_nulls(item) if isinstance(item, (dict, list)) else item for item in value]
+    return value
+
+
 def canonical_json(value: Any) -> bytes:
     """Canonical JSON bytes of a JSON value, without nulls in objects."""
-    return _ENCODER.encode(_without_nulls(value)).encode()
+    return _ENCODER.encode(without_nulls(value)).encode()
 
 
 def short_hash(data: bytes) -> str:
@@ -59,15 +72,3 @@ def replica_set_name(*, rollout: str, revision: str) -> str:
     if len(rollout) > room:
         rollout = f"{rollout[: room - _LENGTH - 1]}-{short_hash(rollout.encode())}"
     return f"{rollout}-{revision}"
-
-
-def _without_nulls(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {
-            key: _without_nulls(item) if isinstance(item, (dict, list)) else item
-            for key, item in value.items()
-            if item is not None
-        }
-    if isinstance(value, list):
-        return [_without_nulls(item) if isinstance(item, (dict, list)) else item for item in value]
-    return value

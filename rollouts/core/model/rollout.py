@@ -265,8 +265,9 @@ class RolloutSpec(Struct, frozen=True, kw_only=True):
     Args:
         selector_json: the user's label selector as canonical JSON (a `LabelSelector` object).
         selector_text: the selector in the syntax of `kubectl -l` and the scale subresource.
-        template_json: the user's pod template exactly as given, canonical JSON; `{}` while it is not known.
-        template_hash: of `template_json`, see core/model/revision.py; "" while that is not known.
+        template_json: the user's pod template exactly as given: canonical JSON, or that of a workload as the API server gave it;
+            `{}` while it is not known.
+        template_hash: of it as canonical JSON, see core/model/revision.py; "" while that is not known.
         revision: `template_hash`; with the contents of `config_refs` once they are known, see core/config/content.py.
         strategy_hash: hash of the strategy's kind and steps; a change restarts the steps.
         restart_at_s: pods older than this (seconds since 1970) are restarted.

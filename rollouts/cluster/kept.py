@@ -14,6 +14,7 @@ from rollouts.cluster.structs import (
     ConfigMapMetadata,
     ConfigMapObject,
     EndpointSliceObject,
+    KubernetesObject,
     PodTemplate,
     ReplicaSetObject,
     RolloutObject,
@@ -48,14 +49,7 @@ _REPEATED = (MANAGED_BY, DEPLOYMENT_REVISION_ANNOTATION, REVISION_NUMBER)
 def as_kept(kept: T) -> T:
     """The object as the store keeps it: parts that point into the answer are copied, equal strings shared between objects."""
     metadata, put = kept.metadata, msgspec.structs.force_setattr
-    put(metadata, "namespace", sys.intern(metadata.namespace))
-    if isinstance(kept, RolloutObject | WorkloadObject):
-        put(metadata, "name", sys.intern(metadata.name))  # labels, annotations and owner references repeat it
-    for owner in metadata.owner_references or ():
-        put(owner, "api_version", sys.intern(owner.api_version))
-        put(owner, "kind", sys.intern(owner.kind))
-        if isinstance(kept, ReplicaSetObject):  # of a pod it has a revision in it
-            put(owner, "name", sys.intern(owner.name))
+    _share_names(kept)
     # A bookmark has no name, and its annotation is its meaning.
     if isinstance(kept, ConfigMapObject | ConfigContent) and metadata.name:
         _shrink(kept.metadata)
@@ -95,6 +89,19 @@ def as_kept(kept: T) -> T:
                 _intern(labels)
             put(spec, "selector", spec.selector.copy() if metadata.controller_uid is None else _NO_JSON)
     return kept
+
+
+def _share_names(kept: KubernetesObject) -> None:
+    """Of namespaces and owners, and of Rollouts and their workloads, which labels, annotations and owner references repeat."""
+    metadata, put = kept.metadata, msgspec.structs.force_setattr
+    put(metadata, "namespace", sys.intern(metadata.namespace))
+    if isinstance(kept, RolloutObject | WorkloadObject):
+        put(metadata, "name", sys.intern(metadata.name))
+    for owner in metadata.owner_references or ():
+        put(owner, "api_version", sys.intern(owner.api_version))
+        put(owner, "kind", sys.intern(owner.kind))
+        if isinstance(kept, ReplicaSetObject):  # of a pod it has a revision in it
+            put(owner, "name", sys.intern(owner.name))
 
 
 @lru_cache(maxsize=256)

@@ -13,7 +13,7 @@ from rollouts.core.model.pod_exit import PodExit
 def check_drain(wire: Drain | None, problems: Problems) -> None:
     """Adds every rule that `spec.drain` breaks."""
     names: set[str] = set()
-    for index, probe in enumerate((wire or Drain()).probes or ()):
+    for index, probe in enumerate((wire or Drain.empty()).probes or ()):
         path = f"spec.drain.probes[{index}]"
         check_needed(probe, path, problems)
         if probe.name in names:

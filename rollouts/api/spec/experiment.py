@@ -208,7 +208,7 @@ def drafts_of(
             drafts[analysis.name or ""] = DraftProblem(str(invalid)[:MESSAGE_MAX])
             continue
         metrics |= measured
-        metadata = wire.analysis_run_metadata or ObjectMetadata()
+        metadata = wire.analysis_run_metadata or ObjectMetadata.empty()
         labels, annotations = metadata.labels or {}, metadata.annotations or {}
         drafts[analysis.name or ""] = RunDraft(spec_json, "", "", labels, annotations)
     problems = Problems()

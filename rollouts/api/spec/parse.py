@@ -22,7 +22,7 @@ from rollouts.api.spec.routing import header_route, mirror_route, pair_of, traff
 from rollouts.api.spec.rules import check
 from rollouts.api.spec.selectors import selector_text
 from rollouts.api.times import parse_time
-from rollouts.api.v1alpha1.analysis import AnalysisLimits, LabelSelector
+from rollouts.api.v1alpha1.analysis import AnalysisLimits
 from rollouts.api.v1alpha1.rollout import (
     AntiAffinityWire,
     CanaryStep,
@@ -119,7 +119,7 @@ def parse_spec(spec: Mapping[str, Any] | bytes, workload: WorkloadTemplate | Non
     strategy, strategy_hash = _written_as_json("spec.strategy", _strategy, wire.strategy)
     template_json = _written_as_json("spec.template", canonical_json, template or {})
     template_hash = "" if template is None else short_hash(template_json)
-    given = wire.config_versioning or ConfigVersioningWire()
+    given = wire.config_versioning or ConfigVersioningWire.empty()
     in_place = reference is not None and reference.mode is WorkloadMode.IN_PLACE
     versioning = core_value(ConfigVersioning, given, enabled=given.mode != "Off" and not in_place)
     refs = references(template, secrets=versioning.secrets) if template is not None and versioning.enabled else ()
@@ -128,7 +128,7 @@ def parse_spec(spec: Mapping[str, Any] | bytes, workload: WorkloadTemplate | Non
         message = f"{what}: name fewer, or set spec.configVersioning.mode: Off"
         raise SpecInvalid((SpecProblem("spec.template", message),))
     ends = read_pod_exit(template or {})
-    kept, drain = wire.analysis or AnalysisLimits(), drain_spec(wire.drain or Drain(), ends)
+    kept, drain = wire.analysis or AnalysisLimits.empty(), drain_spec(wire.drain or Drain.empty(), ends)
     return core_value(
         RolloutSpec,
         wire,
@@ -144,7 +144,7 @@ def parse_spec(spec: Mapping[str, Any] | bytes, workload: WorkloadTemplate | Non
         rollback_window_revisions=(wire.rollback_window and wire.rollback_window.revisions) or None,
         successful_runs_kept=_or(kept.successful_run_history_limit, RUNS_KEPT),
         unsuccessful_runs_kept=_or(kept.unsuccessful_run_history_limit, RUNS_KEPT),
-        history_limit=_or((wire.history or History()).limit, HISTORY_LIMIT),
+        history_limit=_or((wire.history or History.empty()).limit, HISTORY_LIMIT),
         drain=replace(drain, pre_stop=PreStop.VALIDATE) if in_place and drain.pre_stop is PreStop.INJECT else drain,
         ends=PodExit(grace_s=0) if template is None else ends,  # nothing is known to be wrong with it
         config_versioning=versioning,
@@ -169,7 +169,7 @@ def _with_template_of(
     Raises: SpecInvalid with what the spec does not allow of them.
     """
     problems = Problems()
-    of_workload = None if selector is None else read_model(LabelSelector, selector, problems, root="spec.selector")
+    of_workload = read_model(RolloutSpecWire, {"selector": selector}, problems, root="spec").selector
     joined = wire.model_copy(update={"template": dict(template), "selector": of_workload, "workload_ref": None})
     check(joined, problems)
     if found := problems.found():

@@ -48,10 +48,10 @@ def read_model(model: type[_W], raw: Mapping[str, Any], problems: Problems, *, r
                         location, detail["type"], detail["input"], detail.get("ctx") or {}, root=root
                     )
                 if not location:  # the object as a whole: a name in it that is no text
-                    return model()
+                    return model.empty()
                 # An entry that was left out may make its list unreadable in turn: then the list goes, and so on upwards.
                 _leave_out(kept, location[: len(location) - levels + 1] or location[:1])
-    return model()
+    return model.empty()
 
 
 def check_needed(wire: Wire, path: str, problems: Problems, *only: str) -> None:

@@ -414,7 +414,9 @@ def _managed_routes(wire: TrafficRoutingWire) -> tuple[str, ...]:
 
 
 def _named(conditions: Iterable[tuple[str | None, StringMatch | None]]) -> tuple[NamedMatch, ...]:
-    return tuple(NamedMatch(name, _text(value or StringMatch())) for name, value in conditions if name is not None)
+    return tuple(
+        NamedMatch(name, _text(value or StringMatch.empty())) for name, value in conditions if name is not None
+    )
 
 
 def _text(wire: StringMatch) -> TextMatch:

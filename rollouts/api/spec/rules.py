@@ -54,7 +54,7 @@ def check(spec: RolloutSpecWire, problems: Problems) -> None:
     _check_pods(spec, problems)
     check_drain(spec.drain, problems)
     check_autoscaling(spec.autoscaling, spec.template, problems)
-    strategy, path = spec.strategy or RolloutStrategy(), "spec.strategy"
+    strategy, path = spec.strategy or RolloutStrategy.empty(), "spec.strategy"
     check_exactly_one(strategy, path, problems, none="; it has neither", several="; it has both: remove one")
     if strategy.canary is not None:
         _check_canary(spec, strategy.canary, problems)

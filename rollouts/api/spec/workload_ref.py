@@ -73,10 +73,10 @@ def _check_in_place(spec: RolloutSpecWire, reference: WorkloadRef, problems: Pro
     if reference.scale_down is not None:
         problems.add(f"{_PATH}.scaleDown", f"is for mode: Template; with InPlace the {kind}'s pods are the only ones")
     _check_nodes(reference, kind, problems)
-    strategy = spec.strategy or RolloutStrategy()
+    strategy = spec.strategy or RolloutStrategy.empty()
     _check_traffic(strategy, reference, kind, problems)
-    canary, blue_green = strategy.canary or CanaryStrategy(), strategy.blue_green or BlueGreenStrategy()
-    drain, versioning = spec.drain or Drain(), spec.config_versioning or ConfigVersioningWire()
+    canary, blue_green = strategy.canary or CanaryStrategy.empty(), strategy.blue_green or BlueGreenStrategy.empty()
+    drain, versioning = spec.drain or Drain.empty(), spec.config_versioning or ConfigVersioningWire.empty()
     path, preview = "spec.strategy.canary", "spec.strategy.blueGreen"
     has_it = f"must be absent with {_IN_PLACE}: the {kind} has it"
     changes = f"is not supported with {_IN_PLACE}: it would change the {kind}'s template"
@@ -113,7 +113,7 @@ def _check_in_place(spec: RolloutSpecWire, reference: WorkloadRef, problems: Pro
 def _check_traffic(strategy: RolloutStrategy, reference: WorkloadRef, kind: WorkloadKind, problems: Problems) -> None:
     """What sends requests to one revision."""
     path = "spec.strategy.canary"
-    canary, blue_green = strategy.canary or CanaryStrategy(), strategy.blue_green
+    canary, blue_green = strategy.canary or CanaryStrategy.empty(), strategy.blue_green
     parts = {
         "spec.strategy.blueGreen": blue_green,
         f"{path}.trafficRouting": canary.traffic_routing,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Annotated, Any, ClassVar, TypeAlias
+from typing import Annotated, Any, ClassVar, Self, TypeAlias, cast
 
 from msgspec import Struct
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, Strict, WithJsonSchema
@@ -88,6 +88,11 @@ class Wire(BaseModel):
     )
 
     RULES: ClassVar[tuple[CelRule | ExactlyOne, ...]] = ()
+
+    @classmethod
+    def empty(cls) -> Self:
+        """Without any field. Calling the class instead would build a validator of this model alone: 0.3 MiB for a strategy."""
+        return cast(Self, cls.model_construct())
 
     @classmethod
     def extend_schema(cls, schema: dict[str, Any]) -> None:

@@ -62,7 +62,7 @@ def cluster_source(wire: MetricSourceWire | CompareOfWire) -> core.ClusterSource
 
 def _metric(wire: MetricIdentifier | None) -> dict[str, str]:
     """The name and the selector of a metric."""
-    wire = wire or MetricIdentifier()
+    wire = wire or MetricIdentifier.empty()
     return {"metric": wire.name or "", "selector": "" if wire.selector is None else selector_text(wire.selector)}
 
 

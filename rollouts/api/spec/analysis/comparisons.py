@@ -71,7 +71,7 @@ def check_comparison(metric: MetricWire, wire: CompareWire, path: str, problems:
     _check_looks(metric, wire, path, problems)
     _check_numbers(wire, root, problems)
     _check_path(wire, root, problems)
-    of = wire.of or CompareOfWire()
+    of = wire.of or CompareOfWire.empty()
     for name, why in _NO_ARMS.items():
         if getattr(of, attributes_of(CompareOfWire)[name]) is not None:
             problems.add(f"{root}.of.{name}", why)
@@ -210,7 +210,7 @@ def _places_of_arms(of: CompareOfWire) -> dict[str, str]:
 
 
 def _of_metric(metric: MetricIdentifier | None) -> dict[str, str]:
-    metric = metric or MetricIdentifier()
+    metric = metric or MetricIdentifier.empty()
     selector = "" if metric.selector is None else metric.selector.model_dump_json()
     return {"metric's name": metric.name or "", "selector": selector}
 

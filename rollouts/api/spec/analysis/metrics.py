@@ -119,7 +119,7 @@ def _check_source(wire: MetricSourceWire, path: str, problems: Problems) -> None
         _check_not_empty(wire.job, f"{path}.job", problems, "spec")
     if wire.compare is not None and wire.compare.of is not None:
         _check_number_source(wire.compare.of, f"{path}.compare.of", problems)
-        of_each_arm = wire.compare.of.web or WebWire()
+        of_each_arm = wire.compare.of.web or WebWire.empty()
         for name, is_given in (("result", of_each_arm.result == "status"), ("notYet", bool(of_each_arm.not_yet))):
             if is_given:
                 why = "is for a metric of its own: a comparison needs the numbers of both arms"
@@ -255,7 +255,7 @@ def core_metric(
         metadata = {} if job.metadata is None else job.metadata.model_dump(exclude_none=True)
         measured = source.JobMetric(metadata=metadata, spec=dict(job.spec or {}))
     if measured is None:
-        pods = wire.provider.kubernetes or KubernetesWire()
+        pods = wire.provider.kubernetes or KubernetesWire.empty()
         measured = core_value(source.PodEvidence, pods)
     return core.Metric(
         rules=core_value(core.MetricRules, wire, count=wire.count or None, dry_run=dry_run, kept=kept),

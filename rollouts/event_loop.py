@@ -17,6 +17,9 @@ def give_large_blocks_back() -> None:
 
     Else, from the first that is freed on, they are cut from memory that was used before. uvloop's 256 KiB for each TLS connection
     are hardly touched, so they cost next to nothing as new memory, and 256 KiB as used memory.
+
+    Not for a controller, which has few connections: what it reads from one is new memory each time then. A request takes up to 6
+    page faults more, an answer of 600 KB three times the time in the kernel, and the memory at rest is 0.2 to 0.6 MiB less.
     """
     with contextlib.suppress(AttributeError, OSError, TypeError):  # musl; Windows
         set_option = ctypes.CDLL(None).mallopt

@@ -13,7 +13,7 @@ from typing import Any
 from rollouts.controller.wiring import run_controller
 from rollouts.core.model.workload_ref import WORKLOAD_RESOURCES
 from rollouts.errors import SettingsInvalid
-from rollouts.event_loop import give_large_blocks_back, new_event_loop
+from rollouts.event_loop import new_event_loop
 from rollouts.settings import (
     DEFAULT_LEASE_NAME,
     DEFAULT_METRICS_ADDRESS,
@@ -220,7 +220,6 @@ def main(arguments: Sequence[str]) -> int:
     try:
         settings = _settings(arguments)
         set_up_logging(log_format=settings.log_format, log_level=settings.log_level, own_process=True)
-        give_large_blocks_back()  # of lists and connections of the start, of which up to 5 MiB else stay, by chance
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             return runner.run(_until_signalled(settings))
     except SettingsInvalid as exc:

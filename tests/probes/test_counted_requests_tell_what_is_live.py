@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from rollouts.clock import SystemClock
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.traffic import ALL_TO_STABLE, LiveSeen, RouteName, Split, VerifiedBy
+from rollouts.core.model.traffic import ALL_TO_STABLE, ExperimentShare, LiveSeen, RouteName, Split, VerifiedBy
 from rollouts.metrics.prometheus import Series, series_of
 from rollouts.ports import LiveQuestion
 from rollouts.probes.counter_series import Counters, SentTo, selectors, side_of
@@ -312,6 +312,17 @@ def test_series_are_told_by_their_labels(counters: Counters) -> None:
 
     for labels, side in LABELS[counters]:
         assert side_of(counters, labels, _asked(route=route)) is side, labels
+
+
+def test_requests_of_an_experiment_count_for_neither_of_the_pair() -> None:
+    """In Traefik its service has a name like theirs."""
+    asked = _asked(Split(Fraction(1, 5), experiments=(ExperimentShare("cart-try", Fraction(1, 20)),)))
+
+    sides = [
+        side_of(Counters.TRAEFIK, {"service": f"shop-{name}-80@kubernetescrd"}, asked)
+        for name in ("cart", "cart-canary", "cart-try")
+    ]
+    assert sides == [SentTo.STABLE, SentTo.CANARY, None]
 
 
 def test_a_series_that_may_be_the_canarys_is_not_left_out() -> None:

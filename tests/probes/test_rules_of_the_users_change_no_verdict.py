@@ -14,12 +14,22 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from rollouts.core.model.traffic import ALL_TO_STABLE, MirrorRoute, RouteName, Split
+from rollouts.core.model.traffic import (
+    ALL_TO_STABLE,
+    ExperimentShare,
+    MatchKind,
+    MirrorRoute,
+    RequestMatch,
+    RouteName,
+    RuleSaid,
+    Split,
+    TextMatch,
+)
 from rollouts.objects import Manifest
 from rollouts.ports import LiveQuestion
 from rollouts.probes.counter_series import Counters
 from rollouts.probes.counters import judged_by_requests
-from rollouts.probes.verdict import Judgement
+from rollouts.probes.verdict import Entry, Judgement, judged
 from rollouts.traffic.codec import Provider
 from rollouts.traffic.registry import registry
 from tests.probes import products
@@ -287,3 +297,15 @@ def test_copies_of_ours_are_no_rules_of_the_users() -> None:
     rules = managed.provider.rules(managed.objects, managed.target, managed.context)
 
     assert [each.users for each in rules] == [True, False, False]
+
+
+@pytest.mark.parametrize("part", [0, 5])
+def test_an_entry_with_an_experiment_is_no_rule_of_the_users(part: int) -> None:
+    """Whatever the pair gets in it: none of the user's rules has the Service of an Experiment."""
+    split = Split(Fraction(0), experiments=(ExperimentShare("cart-try", Fraction(0)),))
+    admin = TextMatch(MatchKind.PREFIX, "/admin")
+    rules = [RuleSaid(users=True, requests=(RequestMatch(path=admin),), stable=Fraction(1))]
+    main = Entry(where="main", group="all", stable=Fraction(100), experiments=(Fraction(0),))
+    other = Entry(where="admin", group="all", path=admin, stable=Fraction(95), experiments=(Fraction(part),))
+
+    assert judged([main, other], split, rules).live is not bool(part)

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.traffic import ALL_TO_STABLE, ExperimentShare, Split
+from rollouts.core.model.traffic import ALL_TO_STABLE, ExperimentShare, Feature, Split, Sticky
 from rollouts.errors import Unroutable
 from rollouts.objects import Manifest
 from rollouts.traffic.codec import LEDGER, Destination, Provider
 from rollouts.traffic.contour.codec import PROVIDER as CONTOUR
 from rollouts.traffic.gateway_api.codec import PROVIDER
 from rollouts.traffic.istio.codec import PROVIDER as ISTIO
+from rollouts.traffic.rules.ledger import NOTHING, ledger_of
 from rollouts.traffic.traefik import PROVIDER as TRAEFIK
 from tests.traffic.cases.gateway_api import backend
 from tests.traffic.situation import TESTERS, Situation
@@ -104,6 +105,17 @@ def test_header_routes_lead_to_the_canary_alone() -> None:
     assert copy["backendRefs"] == [backend("cart-canary", 1)]
 
 
+def test_a_share_of_clients_leaves_it_its_own() -> None:
+    """Of the requests that the route for these clients does not take."""
+    want = replace(BOTH, sticky=Sticky("sid", "0123456789abcdef", "r1"))
+
+    done = route().managed(want)
+
+    assert done.read() == want
+    backends = done.objects.user["spec"]["rules"][0]["backendRefs"]
+    assert [each["weight"] for each in backends] == [85, 0, 5, 10]
+
+
 @pytest.mark.parametrize("service", ["cart", "cart-canary", "cart-try"])
 @pytest.mark.parametrize("moment", ["on its way", "there"])
 def test_a_weight_that_a_user_writes_meanwhile_keeps_no_experiment(service: str, moment: str) -> None:
@@ -169,11 +181,20 @@ def test_an_experiment_is_a_host_without_subsets(subsets: bool) -> None:
     host = {"host": "cart.shop.svc.cluster.local", "subset": "stable", "port": {"number": 80}}
     start = istio({"http": [{"route": [{"destination": host}]}]}, subsets=subsets)
 
-    *_, there = start.managed(Split(FIFTH, experiments=(TRY,))).objects.user["spec"]["http"][0]["route"]
+    _, canary, there = start.managed(Split(FIFTH, experiments=(TRY,))).objects.user["spec"]["http"][0]["route"]
 
+    assert canary["destination"]["subset"] == ("canary" if subsets else "stable"), "its host is in a DestinationRule"
     assert there == {
         "destination": {"host": "cart-try.shop.svc.cluster.local", "port": {"number": 80}}, "weight": 5
     }  # fmt: skip
+
+
+def test_routes_of_istio_that_are_not_for_http_have_shares_of_experiments_too() -> None:
+    """By port or by name of a server: weights are all that they have."""
+    start = istio({"tcp": [{"route": [{"destination": {"host": "cart"}}]}]})
+
+    assert start.provider.features(start.objects, start.target) == {Feature.EXPERIMENT}
+    assert start.managed(BOTH).read() == BOTH
 
 
 ALONE: tuple[tuple[Provider, Manifest, Manifest], ...] = (
@@ -224,3 +245,13 @@ def test_a_note_that_names_no_experiment_takes_no_backend(names: list[Any]) -> N
     user["metadata"]["annotations"][LEDGER] = json.dumps({**note, "experiments": names})
 
     assert {"cart", "cart-canary"} <= set(weights(managed.edited(user).given_back()))
+
+
+@pytest.mark.parametrize(
+    "names", [["cart/try"], ["x" * 64], [1], ["cart-try"] * 65], ids=["subset", "long", "number", "many"]
+)
+def test_a_note_with_other_than_a_few_names_of_services_is_none(names: list[Any]) -> None:
+    """Each name is looked for in each backend of the route, in each pass."""
+    text = json.dumps({"between": ["cart", "cart-canary"], "experiments": names})
+
+    assert ledger_of({"metadata": {"annotations": {LEDGER: text}}}) == NOTHING

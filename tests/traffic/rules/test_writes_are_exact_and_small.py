@@ -40,6 +40,31 @@ def test_the_share_is_said_exactly_over_the_least_multiple_of_the_users_total(sh
     assert not any((total * smaller * share).denominator == 1 for smaller in range(1, scale))
 
 
+@given(share=SHARES, experiments=st.lists(SHARES, min_size=1, max_size=3), users=PAIRS)
+@example(share=Fraction(0), experiments=[Fraction(1, 20), Fraction(1, 3)], users=Weights(100, 0))
+def test_experiments_have_their_shares_exactly_beside_the_canarys(
+    share: Fraction, experiments: list[Fraction], users: Weights
+) -> None:
+    """Whatever is left is the stable Service's; more than all is refused."""
+    if share + sum(experiments) > 1:
+        with pytest.raises(Unroutable, match="more than all requests"):
+            weights_for(share, experiments, users=users, most=MOST**4, fixed_total=False)
+        return
+    found = weights_for(share, experiments, users=users, most=MOST**4, fixed_total=False)
+
+    assert found.shares == (share, *experiments)
+    assert min(found.stable, found.canary, *found.experiments) >= 0
+    assert (found.stable + found.canary + sum(found.experiments)) % (users.stable + users.canary) == 0
+
+
+def test_an_experiment_that_is_not_there_yet_is_not_told_of() -> None:
+    """Its backend has weight 0 first; a share that cannot be said is the canary's then, or it is its own."""
+    with pytest.raises(Unroutable, match=r"^33\.3333 % needs a total"):
+        weights_for(Fraction(1, 3), [Fraction(0)], users=Weights(MOST, 0), most=MOST, fixed_total=False)
+    with pytest.raises(Unroutable, match=r"^0 % and 66\.6667 % needs a total weight of 3000000"):
+        weights_for(Fraction(0), [Fraction(2, 3)], users=Weights(MOST, 0), most=MOST, fixed_total=False)
+
+
 def test_other_backends_keep_their_part() -> None:
     """Beside others the pair's total must stay: 2.5 % of 90 is no whole number, 10 % is."""
     assert weights_for(Fraction(1, 10), users=Weights(90, 0), most=MOST, fixed_total=True) == Weights(81, 9)

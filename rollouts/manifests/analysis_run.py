@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 
 from rollouts.core.model.analysis import AnalysisGate, AnalysisKind
-from rollouts.core.model.intents import CreateAnalysisRun, TerminateAnalysisRun
+from rollouts.core.model.intents import CreateAnalysisRun, LetPodsGo, TerminateAnalysisRun
 from rollouts.core.model.rollout import Rollout
-from rollouts.manifests.ownership import ANALYSIS, ATTEMPT, NAME, REVISION, STEP, name_label, owner_reference
+from rollouts.manifests.ownership import (
+    ANALYSIS,
+    ATTEMPT,
+    KEEP_PODS,
+    KEEP_PODS_VALUE,
+    NAME,
+    REVISION,
+    STEP,
+    name_label,
+    owner_reference,
+)
 from rollouts.objects import Manifest, whole_number
 
 
 def analysis_run(rollout: Rollout, intent: CreateAnalysisRun) -> Manifest:
     """The whole AnalysisRun or Experiment, without a status. Of two labels with one key, that of `analysisRunMetadata` loses."""
     ours = {NAME: name_label(rollout.name), REVISION: intent.revision, **gate_labels(intent.gate)}
+    kept = {KEEP_PODS: KEEP_PODS_VALUE} if intent.draft.keeps_pods else {}
     return {
         **intent.gate.kind.object_kind.head,
         "metadata": {
             "name": intent.name,
             "namespace": rollout.namespace,
             "labels": {**intent.draft.labels, **ours},
-            "annotations": {**intent.draft.annotations, ATTEMPT: str(intent.attempt)},
+            "annotations": {**intent.draft.annotations, ATTEMPT: str(intent.attempt), **kept},
             "ownerReferences": [owner_reference(rollout)],
         },
         "spec": json.loads(intent.draft.spec_json),
@@ -31,6 +43,11 @@ def analysis_run(rollout: Rollout, intent: CreateAnalysisRun) -> Manifest:
 def termination_patch(intent: TerminateAnalysisRun) -> Manifest:
     """The merge patch that tells a run to end; it conflicts with another uid."""
     return {"metadata": {"uid": intent.uid}, "spec": {"terminate": True}}
+
+
+def let_go_patch(intent: LetPodsGo) -> Manifest:
+    """The merge patch that tells an Experiment until when it keeps its pods; it conflicts with another uid."""
+    return {"metadata": {"uid": intent.uid, "annotations": {KEEP_PODS: str(math.ceil(intent.until_s))}}}
 
 
 def gate_labels(gate: AnalysisGate) -> dict[str, str]:

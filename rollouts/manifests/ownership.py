@@ -27,7 +27,8 @@
 * Copy of a ConfigMap (ours): everything at its creation (POST); it is immutable. One that nobody controls: an owner reference
   (JSON Patch with its uid and resourceVersion). The source (the user's): nothing.
 * Copy of a Secret (ours), and the key of a namespace: everything at its creation (POST); both are immutable.
-* AnalysisRun (ours): everything but its status at its creation (POST); later `spec.terminate` (merge patch with its uid).
+* AnalysisRun, and Experiment of a step (ours): everything but its status at its creation (POST); later `spec.terminate`, and an
+  Experiment's annotation `rollouts.dev/keep-pods` (merge patch with its uid).
 * Of an Experiment (the user's): `status` (merge patch). Its ReplicaSets (ours): everything at their creation (POST); later
   `spec.replicas` and `spec.minReadySeconds` (merge patch with its uid). Its Services (ours): everything (POST), and deletion.
 * Pod (the ReplicaSet's): labels and annotations of its role (merge patch with its uid).
@@ -88,6 +89,9 @@ PODS_METADATA = f"{PREFIX}pods-metadata"
 ANALYSIS = f"{PREFIX}analysis"
 STEP = f"{PREFIX}step"
 ATTEMPT = f"{PREFIX}attempt"
+KEEP_PODS = f"{PREFIX}keep-pods"
+"""Until when an Experiment keeps its pods: `true` until its Rollout lets them go, then seconds since 1970."""
+KEEP_PODS_VALUE = "true"
 EXPERIMENT = f"{PREFIX}experiment"
 EXPERIMENT_TEMPLATE = f"{PREFIX}experiment-template"
 """Labels of what belongs to an Experiment: its name as `name_label` gives it, and the name of the template."""
@@ -260,6 +264,15 @@ def revision_number_of(annotations: Mapping[str, str]) -> int:
     """A ReplicaSet's revision number, in a Deployment that of its controller; 0 when it cannot be read."""
     text = annotations.get(REVISION_NUMBER) or annotations.get(DEPLOYMENT_REVISION, "")
     return whole_number(text, digits=18) or 0
+
+
+def kept_until_s(annotations: Mapping[str, str]) -> float:
+    """Until when an Experiment keeps its pods: infinity for no time yet, and when it cannot be read; 0 without the annotation."""
+    text = annotations.get(KEEP_PODS)
+    if text is None:
+        return 0.0
+    until_s = whole_number(text, digits=12)
+    return math.inf if until_s is None else float(until_s)
 
 
 def restart_surge_of(annotations: Mapping[str, str]) -> int:

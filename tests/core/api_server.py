@@ -39,6 +39,7 @@ from rollouts.core.model.intents import (
     DeleteReplicaSet,
     EvictPod,
     Intent,
+    LetPodsGo,
     MakeRoute,
     MarkWorkload,
     PatchPod,
@@ -98,7 +99,7 @@ def applied(there: World, intent: Intent) -> World:
             return annotated(wrote(there, "RemoveAnnotation"), verb, None)
         case SetTraffic() | MakeRoute() | ReleaseRoute():
             return _without_route_answer(_with_route(there, intent), intent.route)
-        case CreateAnalysisRun() | TerminateAnalysisRun() | DeleteAnalysisRun() | DeleteExperiment():
+        case CreateAnalysisRun() | TerminateAnalysisRun() | LetPodsGo() | DeleteAnalysisRun() | DeleteExperiment():
             runs = runs_written(there.runs, intent, version=there.version + 1, now_s=there.now_s)
             return replace(wrote(there, type(intent).__name__), runs=runs)
         case CreateConfigCopy() | DeleteConfigCopy() | AdoptConfigCopy() | ReleaseConfigCopy():

@@ -26,6 +26,7 @@ from rollouts.core.model.intents import (
     DeleteAnalysisRun,
     DeleteExperiment,
     Intent,
+    LetPodsGo,
     RemoveAnnotation,
     TerminateAnalysisRun,
 )
@@ -254,7 +255,7 @@ def applied(there: Nodes, intent: Intent) -> Nodes:
             return replace(there, deleted=(*there.deleted, found.node))
         case RemoveAnnotation(verb=verb):
             return annotated(_written(there, "RemoveAnnotation"), verb, None)
-        case CreateAnalysisRun() | TerminateAnalysisRun() | DeleteAnalysisRun() | DeleteExperiment():
+        case CreateAnalysisRun() | TerminateAnalysisRun() | LetPodsGo() | DeleteAnalysisRun() | DeleteExperiment():
             there = _written(there, type(intent).__name__)
             return replace(
                 there, runs=measured_runs.runs_written(there.runs, intent, version=there.version, now_s=there.now_s)

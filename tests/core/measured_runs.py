@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from rollouts.core.model.analysis import AnalysisKind, AnalysisPhase, RunSeen
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import CreateAnalysisRun, DeleteAnalysisRun, DeleteExperiment, TerminateAnalysisRun
+from rollouts.core.model.intents import (
+    AnalysisRunIntent,
+    CreateAnalysisRun,
+    DeleteAnalysisRun,
+    DeleteExperiment,
+    LetPodsGo,
+)
 from rollouts.core.model.rollout import analyses
 from tests.core.model import World
 from tests.core.refusal import RefusedError
@@ -21,7 +28,7 @@ UNJUDGED = (
 
 def runs_written(
     there: tuple[RunSeen, ...],
-    intent: CreateAnalysisRun | TerminateAnalysisRun | DeleteAnalysisRun | DeleteExperiment,
+    intent: AnalysisRunIntent,
     *,
     version: int,
     now_s: float,
@@ -38,6 +45,7 @@ def runs_written(
             revision=intent.revision,
             created_at_s=now_s,
             spec_hash=intent.draft.spec_hash,
+            kept_until_s=math.inf if intent.draft.keeps_pods else 0.0,
         )
         return (*there, made)
     found = next((each for each in there if each.uid == intent.uid), None)
@@ -47,6 +55,9 @@ def runs_written(
         if found.resource_version != intent.resource_version:
             raise RefusedError(f"AnalysisRun {intent.name} has changed")
         return tuple([each for each in there if each is not found])
+    if isinstance(intent, LetPodsGo):
+        told = replace(found, kept_until_s=intent.until_s, resource_version=str(version))
+        return tuple([told if each is found else each for each in there])
     generation = found.generation + 1  # `spec.terminate` is a part of the spec
     ending = replace(found, terminate=True, generation=generation, resource_version=str(version))
     return there if found.terminate else tuple([ending if each is found else each for each in there])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -19,6 +20,7 @@ from rollouts.core.model.intents import (
     DeleteReplicaSet,
     EvictPod,
     Intent,
+    LetPodsGo,
     MakeRoute,
     MarkWorkload,
     PatchReplicaSet,
@@ -53,7 +55,7 @@ def left_by(before: Snapshot, intent: Intent) -> Snapshot:
         case EvictPod(uid=uid) if before.pods is not None:
             pods = tuple(replace(each, deleting=each.deleting or each.uid == uid) for each in before.pods.pods)
             return replace(before, pods=replace(before.pods, pods=pods))
-        case CreateAnalysisRun() | TerminateAnalysisRun() | DeleteAnalysisRun():
+        case CreateAnalysisRun() | TerminateAnalysisRun() | LetPodsGo() | DeleteAnalysisRun():
             return _of_run(before, intent)
         case CreateConfigCopy() | DeleteConfigCopy() | AdoptConfigCopy() | ReleaseConfigCopy():
             return _of_copy(before, intent)
@@ -129,16 +131,21 @@ def _of_route(before: Snapshot, intent: SetTraffic | MakeRoute | ReleaseRoute) -
             return replace(before, routes={each: seen for each, seen in before.routes.items() if each != name})
 
 
-def _of_run(before: Snapshot, intent: CreateAnalysisRun | TerminateAnalysisRun | DeleteAnalysisRun) -> Snapshot:
+def _of_run(
+    before: Snapshot, intent: CreateAnalysisRun | TerminateAnalysisRun | LetPodsGo | DeleteAnalysisRun
+) -> Snapshot:
     match intent:
         case CreateAnalysisRun(name=name):
             made = RunSeen(
                 name=name, uid=f"new {name}", resource_version="1", gate=intent.gate, revision=intent.revision,
                 created_at_s=before.now_s, spec_hash=intent.draft.spec_hash,
+                kept_until_s=math.inf if intent.draft.keeps_pods else 0.0,
             )  # fmt: skip
             return replace(before, runs=(*before.runs, made))
         case TerminateAnalysisRun(uid=uid):
             return replace(before, runs=_changed(before.runs, uid, lambda each: replace(each, terminate=True)))
+        case LetPodsGo(uid=uid, until_s=until_s):
+            return replace(before, runs=_changed(before.runs, uid, lambda each: replace(each, kept_until_s=until_s)))
         case DeleteAnalysisRun(uid=uid):
             return replace(before, runs=_without(before.runs, uid))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TypeAlias, assert_never
 
 from rollouts.core.model.in_place_intents import (
@@ -42,6 +43,7 @@ from rollouts.core.model.intents import (
     DeleteReplicaSet,
     EvictPod,
     Intent,
+    LetPodsGo,
     MakeRoute,
     MarkWorkload,
     PatchPod,
@@ -63,7 +65,7 @@ from rollouts.core.model.workload import ReferencedWorkload, WorkloadSeen
 from tests.invariants.violation import Violation
 
 _OfReplicaSet: TypeAlias = AdoptReplicaSet | PatchReplicaSet | DeleteReplicaSet
-_OfRun: TypeAlias = CreateAnalysisRun | TerminateAnalysisRun | DeleteAnalysisRun | DeleteExperiment
+_OfRun: TypeAlias = CreateAnalysisRun | TerminateAnalysisRun | LetPodsGo | DeleteAnalysisRun | DeleteExperiment
 
 
 def a_spent_true_goes_first(seen: Snapshot, decision: Decision) -> list[Violation]:
@@ -152,7 +154,7 @@ def _is_ours_as_seen(before: Snapshot, intent: Intent) -> bool:
             return isinstance(absent, RouteAbsent) and absent.ours
         case PatchPod() | EvictPod():
             return before.pods is not None and any(each.uid == intent.uid for each in before.pods.pods)
-        case CreateAnalysisRun() | TerminateAnalysisRun() | DeleteAnalysisRun() | DeleteExperiment():
+        case CreateAnalysisRun() | TerminateAnalysisRun() | LetPodsGo() | DeleteAnalysisRun() | DeleteExperiment():
             return _is_our_run(before, intent)
         case DeleteConfigCopy() | AdoptConfigCopy() | ReleaseConfigCopy():
             seen = {(each.uid, each.resource_version) for each in before.copies if not each.problem}
@@ -217,7 +219,10 @@ def _is_our_run(before: Snapshot, intent: _OfRun) -> bool:
     if found is None or found.gate is None:
         return False
     if isinstance(intent, DeleteAnalysisRun | DeleteExperiment):
-        return found.phase.over and intent.resource_version == found.resource_version
+        lets_go = found.kept_until_s <= before.now_s
+        return found.phase.over and lets_go and intent.resource_version == found.resource_version
+    if isinstance(intent, LetPodsGo):
+        return math.isinf(found.kept_until_s) and intent.until_s >= before.now_s
     return not found.phase.over
 
 

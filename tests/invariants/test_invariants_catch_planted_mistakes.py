@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Any
 
@@ -28,6 +29,7 @@ from rollouts.core.model.intents import (
     DeleteReplicaSet,
     EvictPod,
     Intent,
+    LetPodsGo,
     PatchReplicaSet,
     SetTraffic,
     SwitchService,
@@ -412,7 +414,7 @@ def test_s13_a_run_that_is_ended_or_deleted_although_it_may_not_be() -> None:
     end = TerminateAnalysisRun(name="r", uid="u")
     delete = DeleteAnalysisRun(name="r", uid="u", resource_version="7")
 
-    def broken(seen: RunSeen, intent: TerminateAnalysisRun | DeleteAnalysisRun) -> bool:
+    def broken(seen: RunSeen, intent: TerminateAnalysisRun | LetPodsGo | DeleteAnalysisRun) -> bool:
         return bool(only_ours_and_as_seen(replace(_gate(CANARY), runs=(seen,)), intent))
 
     assert not broken(run, end)
@@ -423,6 +425,11 @@ def test_s13_a_run_that_is_ended_or_deleted_although_it_may_not_be() -> None:
     assert broken(replace(over, uid="another"), delete)
     assert broken(replace(over, gate=None), delete)
     assert broken(replace(run, gate=None), end)
+    kept, let_go = replace(over, kept_until_s=math.inf), LetPodsGo(name="r", uid="u", until_s=2e9)
+    assert broken(kept, delete)
+    assert not broken(kept, let_go)
+    assert broken(replace(kept, kept_until_s=2e9), let_go), "they were let go already"
+    assert broken(kept, replace(let_go, until_s=0.0)), "that is past"
 
 
 def _entry(revision: str, outcome: Outcome) -> HistoryEntry:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -15,6 +16,7 @@ from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
     CreateAnalysisRun,
     CreateReplicaSet,
+    LetPodsGo,
     Notice,
     PatchPod,
     PatchReplicaSet,
@@ -28,11 +30,13 @@ from rollouts.core.model.revision import canonical_json
 from rollouts.core.model.rollout import AntiAffinity, BlueGreen, Canary, PodMetadata, Rollout
 from rollouts.core.model.status import AbortNote, RolloutStatus
 from rollouts.manifests.adoption import adoption_patch, not_ours
-from rollouts.manifests.analysis_run import analysis_run, gate_labels, gate_of, termination_patch
+from rollouts.manifests.analysis_run import analysis_run, gate_labels, gate_of, let_go_patch, termination_patch
 from rollouts.manifests.event import event, event_annotations, event_name
 from rollouts.manifests.ownership import (
+    KEEP_PODS,
     abort_note_of,
     injection_of,
+    kept_until_s,
     name_label,
     owner_reference,
     pod_metadata_of,
@@ -456,3 +460,17 @@ def test_a_run_is_told_to_end_by_its_uid() -> None:
     patch = termination_patch(TerminateAnalysisRun(name="r", uid="u"))
 
     assert patch == {"metadata": {"uid": "u"}, "spec": {"terminate": True}}
+
+
+def test_an_experiment_keeps_its_pods_until_it_is_told_a_time() -> None:
+    """A part of a second more is safe. What nobody can read is no time."""
+    draft = RunDraft(b"{}", "b", "a", keeps_pods=True)
+    gate = AnalysisGate(AnalysisKind.EXPERIMENT, 0)
+    made = analysis_run(_rollout(), CreateAnalysisRun(name="r", gate=gate, revision="b", attempt=0, draft=draft))
+    patch = let_go_patch(LetPodsGo(name="r", uid="u", until_s=1_000.2))
+
+    assert math.isinf(kept_until_s(made["metadata"]["annotations"]))
+    assert patch["metadata"]["uid"] == "u"
+    assert kept_until_s(patch["metadata"]["annotations"]) == 1_001.0
+    assert math.isinf(kept_until_s({KEEP_PODS: "tomorrow"}))
+    assert kept_until_s({}) == 0.0

@@ -162,6 +162,9 @@ FORGED = {
     "a template of analyses": Forged(ROLLOUTS, "analysistemplates", made=A_TEMPLATE),
     "an Experiment": Forged(ROLLOUTS, "experiments", made=AN_EXPERIMENT),
     "an Experiment ended": _changed(ROLLOUTS, "experiments", AN_EXPERIMENT, {"spec": {"terminate": True}}),
+    "an Experiment's pods": _changed(
+        ROLLOUTS, "experiments", AN_EXPERIMENT, {"metadata": {"annotations": {"rollouts.dev/keep-pods": "true"}}}
+    ),
     "an Experiment's Service for all": Forged(CORE, "services", made=_served({"type": "NodePort"})),
     "an Experiment's Service of others": Forged(CORE, "services", made=_served({"selector": {"app": "web"}})),
     "a right": Forged(f"/apis/{RBAC_GROUP}/v1", "roles", made={"rules": [A_RIGHT]}),

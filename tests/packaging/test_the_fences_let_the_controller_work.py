@@ -27,6 +27,7 @@ from rollouts.core.model.intents import (
     CopyOwner,
     CreateAnalysisRun,
     CreateReplicaSet,
+    LetPodsGo,
     MarkWorkload,
     PatchReplicaSet,
     ReleaseService,
@@ -41,7 +42,7 @@ from rollouts.core.model.workload import NO_POD, PartitionFields, PartitionHeld
 from rollouts.core.model.workload_ref import WorkloadKind
 from rollouts.manifests.adoption import adoption_patch, release_patch
 from rollouts.manifests.analysis_job import MeasuringJob, job_manifest
-from rollouts.manifests.analysis_run import analysis_run, termination_patch
+from rollouts.manifests.analysis_run import analysis_run, let_go_patch, termination_patch
 from rollouts.manifests.config_copy import config_copy, config_copy_probe, config_key
 from rollouts.manifests.experiment import experiment_replica_set, experiment_run, experiment_service, pods_patch
 from rollouts.manifests.in_place import disowned, hold_question
@@ -389,12 +390,14 @@ def test_an_experiment_of_a_step_is_made_ended_and_deleted(bench: Bench) -> None
         gate=AnalysisGate(AnalysisKind.EXPERIMENT, 0),
         revision="b",
         attempt=0,
-        draft=RunDraft(json.dumps(spec).encode(), "b", "a"),
+        draft=RunDraft(json.dumps(spec).encode(), "b", "a", keeps_pods=True),
     )
 
     made = bench.creates(EXPERIMENT, analysis_run(bench.rollout, intent))["metadata"]
     ends = TerminateAnalysisRun(name="of-step", uid=made["uid"], kind=EXPERIMENT)
     bench.patches(EXPERIMENT, "of-step", termination_patch(ends))
+    lets_go = LetPodsGo(name="of-step", uid=made["uid"], until_s=1_800_000_000.0)
+    bench.patches(EXPERIMENT, "of-step", let_go_patch(lets_go))
     bench.deletes(EXPERIMENT, "of-step")
 
 

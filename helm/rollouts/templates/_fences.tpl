@@ -80,10 +80,10 @@ validations:
   - message: it may only make and delete Experiments that a Rollout controls
     expression: >-
       request.operation == 'UPDATE' || (request.operation == 'CREATE' ? variables.owned : variables.oldOwned)
-  - message: it may only tell an Experiment to end that a Rollout controls
+  - message: it may only tell an Experiment that a Rollout controls to end, and until when it keeps its pods
     expression: >-
       request.operation != 'UPDATE' || (variables.oldOwned && variables.labels == variables.oldLabels
-      && variables.annotations == variables.oldAnnotations && variables.metadataStays
+      && {{ include "rollouts.sameBut" (dict "new" "variables.annotations" "old" "variables.oldAnnotations" "but" "k == 'rollouts.dev/keep-pods'") }} && variables.metadataStays
       && {{ include "rollouts.specBut" "(k == 'terminate' && object.spec.?terminate.orValue(false))" }})
 {{- end }}
 

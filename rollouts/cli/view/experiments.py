@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 
 from msgspec import Struct
 
@@ -24,6 +25,7 @@ from rollouts.core.experiment.times import ends_at_s, leaves_at_s, waits_until_s
 from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.core.model.reasons import Reason
 from rollouts.errors import SpecInvalid
+from rollouts.manifests.ownership import kept_until_s
 from rollouts.objects import Manifest, mapping, mappings
 
 EVENTS_SHOWN = 12
@@ -175,8 +177,15 @@ def experiment_line(manifest: Manifest) -> ExperimentLine:
         rollout=rollout_of(manifest),
         problems=tuple(invalid.message.split("; ")) if invalid is not None and not status.phase.over else (),
         deadline_s=None if spec is None else waits_until_s(spec, status, created_at_s=created_at_s),
-        leaves_at_s=leaves_at_s(spec, status) if spec is not None and status.phase.over else None,
+        leaves_at_s=_leaves_at_s(spec, status, kept_until_s(mapping(metadata.get("annotations")))),
     )
+
+
+def _leaves_at_s(spec: ExperimentSpec | None, status: ExperimentStatus, kept_s: float) -> float | None:
+    if spec is None or not status.phase.over:
+        return None
+    at_s = leaves_at_s(spec, status, kept_until_s=kept_s)
+    return at_s if math.isfinite(at_s) else None
 
 
 def whole_experiment(seen: ExperimentObjects) -> WholeExperiment:
@@ -212,14 +221,20 @@ def plan_termination(manifest: Manifest) -> Termination | Nothing:
     if line.ending:
         return Nothing(f"{line.name} is ending already", Exit.OK)
     patch: Manifest = {"metadata": {"uid": manifest["metadata"]["uid"]}, "spec": {"terminate": True}}
-    return Termination(patch, _what_ending_does(line.status, spec))
+    kept = kept_until_s(mapping(mapping(manifest.get("metadata")).get("annotations"))) > 0
+    return Termination(patch, _what_ending_does(line.status, spec, kept=kept))
 
 
-def _what_ending_does(status: ExperimentStatus, spec: ExperimentSpec | None) -> str:
-    """See `core/experiment/decide.py`."""
+def _what_ending_does(status: ExperimentStatus, spec: ExperimentSpec | None, *, kept: bool) -> str:
+    """See `core/experiment/decide.py`.
+
+    Args:
+        kept: its pods stay until its Rollout lets them go.
+    """
     if status.started_at_s is None:
         return "it ends Inconclusive before it has begun, and no pods are made"
     after = "then" if spec is None else f"{short(spec.scale_down_delay_s)} later"
+    after = "once no route sends them requests" if kept else after
     if status.available_at_s is None:
         return f"it ends Inconclusive, as not all of its pods are available yet; they go {after}"
     measuring = [record.name for record in status.runs if not record.phase.over]

@@ -58,6 +58,7 @@ from rollouts.core.model.intents import (
     Deletion,
     EvictPod,
     Intent,
+    LetPodsGo,
     MakeRoute,
     MarkWorkload,
     PatchPod,
@@ -80,7 +81,7 @@ from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.traffic import RouteName
 from rollouts.core.model.workload import WorkloadSeen
 from rollouts.manifests.adoption import adoption_patch, release_patch
-from rollouts.manifests.analysis_run import analysis_run, termination_patch
+from rollouts.manifests.analysis_run import analysis_run, let_go_patch, termination_patch
 from rollouts.manifests.in_place import controller_patch, deployment_patch, label_patch, replica_set_in, unmarked
 from rollouts.manifests.named_workload import mark_workload, release_workload, scale_workload
 from rollouts.manifests.nodes import daemon_set_patch
@@ -92,6 +93,7 @@ from rollouts.objects import (
     CONFIG_MAP,
     DAEMON_SET,
     DEPLOYMENT,
+    EXPERIMENT,
     POD,
     REPLICA_SET,
     SERVICE,
@@ -210,6 +212,8 @@ def _write(rollout: Rollout, intent: _Written) -> Write:
             return _patch(POD, intent.name, intent.uid, pod_patch(intent))
         case TerminateAnalysisRun():
             return _patch(intent.kind, intent.name, intent.uid, termination_patch(intent))
+        case LetPodsGo():
+            return _patch(EXPERIMENT, intent.name, intent.uid, let_go_patch(intent))
         case EvictPod():
             return intent
         case RemoveAnnotation(verb=verb, value=value):

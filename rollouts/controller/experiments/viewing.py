@@ -26,6 +26,7 @@ from rollouts.core.experiment.model import (
     name_of_service,
 )
 from rollouts.core.model.analysis import Draft, DraftProblem, RunSeen
+from rollouts.manifests.ownership import kept_until_s
 from rollouts.objects import ANALYSIS_RUN, ENDPOINT_SLICE, EXPERIMENT, EXPERIMENT_REPLICA_SET, SERVICE, Key
 
 
@@ -65,6 +66,7 @@ def view_of(
         runs=owned,
         runs_seen=not why_unseen(ANALYSIS_RUN, key.namespace),
         drafts=_drafts(store, why_unseen, metadata, read, owned, now_s=now_s),
+        kept_until_s=kept_until_s(metadata.annotations or {}),
     )
 
 

@@ -21,7 +21,7 @@ from rollouts.core.model.analysis import AnalysisKind, AnalysisPhase, RunSeen, r
 from rollouts.core.model.frozen import replace
 from rollouts.errors import SpecInvalid
 from rollouts.manifests.analysis_run import gate_of
-from rollouts.manifests.ownership import REVISION
+from rollouts.manifests.ownership import REVISION, kept_until_s
 from rollouts.objects import has_more_values
 from rollouts.recent import Recent
 
@@ -87,6 +87,7 @@ def _read_experiment(experiment: ExperimentObject, known: RunSeen | None) -> Run
         terminate=_is_told_to_end(spec),
         completed_at_s=status.completed_at_s if status.phase.over else None,
         spec_hash=known.spec_hash if known and same_spec else run_spec_hash(spec),
+        kept_until_s=kept_until_s(experiment.metadata.annotations or {}),
     )
 
 

@@ -10,6 +10,7 @@ an end of its own is judged when the duration is over; what has no verdict is no
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from rollouts.core.experiment.model import (
@@ -48,6 +49,7 @@ _REASONS = {
     AnalysisPhase.INCONCLUSIVE: Reason.EXPERIMENT_INCONCLUSIVE,
     AnalysisPhase.ERROR: Reason.EXPERIMENT_ERROR,
 }
+KEPT = "its pods stay until no route sends them requests, and those in flight are over"
 _CHANGED = (
     "its templates or analyses were changed after it had begun, so what was measured is not about what the spec says: "
     "create another Experiment"
@@ -358,10 +360,17 @@ def _ended(
     return ExperimentDecision(status=ended, notices=(notice,))
 
 
+def _kept(view: ExperimentView, group: GroupStatus) -> GroupStatus:
+    """The template, which says that its pods stay for their requests while they do."""
+    if view.now_s < view.kept_until_s:
+        return replace(group, message=group.message or KEPT)
+    return replace(group, message="") if group.message == KEPT else group
+
+
 def _leave(view: ExperimentView, status: ExperimentStatus) -> ExperimentDecision:
     """Ends the analyses that are open, and after the delay takes first the Services away and then the pods."""
     ends = _ends(view, status.runs)
-    gone_at_s = leaves_at_s(view.spec, status)
+    gone_at_s = leaves_at_s(view.spec, status, kept_until_s=view.kept_until_s)
     wanted = {group.name: group for group in view.spec.groups}
     runs = []
     for record in status.runs:  # what an analysis said that the Experiment did not wait for
@@ -370,15 +379,12 @@ def _leave(view: ExperimentView, status: ExperimentStatus) -> ExperimentDecision
             runs.append(record)
         else:
             runs.append(replace(record, phase=run.phase, message=run.message, uid=run.uid))
-    now = replace(
-        status,
-        groups=tuple(
-            _counted(view, each, wanted[each.name]) if each.name in wanted else each for each in status.groups
-        ),
-        runs=tuple(runs),
-    )
+    groups = (_counted(view, each, wanted[each.name]) if each.name in wanted else each for each in status.groups)
+    now = replace(status, groups=tuple(_kept(view, each) for each in groups), runs=tuple(runs))
     if view.now_s < gone_at_s:
-        return ExperimentDecision(status=now, intents=tuple(ends), wake_at_s=gone_at_s)
+        return ExperimentDecision(
+            status=now, intents=tuple(ends), wake_at_s=None if math.isinf(gone_at_s) else gone_at_s
+        )
     services = [
         DeleteService(name=service.name, uid=service.uid, resource_version=service.resource_version)
         for service in view.services.values()

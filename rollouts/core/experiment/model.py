@@ -191,6 +191,8 @@ class ExperimentView(Struct, frozen=True, kw_only=True):
         runs: by name, those that it controls.
         runs_seen: whether a run that is not in `runs` does not exist.
         drafts: by analysis, of those that have no run yet.
+        kept_until_s: until when its pods and Services must stay, also after its end, because a route may send them requests;
+            infinity until its Rollout lets them go.
     """
 
     name: str
@@ -205,6 +207,7 @@ class ExperimentView(Struct, frozen=True, kw_only=True):
     runs: Mapping[str, RunSeen] = {}
     runs_seen: bool = True
     drafts: Mapping[str, Draft] = {}
+    kept_until_s: float = 0.0
 
 
 class MakeReplicaSet(Struct, frozen=True):

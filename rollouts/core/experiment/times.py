@@ -23,9 +23,9 @@ def ends_at_s(spec: ExperimentSpec, status: ExperimentStatus) -> float | None:
     return status.available_at_s + spec.lasts_s
 
 
-def leaves_at_s(spec: ExperimentSpec, status: ExperimentStatus) -> float:
-    """When the Services and pods of one that is over go."""
-    return (status.completed_at_s or 0.0) + spec.scale_down_delay_s
+def leaves_at_s(spec: ExperimentSpec, status: ExperimentStatus, *, kept_until_s: float) -> float:
+    """When the Services and pods of one that is over go; infinity while nothing but its Rollout decides that."""
+    return max((status.completed_at_s or 0.0) + spec.scale_down_delay_s, kept_until_s)
 
 
 def waits_until_s(spec: ExperimentSpec, status: ExperimentStatus, *, created_at_s: float) -> float | None:

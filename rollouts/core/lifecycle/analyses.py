@@ -228,7 +228,7 @@ def surplus_runs(ctx: PassContext) -> tuple[DeleteAnalysisRun | DeleteExperiment
 
 
 def _surplus(ctx: PassContext, ours: Collection[RunSeen]) -> list[RunSeen]:
-    over = [run for run in ours if run.phase.over and not run.deleting]
+    over = [run for run in ours if run.phase.over and not run.deleting and run.kept_until_s <= ctx.now_s]
     over.sort(key=lambda run: (run.completed_at_s or run.created_at_s, run.name))
     good = [run for run in over if run.phase is AnalysisPhase.SUCCESSFUL]
     bad = [run for run in over if run.phase is not AnalysisPhase.SUCCESSFUL]

@@ -6,6 +6,7 @@ the API server's refusals and versions, and pods with their clocks. An Ask chang
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -39,6 +40,7 @@ from rollouts.core.model.intents import (
     DeleteReplicaSet,
     EvictPod,
     Intent,
+    LetPodsGo,
     MakeRoute,
     MarkWorkload,
     PatchPod,
@@ -104,6 +106,9 @@ def after(seen: Snapshot, intent: Intent) -> Snapshot:
             return _with_run(seen, intent)
         case TerminateAnalysisRun(uid=uid):
             runs = [replace(run, terminate=run.terminate or run.uid == uid) for run in seen.runs]
+            return replace(seen, runs=tuple(runs))
+        case LetPodsGo(uid=uid, until_s=until_s):
+            runs = [replace(run, kept_until_s=until_s) if run.uid == uid else run for run in seen.runs]
             return replace(seen, runs=tuple(runs))
         case DeleteAnalysisRun(uid=uid) | DeleteExperiment(uid=uid):
             return replace(seen, runs=tuple([run for run in seen.runs if run.uid != uid]))
@@ -265,6 +270,7 @@ def _with_run(seen: Snapshot, intent: CreateAnalysisRun) -> Snapshot:
         revision=intent.revision,
         created_at_s=seen.now_s,
         spec_hash=intent.draft.spec_hash,
+        kept_until_s=math.inf if intent.draft.keeps_pods else 0.0,
     )
     return replace(seen, runs=(*seen.runs, made))
 

@@ -144,6 +144,7 @@ class RunDraft:
         spec_json: `spec` of the AnalysisRun, JSON: a copy of the templates, so that editing them changes no run.
         latest, stable: the revisions that its arguments may name.
         labels, annotations: `analysisRunMetadata`.
+        keeps_pods: of an Experiment: it keeps its pods, also after its end, until the Rollout lets them go.
     """
 
     spec_json: bytes
@@ -151,6 +152,7 @@ class RunDraft:
     stable: str
     labels: Mapping[str, str] = field(default_factory=dict, hash=False)
     annotations: Mapping[str, str] = field(default_factory=dict, hash=False)
+    keeps_pods: bool = False
 
     @property
     def spec_hash(self) -> str:
@@ -218,6 +220,7 @@ class RunSeen(Struct, frozen=True, kw_only=True):
             that is not known.
         spec_hash: of its spec as it is now; "" for a run that cannot be read.
         generation: how often its spec was written.
+        kept_until_s: until when the pods of an Experiment must stay; infinity until the Rollout lets them go, 0 for no time.
     """
 
     name: str
@@ -236,6 +239,7 @@ class RunSeen(Struct, frozen=True, kw_only=True):
     shortest_s: float | None = None
     spec_hash: str = ""
     generation: int = 1
+    kept_until_s: float = 0.0
 
 
 RECORD_MESSAGE_MAX = 1_024

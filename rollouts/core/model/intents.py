@@ -239,6 +239,14 @@ class TerminateAnalysisRun(Struct, frozen=True, kw_only=True):
     kind: Kind = ANALYSIS_RUN
 
 
+class LetPodsGo(Struct, frozen=True, kw_only=True):
+    """Tells an Experiment that may have had requests until when it keeps its pods, if it is over by then: they drain."""
+
+    name: str
+    uid: str
+    until_s: float
+
+
 class DeleteAnalysisRun(Deletion, frozen=True, kw_only=True):
     """One that is over."""
 
@@ -406,7 +414,9 @@ class AskSecretCopy(Ask, frozen=True):
 
 ReplicaSetIntent: TypeAlias = CreateReplicaSet | AdoptReplicaSet | PatchReplicaSet | DeleteReplicaSet
 RouteIntent: TypeAlias = SetTraffic | MakeRoute | ReleaseRoute
-AnalysisRunIntent: TypeAlias = CreateAnalysisRun | TerminateAnalysisRun | DeleteAnalysisRun | DeleteExperiment
+AnalysisRunIntent: TypeAlias = (
+    CreateAnalysisRun | TerminateAnalysisRun | LetPodsGo | DeleteAnalysisRun | DeleteExperiment
+)
 ConfigCopyIntent: TypeAlias = CreateConfigCopy | DeleteConfigCopy | AdoptConfigCopy | ReleaseConfigCopy
 WorkloadIntent: TypeAlias = MarkWorkload | ScaleWorkload | ReleaseWorkload
 ObjectIntent: TypeAlias = SwitchService | ReleaseService | WorkloadIntent | PatchPod | EvictPod | RemoveAnnotation

@@ -9,6 +9,7 @@ import asyncio
 
 import pytest
 
+from rollouts.manifests.ownership import KEEP_PODS, KEEP_PODS_VALUE
 from rollouts.objects import ANALYSIS_RUN, EXPERIMENT, POD, REPLICA_SET, SERVICE
 from rollouts.ports import Request
 from tests.controller.analysis.stage import NAMESPACE, Stage, metric
@@ -282,3 +283,34 @@ async def test_the_leader_counts_experiments_by_phase(stage: Stage) -> None:
         stage.cluster.api.answer(Request("DELETE", EXPERIMENT.path(NAMESPACE, "exp")))
         await asyncio.sleep(5)
         assert counted() == []
+
+
+async def test_pods_that_a_route_may_send_requests_stay_until_the_rollout_lets_them_go(stage: Stage) -> None:
+    """A Rollout asks for that when it makes the Experiment. Its end, also a bad one, takes nothing away then."""
+    manifest = experiment(group("test", port=8080, service={}), duration="10s", scaleDownDelaySeconds=5)
+    manifest["metadata"]["annotations"] = {KEEP_PODS: KEEP_PODS_VALUE}
+    stage.cluster.apply(manifest)
+    async with stage.controller():
+        await until_phase(stage, "Successful")
+        await asyncio.sleep(600)
+        assert sizes(stage) == [1]
+        assert len(owned(stage, SERVICE)) == 1
+        assert "until no route sends them requests" in seen(stage)["templateStatuses"][0]["message"]
+        assert edit(stage, {"metadata": {"annotations": {KEEP_PODS: str(int(stage.now_s()) + 60)}}}) == 200
+        await asyncio.sleep(55)
+        assert sizes(stage) == [1]
+        await asyncio.sleep(30)
+        assert sizes(stage) == [0]
+        assert owned(stage, SERVICE) == []
+        assert "message" not in seen(stage)["templateStatuses"][0]
+
+
+async def test_what_nobody_can_read_keeps_the_pods(stage: Stage) -> None:
+    """Too long is safe, and too short loses requests."""
+    manifest = experiment(duration="10s", scaleDownDelaySeconds=5)
+    manifest["metadata"]["annotations"] = {KEEP_PODS: "tomorrow"}
+    stage.cluster.apply(manifest)
+    async with stage.controller():
+        await until_phase(stage, "Successful")
+        await asyncio.sleep(600)
+        assert sizes(stage) == [1]

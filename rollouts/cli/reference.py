@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterable
 
 from rollouts.api.schema import write_files
-from rollouts.api.spec.planned import PLANNED
 from rollouts.cli.commands.lint_rules import RULES, LintProblem, LintRule
 from rollouts.core.model.reasons import Reason
 
@@ -23,21 +22,6 @@ def reasons_page() -> str:
         "`rollouts explain REASON`. An Event about a canary has the annotations `rollouts.dev/revision` and "
         "`rollouts.dev/weight`: which revision was rolled out, and the percent that it was to have then.",
         ("| reason | meaning | what to do |", "|---|---|---|", *rows),
-    )
-
-
-def planned_page() -> str:
-    """The page of all fields that are refused by name because a later version will carry them out."""
-    rows = (
-        f"| {part.__name__.removesuffix('Wire')} | `{field}` | {version} | {until} |"
-        for part, fields in PLANNED.items()
-        for field, (version, until) in fields.items()
-    )
-    return _page(
-        "Planned fields",
-        "The schema accepts these fields. The controller refuses them by name, with the version that will carry them out, and\n"
-        "never ignores one.",
-        ("| part of the spec | field | planned for | until then |", "|---|---|---|---|", *rows),
     )
 
 
@@ -70,7 +54,7 @@ def _rules_table(rules: Iterable[LintRule]) -> Iterable[str]:
     yield from (f"| `{rule.value}` | {rule.meaning} | {rule.remedy} |" for rule in rules)
 
 
-PAGES = {"reasons.md": reasons_page, "planned.md": planned_page, "lint-rules.md": lint_page}
+PAGES = {"reasons.md": reasons_page, "lint-rules.md": lint_page}
 
 
 def _page(title: str, lead: str, table: tuple[str, ...]) -> str:

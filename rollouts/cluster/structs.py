@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
+from rollouts.core.model.service_traits import ServicePort
 from rollouts.objects import (
     ANALYSIS_RUN,
     ANALYSIS_TEMPLATE,
@@ -274,6 +275,7 @@ class ServiceSpec(Partial, frozen=True):
     """`.spec` of a Service."""
 
     selector: dict[str, str] | None = None
+    ports: tuple[ServicePort, ...] | None = None
     type: str = "ClusterIP"
     cluster_ip: str = msgspec.field(default="", name="clusterIP")
     publish_not_ready_addresses: bool = False

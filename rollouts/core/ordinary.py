@@ -42,6 +42,7 @@ from rollouts.core.routing.services import releases, switches
 from rollouts.core.scale.restarts import plan_restart, settle_evictions
 from rollouts.core.scale.sizing import keeping_wait, settle_scale_downs, takes_away, with_fallback
 from rollouts.core.strategy.autoscaling import autoscaling_question
+from rollouts.core.strategy.experiment_traffic import let_go
 from rollouts.core.strategy.guards import guarding
 from rollouts.core.strategy.route_release import plan_standing_still, stands_still
 from rollouts.core.strategy.rules import rules_of
@@ -231,11 +232,11 @@ def _config(course: Course) -> Contribution:
 
 
 def _analysis_runs(course: Course) -> Contribution:
-    """Ends runs that nobody waits for, and deletes old ones beyond the limits."""
+    """Ends runs that nobody waits for, lets pods go that no route reaches, and deletes old runs beyond the limits."""
     ctx = course.planned
     if not ctx.seen.runs:
         return Contribution()
-    return Contribution(intents=(*unwanted_runs(ctx, guarding(ctx).keys()), *surplus_runs(ctx)))
+    return Contribution(intents=(*unwanted_runs(ctx, guarding(ctx).keys()), *let_go(ctx), *surplus_runs(ctx)))
 
 
 ORDINARY: tuple[Ordinary, ...] = (

@@ -6,12 +6,12 @@ only the objects show (the features of a GatewayClass, whether a VirtualService 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from types import MappingProxyType
 
 from rollouts.core.model.rollout import Canary
-from rollouts.core.model.steps import SetHeaderRoute, SetMirrorRoute, SetWeight
+from rollouts.core.model.steps import RunExperiment, SetHeaderRoute, SetMirrorRoute, SetWeight, TemplateWeight
 from rollouts.core.model.traffic import Feature, Split, features_needed
 from rollouts.core.routing.routes import routed_splits
 from rollouts.core.routing.stickiness import as_said
@@ -52,6 +52,9 @@ def impossible(strategy: Canary, provider: Provider, target: Target) -> Iterator
                 field = f"{where}.setHeaderRoute"
             case SetMirrorRoute(mirror=wanted) if wanted is not None:
                 field = f"{where}.setMirrorRoute"
+            case RunExperiment(weights=weights) if weights:
+                yield from _impossible_weights(weights, f"{where}.experiment", provider, target)
+                continue
             case SetWeight(weight_percent=percent):
                 if target.weight_total is not None and Fraction(percent) * target.weight_total % 100:
                     told = f"{float(percent):g} % of {provider.name}'s total weight {target.weight_total} is not a whole number"
@@ -68,6 +71,18 @@ def impossible(strategy: Canary, provider: Provider, target: Target) -> Iterator
         several = {Feature.SEVERAL_ROUTES} if split.matches and len(matches) > 1 else set[Feature]()
         if lacking := (features_needed(split) | several) - supported:
             yield SpecProblem(field, f"{_cannot(lacking, provider, target)}; remove the step, or use another router")
+
+
+def _impossible_weights(
+    weights: Iterable[TemplateWeight], path: str, provider: Provider, target: Target
+) -> Iterator[SpecProblem]:
+    if Feature.EXPERIMENT not in provider.supported(target):
+        cannot = _cannot(frozenset({Feature.EXPERIMENT}), provider, target)
+        yield SpecProblem(path, f"{cannot}; remove the weights of its templates, or use another router")
+    for each in weights:
+        if target.weight_total is not None and Fraction(each.weight_percent) * target.weight_total % 100:
+            told = f"{float(each.weight_percent):g} % of {provider.name}'s total weight {target.weight_total}"
+            yield SpecProblem(path, f"{told} is not a whole number; change the weight of {each.template}")
 
 
 def _cannot(lacking: frozenset[Feature], provider: Provider, target: Target) -> str:

@@ -8,14 +8,13 @@ from typing import Any
 import pytest
 
 from rollouts.api.spec.parse import parse_spec
-from rollouts.api.spec.planned import PLANNED as PLANNED_FIELDS
 from rollouts.errors import SpecInvalid, SpecProblem
 from tests.api.analysed_specs import ANALYSED_BAD
 from tests.api.autoscaling_specs import AUTOSCALING_BAD
 from tests.api.config_specs import CONFIG_BAD
 from tests.api.drain_specs import DRAIN_BAD
 from tests.api.routing_specs import ROUTING_BAD, routed
-from tests.api.specs import BAD, BLUE_GREEN, CANARY, PLANNED, Bad, Spec, canary, changed, places, put
+from tests.api.specs import BAD, BLUE_GREEN, CANARY, Bad, Spec, canary, changed, places, put
 from tests.api.workload_specs import WORKLOAD_BAD
 
 EVERY_BAD = (*BAD, *ANALYSED_BAD, *AUTOSCALING_BAD, *CONFIG_BAD, *DRAIN_BAD, *ROUTING_BAD, *WORKLOAD_BAD)
@@ -40,20 +39,6 @@ def test_there_is_a_row_for_every_rule() -> None:
     """The table is the list of rules; it shrinks only on purpose."""
     assert len(EVERY_BAD) >= 100
     assert len({bad.name for bad in EVERY_BAD}) == len(EVERY_BAD)
-
-
-@pytest.mark.parametrize(("spec", "path", "version"), PLANNED, ids=[path for _, path, _ in PLANNED])
-def test_a_field_of_a_later_version_is_refused_by_name(spec: Spec, path: str, version: str) -> None:
-    """A field that is accepted and then ignored is a promise broken in silence. Nothing else is wrong with these specs."""
-    (problem,) = _problems(spec)
-
-    assert problem.path == path
-    assert problem.message.startswith(f"is not supported yet; it is planned for version {version}: ")
-
-
-def test_every_planned_field_has_its_row() -> None:
-    """A field that joins the table of planned ones must be shown to be refused."""
-    assert len(PLANNED) == sum(map(len, PLANNED_FIELDS.values()))
 
 
 def test_everything_wrong_is_told_at_once() -> None:

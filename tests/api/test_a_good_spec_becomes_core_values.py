@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -33,6 +34,7 @@ from rollouts.core.model.steps import (
     SetCanaryReplicas,
     SetCanaryScalePercent,
     SetWeight,
+    TemplateWeight,
 )
 from tests.api.specs import ANALYSIS, BLUE_GREEN, CANARY, GONE, Spec, blue_green, canary, changed, step
 from tests.hostile.work import lines_of
@@ -421,6 +423,26 @@ def test_an_experiment_is_a_step_by_the_templates_of_its_analyses() -> None:
     assert (analysis.on_failure, analysis.deadline_s) == (OnFailure.HOLD, 600.0)
     assert analysis.templates == ("ClusterAnalysisTemplate/all", "rate")
     assert analysis.settings == {**written, "duration": "5400s"}
+
+
+def test_templates_of_an_experiment_have_exact_weights() -> None:
+    """One of 0 gets no requests. Without weights the identity of the step is that of before, so no update begins again."""
+    groups = [{"name": name, "specRef": "canary", "weight": weight} for name, weight in (("a", 0), ("b", 25), ("c", 5))]
+    routing = {"gatewayAPI": {"httpRoutes": [{"name": "cart"}]}, "maxTrafficWeight": 1000}
+    spec = canary(
+        steps=[{"setWeight": 970}, {"experiment": {"templates": groups, "duration": "1h"}}],
+        trafficRouting=routing,
+        stableService="cart",
+        canaryService="cart-canary",
+    )
+    bare = [{"name": "a", "specRef": "canary"}]
+    without = parse_spec(canary(steps=[{"experiment": {"templates": bare, "duration": "1h"}}]))
+
+    step = parsed_canary(spec).steps[1]
+
+    assert isinstance(step, RunExperiment)
+    assert step.weights == (TemplateWeight("b", Fraction(5, 2)), TemplateWeight("c", Fraction(1, 2)))
+    assert without.strategy_hash == "c2xfjmtl9r"
 
 
 def test_each_weight_that_rises_has_the_analysis_before_it() -> None:

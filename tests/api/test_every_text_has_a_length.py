@@ -74,6 +74,7 @@ NAMES = {
     "status.autoscaling.container", "status.autoscaling.resource", "status.drain.preStop.containers[]",
     "status.drain.cutovers[].from", "status.drain.cutovers[].service", "status.drain.cutovers[].to",
     "status.givenBack[].route", "status.traffic.desired.routes[]", "status.traffic.observed.routes[]",
+    "status.traffic.desired.experiments[].service", "status.traffic.observed.experiments[].service",
     *(f"status.routesElsewhere[].{each}" for each in ("kind", "name", "namespace", "router")),
     "status.selector", "status.conditions[].type",
 }  # fmt: skip

@@ -45,6 +45,8 @@ _CHANGES = "is not supported with workloadRef.mode: InPlace: it would change the
 _AFFINITY: dict[str, Any] = {"requiredDuringSchedulingIgnoredDuringExecution": {}}
 
 IN_PLACE_BAD: tuple[Bad, ...] = (
+    late("requests for an experiment in place", _of_canary(**_ROUTED, steps=[{"experiment": {"duration": "5m", "templates": [
+        {"name": "a", "specRef": "canary", "weight": 5}]}}]), f"{_CANARY}.steps[0].experiment.templates[0].weight", _YET),
     late("replicas of a Deployment in place", in_place(replicas=2), "spec.replicas", _HAS_IT),
     late("a selector of a Deployment in place", in_place(selector=CANARY["selector"]), "spec.selector", _HAS_IT),
     late("minReadySeconds of a Deployment in place", in_place(minReadySeconds=5), "spec.minReadySeconds", _HAS_IT),

@@ -11,12 +11,15 @@ import msgspec
 from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, RunDraft
 from rollouts.core.model.intents import (
     AdoptReplicaSet,
+    AnalysisRunIntent,
     CreateAnalysisRun,
     CreateReplicaSet,
     DeleteAnalysisRun,
+    DeleteExperiment,
     DeleteReplicaSet,
     EvictPod,
     Intent,
+    LetPodsGo,
     PatchReplicaSet,
     ReleaseService,
     RemoveAnnotation,
@@ -28,7 +31,8 @@ from rollouts.core.model.service_ref import SubsetName
 from rollouts.core.model.snapshot import ServiceSeen
 from rollouts.core.model.status import Verb
 from rollouts.core.model.workload_ref import WORKLOAD_RESOURCES, WorkloadKind
-from rollouts.objects import ANALYSIS_RUN, REPLICA_SET, Key, Kind
+from rollouts.objects import ANALYSIS_RUN, REPLICA_SET, SERVICE, Key, Kind
+from rollouts.objects import EXPERIMENT as EXPERIMENT_KIND
 from rollouts.ports import Request
 from rollouts.sim.cluster import SimulatedCluster
 from tests.behaviour.in_place_truth import (
@@ -40,6 +44,7 @@ from tests.behaviour.in_place_truth import (
 )
 from tests.behaviour.reading import (
     EXPERIMENT,
+    KEEP_PODS,
     MANAGED,
     PREFIX,
     RESTART_SURGE,
@@ -69,7 +74,20 @@ class RunStatusWrite:
     was_over: bool
 
 
-Meaning: TypeAlias = Intent | StatusWrite | RunStatusWrite | FieldsLetGo
+@dataclass(frozen=True, slots=True)
+class ExperimentWrite:
+    """A write by which an Experiment gets what it asks for, or loses it, or its status.
+
+    Args:
+        experiment: its name.
+        leaves: pods go with it, or a Service.
+    """
+
+    experiment: str
+    leaves: bool = False
+
+
+Meaning: TypeAlias = Intent | StatusWrite | RunStatusWrite | ExperimentWrite | FieldsLetGo
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +110,8 @@ class Meanings:
         routes = self.truth.routes
         if request.method == "PATCH" and _is_of_workload(kind, body):
             return meaning_of_patch(kind.kind, name, body)
+        if (of := self._of_experiment(kind, request.method, target.part, target.home, name, body)) is not None:
+            return of
         match kind.plural, request.method, target.part:
             case "rollouts", "PATCH", "status":
                 return StatusWrite()
@@ -116,16 +136,12 @@ class Meanings:
                 return routes.pointing_subset(target.home, name, body)
             case "virtualservices" | "httproutes" | "ingresses", method, "":
                 return self._of_route(key, kind, method, target.home, name, body)
-            case "analysisruns", method, part:
-                return self._of_run(key, method, part, target.home, name, body)
+            case "analysisruns" | "experiments", method, part:
+                return self._of_run(key, kind, method, part, target.home, name, body)
             case _:
                 return None
 
     def _of_replica_set(self, method: str, namespace: str, name: str, body: Any) -> Intent | None:
-        stored = None if method == "POST" else self.cluster.api.history.get(REPLICA_SET, namespace, name)
-        labels = body["metadata"]["labels"] if method == "POST" else stored.labels if stored is not None else {}
-        if EXPERIMENT in labels:  # no pods of a Rollout
-            return None
         match method:
             case "POST":
                 return _creation(body)
@@ -156,20 +172,40 @@ class Meanings:
             case _:
                 return None
 
+    def _of_experiment(
+        self, kind: Kind, method: str, part: str, namespace: str, name: str, body: Any
+    ) -> ExperimentWrite | None:
+        """What the controller of Experiments writes; None for a write of a Rollout's."""
+        if (kind, part) == (EXPERIMENT_KIND, "status"):
+            return ExperimentWrite(name)
+        if kind not in (REPLICA_SET, SERVICE, ANALYSIS_RUN) or part:
+            return None
+        stored = body if method == "POST" else self.cluster.get(kind, namespace, name) or {}
+        metadata = stored.get("metadata") or {}
+        if EXPERIMENT not in (metadata.get("labels") or {}):
+            return None
+        (owner,) = metadata["ownerReferences"]
+        replicas = (body or {}).get("spec", {}).get("replicas") if method == "PATCH" else None
+        return ExperimentWrite(owner["name"], leaves=method == "DELETE" or replicas == 0)
+
     def _of_run(
-        self, key: Key, method: str, part: str, namespace: str, name: str, body: Any
-    ) -> CreateAnalysisRun | TerminateAnalysisRun | DeleteAnalysisRun | RunStatusWrite | None:
+        self, key: Key, kind: Kind, method: str, part: str, namespace: str, name: str, body: Any
+    ) -> AnalysisRunIntent | RunStatusWrite | None:
         match method, part:
             case "POST", "":
                 return self._run_made(key, body)
+            case "PATCH", "" if "annotations" in body["metadata"]:
+                until_s = float(body["metadata"]["annotations"][KEEP_PODS])
+                return LetPodsGo(name=name, uid=body["metadata"]["uid"], until_s=until_s)
             case "PATCH", "":
-                return TerminateAnalysisRun(name=name, uid=body["metadata"]["uid"])
+                return TerminateAnalysisRun(name=name, uid=body["metadata"]["uid"], kind=kind)
             case "PATCH", "status":
                 stored = self.cluster.get(ANALYSIS_RUN, namespace, name) or {}
                 return RunStatusWrite(name, was_over="completedAt" in (stored.get("status") or {}))
             case "DELETE", "":
                 seen = body["preconditions"]
-                return DeleteAnalysisRun(name=name, uid=seen["uid"], resource_version=seen["resourceVersion"])
+                deletion = DeleteAnalysisRun if kind == ANALYSIS_RUN else DeleteExperiment
+                return deletion(name=name, uid=seen["uid"], resource_version=seen["resourceVersion"])
             case _:
                 return None
 
@@ -180,7 +216,8 @@ class Meanings:
         seen = self.truth.snapshot(key)
         draft = seen.drafts.get(place) if seen is not None else None
         if not isinstance(draft, RunDraft) or json.loads(draft.spec_json) != manifest["spec"]:
-            draft = RunDraft(spec_json=json.dumps(manifest["spec"]).encode(), latest="", stable="")
+            kept = KEEP_PODS in metadata["annotations"]
+            draft = RunDraft(json.dumps(manifest["spec"]).encode(), latest="", stable="", keeps_pods=kept)
         revision, attempt = metadata["labels"][REVISION], int(metadata["annotations"][f"{PREFIX}attempt"])
         return CreateAnalysisRun(name=metadata["name"], gate=place, revision=revision, attempt=attempt, draft=draft)
 

@@ -32,7 +32,7 @@ from rollouts.sim.network.gateway import Gateway, Proxy
 from rollouts.sim.network.gateway_types import HTTP_ROUTE
 from rollouts.sim.network.route_table import PLAIN, RouteTable, ServiceKey
 from rollouts.sim.storage.history import DELETED, CommittedWrite
-from tests.behaviour.reading import MANAGED_BY, REVISION, is_ours
+from tests.behaviour.reading import EXPERIMENT, MANAGED_BY, REVISION, is_ours
 from tests.behaviour.witness import Witness
 
 RECENT_S = 2.0
@@ -86,6 +86,9 @@ class PlaneWitness:
         listen(HTTP_ROUTE, self._on_creation)
         listen(REPLICA_SET, self._only_by_controllers(self._on_replica_set))
         listen(ROLLOUT, self._only_by_controllers(self._on_status))
+        self._experiments: set[str] = set()
+        """Names of the Services that Experiments have, or had."""
+        listen(SERVICE, self._on_service)
         self._replaced: deque[tuple[float, int]] = deque(maxlen=64)
         listen(ROLLOUT, self._on_spec)
 
@@ -143,7 +146,7 @@ class PlaneWitness:
         shares = []
         for proxy in self._gateway.proxies:
             found = proxy.service_shares()
-            both = found.get(stable, Fraction(0)) + found.get(canary, Fraction(0))
+            both = sum((share for of, share in found.items() if of in (stable, canary) or of[1] in self._experiments))
             shares.append(found.get(canary, Fraction(0)) / both if both else Fraction(-1))
         return shares
 
@@ -190,6 +193,10 @@ class PlaneWitness:
         """What a pass that was under way may have known: `replicas`, or what somebody has replaced within the grace."""
         since_s = asyncio.get_running_loop().time() - self._witness.grace_s
         return min([self._replicas(), *(replicas for at_s, replicas in self._replaced if at_s >= since_s)])
+
+    def _on_service(self, change: CommittedWrite) -> None:
+        if EXPERIMENT in change.new.labels:
+            self._experiments.add(change.new.key[1])
 
     def _on_spec(self, change: CommittedWrite) -> None:
         if change.old is not None:
@@ -250,6 +257,10 @@ class PlaneWitness:
             # Stable takes all with `replicas` - `maxUnavailable`; below that each pod takes its part.
             if ready < (min(needed, self._enough()) if service == stable else needed):
                 self._tell("S1", f"{service[1]} gets {share} with {ready} ready endpoints, {needed} are needed")
+        for service, share in after.items():
+            raised = service[1] in self._experiments and share > before.get(service, Fraction(0))
+            if raised and not self._ready(service):
+                self._tell("S1", f"{service[1]} gets {share} without a ready endpoint")
         if reaches and not self._ready(canary):
             self._tell("S1", f"requests are sent to {canary[1]}, which has no ready endpoint")
 
@@ -275,9 +286,18 @@ class PlaneWitness:
         ]
         return {**manifest, "spec": {**manifest["spec"], "rules": kept}}
 
+    def _without_experiments(self, manifest: Manifest) -> Manifest:
+        """The route without the backends of Experiments, which are all ours."""
+        rules = []
+        for rule in manifest["spec"]["rules"]:
+            backends = [each for each in rule.get("backendRefs") or () if each["name"] not in self._experiments]
+            rules.append({**rule, "backendRefs": backends} if "backendRefs" in rule else rule)
+        return {**manifest, "spec": {**manifest["spec"], "rules": rules}}
+
     def _s6(self, before: Manifest, after: Manifest) -> None:
         stable, canary = self.services
         pair = (stable[1], canary[1])
+        before, after = self._without_experiments(before), self._without_experiments(after)
         lost = [
             each
             for each in self._theirs

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rollouts.api.spec.parse import WorkloadTemplate, parse_rollout, parse_spec
-from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, AnalysisPhase, RunSeen, run_spec_hash
+from rollouts.core.model.analysis import (
+    AnalysisGate,
+    AnalysisKind,
+    AnalysisPhase,
+    RunSeen,
+    TemplateService,
+    run_spec_hash,
+)
 from rollouts.core.model.config import ConfigKind, ConfigUse
 from rollouts.core.model.revision import REVISION_LABEL
 from rollouts.core.model.rollout import Rollout, RolloutSpec
+from rollouts.core.model.service_traits import ServicePort
 from rollouts.core.model.snapshot import OrphanedReplicaSet, Pod, ReplicaSet, ServiceSeen
 from rollouts.core.model.status import AbortNote
 from rollouts.objects import ROLLOUT, Manifest
@@ -20,6 +29,7 @@ from rollouts.sim.storage.history import Stored
 PREFIX = "rollouts.dev/"
 REVISION = REVISION_LABEL
 EXPERIMENT = f"{PREFIX}experiment"
+KEEP_PODS = f"{PREFIX}keep-pods"
 NAME = f"{PREFIX}name"
 MANAGED = f"{PREFIX}managed"
 MANAGED_BY = f"{PREFIX}managed-by"
@@ -133,8 +143,12 @@ def pod(found: Stored) -> Pod:
     )
 
 
-def run(found: Manifest) -> RunSeen:
+def run(found: Manifest, ready: Mapping[str, int]) -> RunSeen:
+    """A run, or an Experiment; `ready` has the ready pods by the name of their Service."""
     metadata = found["metadata"]
+    kept = (metadata.get("annotations") or {}).get(KEEP_PODS)
+    groups = (found.get("status") or {}).get("templateStatuses") or ()
+    served = [(each["name"], each["serviceName"]) for each in groups if each.get("serviceName")]
     phase = (found.get("status") or {}).get("phase") or AnalysisPhase.PENDING
     return RunSeen(
         **_identity(metadata),
@@ -146,7 +160,21 @@ def run(found: Manifest) -> RunSeen:
         deleting="deletionTimestamp" in metadata,
         spec_hash=run_spec_hash(json.dumps(found["spec"]).encode()),
         generation=metadata["generation"],
+        services=tuple(TemplateService(name, service, ready.get(service, 0)) for name, service in served),
+        kept_until_s=0.0 if kept is None else math.inf if kept == "true" else float(kept),
     )
+
+
+def port(found: Manifest) -> ServicePort:
+    """A port of a Service."""
+    names = {
+        "port": "port",
+        "name": "name",
+        "protocol": "protocol",
+        "target": "targetPort",
+        "app_protocol": "appProtocol",
+    }
+    return ServicePort(**{field: found[name] for field, name in names.items() if name in found})
 
 
 def gate(labels: Mapping[str, str]) -> AnalysisGate | None:

@@ -19,7 +19,7 @@ from rollouts.api.status.wire import status_from_wire
 from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, Draft, DraftProblem, RunDraft
 from rollouts.core.model.drain import ProxyFacts, ProxyMode
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.rollout import Rollout, RolloutSpec, analyses, named_services
+from rollouts.core.model.rollout import Canary, Rollout, RolloutSpec, analyses, named_services
 from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.snapshot import PodsSeen, ReplicaSet, ServiceSeen, Snapshot
 from rollouts.core.model.status import RolloutStatus
@@ -103,7 +103,9 @@ class Truth:
             services=self._services(of, places),
             routes=self.routes.routes(places, of),
             pods=PodsSeen(now_s, tuple(map(reading.pod, self._pods(key)))),
-            runs=tuple(reading.run(each) for each in runs if is_owned_by(each, of.uid)),
+            runs=tuple(
+                reading.run(each, self._ready_of_experiments(key)) for each in runs if is_owned_by(each, of.uid)
+            ),
             taken_runs=frozenset(each["metadata"]["name"] for each in runs if not is_owned_by(each, of.uid)),
             drafts={gate: self._draft(of, status, manifest, gate, sets) for gate in analyses(of.spec.strategy)},
             sources=self.config.sources(of),
@@ -200,6 +202,16 @@ class Truth:
         }
         return {**subsets, **ours}
 
+    def _ready_of_experiments(self, key: Key) -> dict[str, int]:
+        """Ready pods by Service, of those that Experiments have."""
+        slices, found = self._cluster.list(ENDPOINT_SLICE, key.namespace), dict[str, int]()
+        for each in self._cluster.list(SERVICE, key.namespace):
+            if reading.EXPERIMENT in labels_of(each):
+                name = each["metadata"]["name"]
+                its = [one for one in slices if labels_of(one).get(SERVICE_NAME) == name]
+                found[name] = len(set(reading.ready_endpoints(its)))
+        return found
+
     def _draft(
         self, of: Rollout, status: RolloutStatus, manifest: Manifest, gate: AnalysisGate, sets: Iterable[Manifest]
     ) -> Draft:
@@ -216,7 +228,9 @@ class Truth:
         analysis = analyses(of.spec.strategy)[gate]
         try:
             if gate.kind is AnalysisKind.EXPERIMENT:
-                return experiment_of(analysis, find, updated, _beside(of, status, sets))
+                name = (of.spec.strategy.stable_service if isinstance(of.spec.strategy, Canary) else None) or ""
+                service = self._cluster.get(SERVICE, of.namespace, str(name))
+                return experiment_of(analysis, find, updated, _beside(of, status, sets, service))
             spec = run_of(use_in(analysis), find, updated)
         except SpecInvalid as invalid:
             return DraftProblem(str(invalid))
@@ -245,7 +259,7 @@ class Truth:
         self._revisions[change.new.key] = labels.get(REVISION) or labels.get(POD_TEMPLATE_HASH, "")
 
 
-def _beside(of: Rollout, status: RolloutStatus, sets: Iterable[Manifest]) -> PodsBeside:
+def _beside(of: Rollout, status: RolloutStatus, sets: Iterable[Manifest], service: Manifest | None) -> PodsBeside:
     """The pods of both revisions, of which an Experiment makes more."""
     of_revision = {labels_of(each).get(REVISION, ""): each for each in sets}
     roles = {"stable": status.stable_revision, "canary": status.current_revision}
@@ -254,4 +268,5 @@ def _beside(of: Rollout, status: RolloutStatus, sets: Iterable[Manifest]) -> Pod
         pods_beside(of.spec),
         sets={role: (each["metadata"]["name"], each["metadata"]["uid"]) for role, each in there.items()},
         templates={role: json.dumps(each["spec"]["template"]).encode() for role, each in there.items()},
+        ports=None if service is None else tuple(map(reading.port, service["spec"]["ports"])),
     )

@@ -24,16 +24,17 @@ from rollouts.core.model.rollout import Canary, Strategy
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import RolloutStatus, Verb
 from rollouts.core.model.steps import SetWeight, WeightPercent
-from rollouts.objects import ANALYSIS_RUN, ROLLOUT, TRAFFIC_PROVIDER, Key
+from rollouts.objects import ANALYSIS_RUN, ROLLOUT, SERVICE, TRAFFIC_PROVIDER, Key
 from rollouts.ports import Request, Response, WatchStream
 from rollouts.sim.apiserver.server import RequestTarget
 from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.faults import WRITES, is_rollout_write
+from rollouts.sim.network.gateway_types import HTTP_ROUTE
 from rollouts.sim.storage.refusals import NoSuchPath
 from tests.behaviour.departures import Departures
 from tests.behaviour.in_place_truth import FieldsLetGo
 from tests.behaviour.in_place_witness import InPlaceWitness
-from tests.behaviour.meanings import Meaning, Meanings, RunStatusWrite, StatusWrite
+from tests.behaviour.meanings import ExperimentWrite, Meaning, Meanings, RunStatusWrite, StatusWrite
 from tests.behaviour.reading import ALLOW_FROM, MANAGED_BY
 from tests.behaviour.truth import Truth
 from tests.invariants.every import broken_by_status, broken_by_write
@@ -168,6 +169,9 @@ class Witness:
             again = f"AnalysisRun {meaning.name} had a verdict, and its status is written again"
             self.tell([Violation("S7", again)] if meaning.was_over else [])
             return
+        if isinstance(meaning, ExperimentWrite):
+            self.tell(self._broken_by_experiment(meaning))
+            return
         if not seen and not isinstance(meaning, ReleaseService | ReleaseRoute | ReleaseWorkload | StatusWrite):
             gone_for_s = asyncio.get_running_loop().time() - self.truth.deleted_at_s
             if gone_for_s > self.grace_s:
@@ -178,6 +182,20 @@ class Witness:
                 return
             broken = broken or found
         self.tell(broken)
+
+    def _broken_by_experiment(self, meaning: ExperimentWrite) -> list[Violation]:
+        """S24: pods and Services of an Experiment leave once no route names one of the Services."""
+        if not meaning.leaves:
+            return []
+        services = {
+            each["metadata"]["name"]
+            for each in self.cluster.list(SERVICE, self.key.namespace)
+            if any(owner["name"] == meaning.experiment for owner in each["metadata"].get("ownerReferences") or ())
+        }
+        routes = [each["spec"] for each in self.cluster.list(HTTP_ROUTE, self.key.namespace)]
+        named = [each for each in services if any(_mentions(route, {each}) for route in routes)]
+        why = f"pods or a Service of Experiment {meaning.experiment} leave, and a route names {', '.join(named)}"
+        return [Violation("S24", why)] if named else []
 
     def _weights(self) -> dict[str, WeightPercent]:
         """The largest weight that a pass may record now, by the revision that it is for."""
@@ -275,7 +293,7 @@ class Door:
         target = self._target(request)
         write = write and (target is None or target.home in ("", witness.key.namespace))
         meaning = witness.meanings.of(request, witness.key) if write else None
-        judged = write and not isinstance(meaning, RunStatusWrite)
+        judged = write and not isinstance(meaning, RunStatusWrite | ExperimentWrite)
         seen = witness.truth.snapshots(witness.key, grace_s=witness.grace_s) if judged else []
         broken, version = witness.in_place.broken_by(meaning) if judged else [], witness.in_place.version
         witness.sender = self._sender

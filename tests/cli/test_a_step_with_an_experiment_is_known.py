@@ -101,7 +101,7 @@ def found(plan: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_lint_names_what_is_wrong_with_it(typed: CommandLine) -> None:
-    """By itself, and with the templates of the files; `weight` is refused by name, with what to do instead."""
+    """By itself, with the templates of the files, and with the router, without which a weight can do nothing."""
 
     def linted(*more: Manifest, code: int, **experiment: Any) -> str:
         step = {"experiment": {"templates": both(), "duration": "5m", **experiment}}
@@ -114,7 +114,7 @@ def test_lint_names_what_is_wrong_with_it(typed: CommandLine) -> None:
     )
     at = "spec.strategy.canary.steps[0].experiment"
     assert "no problems" in linted(ERRORS, analyses=[uses("errors")], code=0)
-    assert f"{at}.templates[0].weight: is not supported yet" in linted(templates=both(weight=10), code=1)
+    assert f"{at}.templates[0].weight: needs a router in trafficRouting" in linted(templates=both(weight=10), code=1)
     assert f"{at}.templates[1].name: 'a' is the name" in linted(
         templates=[{"name": "a", "specRef": "stable"}, {"name": "a", "specRef": "canary"}], code=1
     )

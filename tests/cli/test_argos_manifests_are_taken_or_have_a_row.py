@@ -11,8 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from rollouts.api.spec.planned import PLANNED
-from rollouts.api.v1alpha1.analysis import ExperimentTemplate
 from tests.api.argo_manifests import ARGO_MANIFESTS, ArgoManifests
 from tests.architecture.test_differences_from_argo_are_held import ROWS
 from tests.linted import lint_text
@@ -24,6 +22,7 @@ PATHS = {
     "`pingPong` beside them": r"canary\.(stable|canary)Service",
     "`plugin` steps": r"steps\[\d\]\.plugin",
     "`setHeaderRoute` with ALB": r"steps\[\d\]\.setHeaderRoute",
+    "`weight` of a template of an `experiment` step": r"steps\[\d\]\.experiment(\.templates\[\d\]\.weight)?",
     "`startingStep` beyond the last step": r"analysis\.startingStep",
     'a condition that does not read `result`, such as `"true"`': r"metrics\[0\]\.successCondition",
     "a step with two kinds": r"steps\[\d\]",
@@ -34,12 +33,6 @@ PATHS = {
 """Where what a row is about is refused."""
 
 
-def planned(each: ArgoManifests) -> bool:
-    """Whether they have a field that is refused until it is carried out."""
-    fields = {f"experiment.{name}" for name in PLANNED.get(ExperimentTemplate, {})}
-    return any(name in fields for name in each.fields)
-
-
 def refused_at(each: ArgoManifests) -> list[str]:
     return [problem.path for problem in lint_text(json.dumps(each.manifest)).problems]
 
@@ -47,7 +40,7 @@ def refused_at(each: ArgoManifests) -> list[str]:
 @pytest.mark.parametrize("each", ARGO_MANIFESTS, ids=lambda each: f"{each.kind} {' '.join(each.fields)}")
 def test_it_is_taken_or_refused_at_the_field_of_its_row(each: ArgoManifests) -> None:
     """Whoever comes from Argo Rollouts learns the same from `lint` and from the page."""
-    paths = [path for path in refused_at(each) if not (planned(each) and ".experiment." in path)]
+    paths = refused_at(each)
 
     assert bool(paths) is bool(each.row)
     assert all(re.search(PATHS[each.row] + "$", path) for path in paths)
@@ -60,7 +53,7 @@ def test_what_is_refused_has_a_row() -> None:
 
 def test_the_page_counts_them() -> None:
     """Whoever considers to come wants to know how much of what works there works here."""
-    taken = sum(each.number for each in ARGO_MANIFESTS if not each.row and not planned(each))
+    taken = sum(each.number for each in ARGO_MANIFESTS if not each.row)
     total = sum(each.number for each in ARGO_MANIFESTS)
 
     assert f"{taken} of the {total} whole manifests" in _PAGE

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from rollouts.core.model.analysis import AnalysisKind, AnalysisPhase, RunSeen
+from rollouts.core.model.analysis import AnalysisKind, AnalysisPhase, RunSeen, TemplateService
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
     AnalysisRunIntent,
@@ -15,9 +15,13 @@ from rollouts.core.model.intents import (
     LetPodsGo,
 )
 from rollouts.core.model.rollout import analyses
+from rollouts.core.model.traffic import RouteSeen
 from tests.core.model import World
 from tests.core.refusal import RefusedError
 from tests.invariants.analyses import FORGED
+
+TEMPLATES = ("blue", "green")
+"""Of an Experiment that gets requests."""
 
 UNJUDGED = (
     *("b@skip-1", "b@skip-2", "b@skip-3", "b@skip-4", "c@skip-1"),
@@ -76,13 +80,59 @@ def measured(
     for each in there:
         open_still = not each.phase.over and limit > 0
         limit -= open_still
-        if open_still and each.gate is not None and each.gate.kind is AnalysisKind.BACKGROUND and not phase.bad:
+        if open_still and math.isinf(each.kept_until_s) and each.phase is AnalysisPhase.PENDING and not phase.bad:
+            runs.append(_with_pods(each, version=version))
+        elif open_still and each.gate is not None and each.gate.kind is AnalysisKind.BACKGROUND and not phase.bad:
             runs.append(replace(each, phase=AnalysisPhase.RUNNING, measured=True))
         elif open_still:
             runs.append(_run_over(each, phase, version=version, now_s=now_s))
         else:
             runs.append(each)
     return tuple(runs)
+
+
+def _with_pods(run: RunSeen, *, version: int, ready: int = 1) -> RunSeen:
+    """All pods of an Experiment that may get requests are ready behind their Services."""
+    services = tuple([TemplateService(each, f"{run.name}-{each}", ready) for each in TEMPLATES])
+    return replace(run, phase=AnalysisPhase.RUNNING, services=services, resource_version=f"{version}-{run.name}")
+
+
+def pods_of_experiments(there: World, *, ready: int) -> World:
+    """The pods of running Experiments become ready, or fail."""
+    version = there.version + 1
+    runs = tuple([_with_pods(each, version=version, ready=ready) if _runs(each) else each for each in there.runs])
+    return replace(there, version=version, runs=runs)
+
+
+def pods_of_experiments_gone(there: World) -> World:
+    """The pods and Services of Experiments that are over leave, as their controller has them.
+
+    Raises: AssertionError, when a route or its data plane still sends them requests.
+    """
+    version, runs = there.version + 1, list(there.runs)
+    for at, each in enumerate(runs):
+        if not each.phase.over or there.now_s < each.kept_until_s or not each.services:
+            continue
+        splits = [route.split for route in there.routes.values()]
+        splits += [there.planes.get(name) for name, route in there.routes.items() if _tells_live(route)]
+        sent = {share.service for split in splits if split is not None for share in split.experiments}
+        lost = sent & {service.service for service in each.services}
+        assert not lost, f"requests for {lost} are lost: its pods are gone"
+        runs[at] = replace(each, services=(), resource_version=f"{version}-{each.name}")
+    return replace(there, version=version, runs=tuple(runs)) if tuple(runs) != there.runs else there
+
+
+def _runs(run: RunSeen) -> bool:
+    return math.isinf(run.kept_until_s) and run.phase is AnalysisPhase.RUNNING
+
+
+def _waits(run: RunSeen) -> bool:
+    return math.isinf(run.kept_until_s) and run.phase is AnalysisPhase.PENDING
+
+
+def _tells_live(route: RouteSeen) -> bool:
+    """Whether its data plane is asked: how long another one takes, this world does not limit."""
+    return route.can_be_asked and not route.counted
 
 
 def runs_ended(there: World) -> World:
@@ -152,6 +202,11 @@ RUNS: dict[str, Callable[[World, int, int], World]] = {
     "somebody ends a run": lambda there, _i, _j: replace(
         there, runs=tuple(replace(each, terminate=True) for each in there.runs)
     ),
+    "pods of experiments come": lambda there, _i, _j: replace(
+        there, runs=tuple(_with_pods(each, version=there.version) if _waits(each) else each for each in there.runs)
+    ),
+    "pods of experiments fail, or are well": lambda there, i, _j: pods_of_experiments(there, ready=i % 2),
+    "pods of experiments leave": lambda there, _i, _j: pods_of_experiments_gone(there),
     "a run is deleted": lambda there, i, _j: replace(there, runs=there.runs[: i % 3]),
     "one template goes, or comes back": lambda there, i, j: template_gone_or_back(there, i + j),
     "a run is forged": lambda there, i, _j: with_forged_run(there, i),

@@ -46,6 +46,7 @@ from rollouts.core.model.snapshot import (
     Snapshot,
 )
 from rollouts.core.model.status import RolloutStatus
+from rollouts.core.model.steps import RunExperiment
 from rollouts.core.model.traffic import (
     ALL_TO_STABLE,
     Feature,
@@ -302,7 +303,11 @@ def _draft(there: World, gate: AnalysisGate, latest: str) -> Draft:
     """What can be made of the templates: about the revision that the spec means, as the controller makes them."""
     if there.templates_wrong or gate in there.templates_missing:
         return DraftProblem(there.templates_wrong or f"{gate}: names AnalysisTemplate/good, which does not exist")
-    return RunDraft(b"{}", latest=latest, stable=there.status.stable_revision)
+    strategy, kept = there.rollout.spec.strategy, False
+    if isinstance(strategy, Canary) and gate.step is not None and gate.step < len(strategy.steps):
+        step = strategy.steps[gate.step]
+        kept = isinstance(step, RunExperiment) and bool(step.weights)
+    return RunDraft(b"{}", latest=latest, stable=there.status.stable_revision, keeps_pods=kept)
 
 
 def orphaned(there: World, name: str) -> World:

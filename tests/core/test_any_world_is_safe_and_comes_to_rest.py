@@ -33,6 +33,7 @@ from rollouts.core.model.steps import (
     SetHeaderRoute,
     SetMirrorRoute,
     SetWeight,
+    TemplateWeight,
 )
 from rollouts.core.model.traffic import (
     ALL_TO_STABLE,
@@ -136,6 +137,16 @@ BACK = replace(CHECKED, on_failure=OnFailure.STEP_BACK)
 BACK_STEPS = (SetWeight(25), Pause(5), SetWeight(75), Analyze(BACK), PauseUntilPromoted(), Analyze(HELD))
 ANALYSED_STEPS = (SetWeight(25), Analyze(CHECKED), Pause(5), SetWeight(75), Analyze(HELD))
 TRIED_STEPS = (RunExperiment(CHECKED), SetWeight(25), RunExperiment(HELD), SetWeight(75), RunExperiment(BACK))
+TO_BOTH = (TemplateWeight("blue", 10), TemplateWeight("green", Fraction(5, 2)))
+SERVED_STEPS = (
+    *(RunExperiment(CHECKED, TO_BOTH), SetWeight(25), RunExperiment(HELD, TO_BOTH)),
+    *(SetWeight(90), RunExperiment(BACK, TO_BOTH[:1])),
+)
+SERVED = (
+    replace(WITH_ROUTES[1], steps=SERVED_STEPS, analysis=CHECKED),
+    replace(WITH_ROUTES[3], steps=SERVED_STEPS),
+    replace(WITH_ROUTES[4], steps=SERVED_STEPS),
+)
 GOING_BACK = (
     Canary(steps=BACK_STEPS, analysis=replace(BACK, starting_step=2)),
     replace(WITH_ROUTES[1], steps=BACK_STEPS, analysis=BACK),
@@ -168,6 +179,7 @@ ANALYSED = (
     replace(WITH_ROUTES[0], analysis=CHECKED),
     BlueGreen(active_service="cart", preview_service="cart-preview", pre_promotion=CHECKED, post_promotion=HELD),
     BlueGreen(active_service="cart", auto_promotion_enabled=False, pre_promotion=HELD, post_promotion=CHECKED),
+    *SERVED,
     *INCREASES,
     *GATED,
 )
@@ -387,6 +399,7 @@ _ROUTED, _WITH_ROUTES = len(CANARIES), len(CANARIES) + len(ROUTED)
 _ANALYSED = len(EVERY) - len(ANALYSED)
 _BLUE_GREEN = _ANALYSED - len(BLUE_GREENS)
 _GATED = len(EVERY) - len(GATED)
+_SERVED = _GATED - len(INCREASES) - len(SERVED)
 FAMILIES: dict[str, tuple[range, Callable[[int, int, DrainSpec], World]]] = {
     "by the ratio of pods, with and without Services": (range(_ROUTED), start),
     "`trafficRouting: {}`, setCanaryScale, minPodsPerReplicaSet, dynamicStableScale": (
@@ -396,6 +409,7 @@ FAMILIES: dict[str, tuple[range, Callable[[int, int, DrainSpec], World]]] = {
     "late data planes, routes edited and deleted, two routers": (range(_WITH_ROUTES, _BLUE_GREEN), start),
     "blue-green, promoted by time and by hand": (range(_BLUE_GREEN, _ANALYSED), start),
     "analyses that end in any way, are deleted, or cannot begin": (range(_ANALYSED, _GATED), start),
+    "Experiments that get requests": (range(_SERVED, _SERVED + len(SERVED)), start),
     "a gate before each increase": (range(_GATED - len(INCREASES), _GATED), start),
     "a gate before the update": (range(_GATED, len(EVERY)), start),
     "one weight back, forward only for a person": (range(_ANALYSED, _ANALYSED + len(GOING_BACK)), gone_back),

@@ -31,7 +31,7 @@ from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.traffic import ALL_TO_STABLE, Acceptance, Answer, RouteName, Split
 from tests.core.api_server import applied
 from tests.core.config_worlds import copies_moved, with_meaning
-from tests.core.measured_runs import runs_ended, runs_measured
+from tests.core.measured_runs import pods_of_experiments_gone, runs_ended, runs_measured
 from tests.core.model import (
     World,
     deleted,
@@ -393,7 +393,7 @@ def quiet(there: World) -> World:
     """One round of everything that happens by itself: pods follow ReplicaSets, become ready, Services and gateways follow."""
     there = garbage_collected(there)
     there = replace(there, configs=answered(there.configs)) if there.configs.coming else there
-    there = there if there.unmeasured else runs_ended(runs_measured(there))
+    there = there if there.unmeasured else pods_of_experiments_gone(runs_ended(runs_measured(there)))
     there = there if there.workload is None else workload_synced(ended(there))
     return gateways_caught_up(slices_caught_up(replica_sets_caught_up(pods_ready(replica_sets_caught_up(there)))))
 

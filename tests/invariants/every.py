@@ -32,6 +32,10 @@ from tests.invariants.bounds import no_more_pods_than_asked_for
 from tests.invariants.configs import copies_are_safe
 from tests.invariants.drains import a_drain_is_recorded_as_it_is, pods_stay_until_drained
 from tests.invariants.effects import left_by
+from tests.invariants.experiments import (
+    experiments_get_requests_while_they_can,
+    experiments_keep_pods_for_their_requests,
+)
 from tests.invariants.ownership import (
     a_spent_true_goes_first,
     adopts_before_all_else,
@@ -109,6 +113,8 @@ def broken_by_write(before: Snapshot, intent: Intent, status: RolloutStatus) -> 
         *only_ours_and_as_seen(before, intent),
         *the_way_back_stays(before, intent),
         *broken_by_routing(before, intent),
+        *experiments_get_requests_while_they_can(before, intent),
+        *experiments_keep_pods_for_their_requests(before, intent),
         *copies_are_safe(before, intent),
     ]
 

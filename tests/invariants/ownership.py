@@ -216,7 +216,7 @@ def _is_our_run(before: Snapshot, intent: _OfRun) -> bool:
         as_seen = before.drafts.get(intent.gate) == intent.draft and intent.draft.latest == intent.revision
         return as_seen and intent.name not in before.taken_runs
     found = next((each for each in before.runs if each.uid == intent.uid and each.name == intent.name), None)
-    if found is None or found.gate is None:
+    if found is None or (found.gate is None and not isinstance(intent, LetPodsGo)):
         return False
     if isinstance(intent, DeleteAnalysisRun | DeleteExperiment):
         lets_go = found.kept_until_s <= before.now_s

@@ -43,7 +43,6 @@ NAVIGATION: dict[str, dict[str, str]] = {
         "Rules of lint": "docs/lint-rules.md",
         "Glossary": "docs/glossary.md",
         "Differences from Argo Rollouts": "docs/argo-compatibility.md",
-        "Planned fields": "docs/planned.md",
     },
     "Traffic": {
         "Traffic routing": "docs/traffic.md",

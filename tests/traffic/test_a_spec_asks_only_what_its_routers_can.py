@@ -160,3 +160,25 @@ def test_no_object_can_do_more_than_its_kind(case: Case) -> None:
 def test_every_feature_has_words() -> None:
     """A feature without words could not be refused in a sentence."""
     assert set(WORDS) == set(Feature)
+
+
+WEIGHTED = {"experiment": {"templates": [{"name": "a", "specRef": "canary", "weight": 5}], "duration": "5m"}}
+
+
+@pytest.mark.parametrize(
+    ("routers", "words"),
+    [
+        ({"alb": ALB}, "alb cannot send a share of the requests to an Experiment"),
+        ({"nginx": NGINX}, "nginx cannot send a share"),
+        ({"skipper": {"ingress": "cart"}}, "skipper cannot send a share"),
+        ({"gatewayAPI": {"httpRoutes": [{"name": "cart", "namespace": "edge"}]}},
+            "it cannot reach the Service of an Experiment"),
+    ],
+)  # fmt: skip
+def test_weights_of_an_experiment_need_a_router_that_can_write_them(routers: dict[str, Any], words: str) -> None:
+    """And a route beside the Rollout: the owner of another one lets it reach Services by name, not one that is made later."""
+    found = problems(routed(WEIGHTED, routers=routers))
+
+    assert words in found[f"{STEPS}[0].experiment"]
+    assert "remove the weights of its templates" in found[f"{STEPS}[0].experiment"]
+    assert problems(routed(WEIGHTED, routers={"gatewayAPI": GATEWAY})) == {}

@@ -43,6 +43,7 @@ from rollouts.core.model.frozen import replace
 from rollouts.core.model.grammar import is_label_value, is_object_name
 from rollouts.core.model.revision import canonical_json
 from rollouts.core.model.rollout import PROGRESS_DEADLINE_S
+from rollouts.core.model.service_traits import ServicePort
 from rollouts.core.placeholders import filled
 from rollouts.errors import SpecInvalid, SpecProblem
 from rollouts.objects import has_more_parts, mapping, mappings
@@ -78,18 +79,20 @@ _MAY_CHANGE = frozenset({"duration", "progressDeadlineSeconds", "scaleDownDelayS
 def _group(wire: PodGroupWire) -> PodGroup:
     template = wire.template or {}
     assert wire.selector is not None  # noqa: S101 - `_check` has seen it
+    ports = wire.service.ports if wire.service is not None else None
+    given = tuple(core_value(ServicePort, each, target=each.target_port) for each in ports or ())
     return core_value(
         PodGroup,
         wire,
         template_json=canonical_json(template),
         selector_json=canonical_json(wire.selector.model_dump(by_alias=True, exclude_none=True)),
         service=None if wire.service is None else wire.service.name or "",
-        ports=_ports(template),
+        ports=given or _ports(template),
     )
 
 
-def _ports(template: Mapping[str, Any]) -> tuple[tuple[str, int, str], ...]:
-    """Name, number and protocol of the ports that containers declare, each number and protocol once."""
+def _ports(template: Mapping[str, Any]) -> tuple[ServicePort, ...]:
+    """The ports that containers declare, each number and protocol once."""
     found: dict[tuple[int, str], str] = {}
     names: set[str] = set()
     for container in mappings(mapping(template.get("spec")).get("containers")):
@@ -101,7 +104,7 @@ def _ports(template: Mapping[str, Any]) -> tuple[tuple[str, int, str], ...]:
             name = name if isinstance(name, str) and name and name not in names else f"{protocol.lower()}-{number}"
             names.add(name)
             found[number, protocol] = name
-    return tuple((name, number, protocol) for (number, protocol), name in found.items())
+    return tuple(ServicePort(port=number, name=name, protocol=protocol) for (number, protocol), name in found.items())
 
 
 def _check(wire: ExperimentSpecWire, problems: Problems) -> None:
@@ -156,6 +159,9 @@ def _check_pods(group: PodGroupWire, path: str, problems: Problems) -> None:
 
 
 def _check_service(group: PodGroupWire, path: str, services: set[str], problems: Problems) -> None:
+    ports = (group.service.ports if group.service is not None else None) or ()
+    for index, port in enumerate(ports):
+        check_needed(port, f"{path.removesuffix('name')}ports[{index}]", problems)
     name = group.service.name if group.service is not None else None
     if name is None:
         return

@@ -18,12 +18,16 @@ from rollouts.api.spec.analysis.templates import Find
 from rollouts.api.spec.experiment import drafts_of, parse_experiment
 from rollouts.api.spec.metadata import OUR_PREFIX, check_entries
 from rollouts.api.spec.reading import check_needed, core_value
+from rollouts.api.spec.routing import weight_percent
 from rollouts.api.spec.selectors import check_selector
 from rollouts.api.v1alpha1.analysis import Experiment, ExperimentTemplate
 from rollouts.api.v1alpha1.analysis_template import TemplateArgument
+from rollouts.api.v1alpha1.rollout import CanaryStrategy
 from rollouts.core.model.analysis import Analysis, DraftProblem, RunDraft, TemplatesUnread
 from rollouts.core.model.revision import canonical_json
 from rollouts.core.model.rollout import RolloutSpec
+from rollouts.core.model.service_traits import ServicePort
+from rollouts.core.model.steps import TemplateWeight
 from rollouts.errors import SpecInvalid, SpecProblem
 from rollouts.objects import CLUSTER_ANALYSIS_TEMPLATE, Manifest, mapping
 
@@ -37,6 +41,7 @@ class PodsBeside(Struct, frozen=True, kw_only=True):
         revision_label: label by which pods of revisions are told apart, where that is not `rollouts.dev/revision`.
         sets: name and uid of the ReplicaSets of the `stable` and of the `canary`; None for one that is not there.
         templates: pod templates, JSON, of those that are there; None for one that is not read yet.
+        ports: of the stable Service, which routes name; None while that is not seen.
     """
 
     stand_in: bytes
@@ -46,15 +51,22 @@ class PodsBeside(Struct, frozen=True, kw_only=True):
     progress_deadline_s: float
     sets: Mapping[str, tuple[str, str] | None] = {}
     templates: Mapping[str, bytes | None] = {}
+    ports: tuple[ServicePort, ...] | None = None
 
     @property
     def known(self) -> tuple[object, ...]:
         """What changes when another Experiment would be made."""
         read = tuple([(role, template is not None) for role, template in self.templates.items()])
-        return (*self.sets.values(), *read, self.selector, self.min_ready_s, self.progress_deadline_s)
+        return (*self.sets.values(), *read, self.selector, self.min_ready_s, self.progress_deadline_s, self.ports)
 
-    def unread(self, roles: Collection[str]) -> TemplatesUnread | None:
-        """What must be read before pods of these roles can be run; None when all is there."""
+    def unread(self, roles: Collection[str], *, weighted: bool) -> TemplatesUnread | None:
+        """What must be read before pods of these roles can be run; None when all is there.
+
+        Args:
+            weighted: some of them get requests, by the ports of the stable Service.
+        """
+        if weighted and self.ports is None:
+            return TemplatesUnread(())
         missing = [self.sets.get(role) for role in sorted(roles) if self.templates.get(role) is None]
         if not missing:
             return None
@@ -67,6 +79,9 @@ _ANY_PODS: Manifest = {
     "template": {"metadata": {"labels": _LABELS}, "spec": {"containers": [{"name": "any", "image": "any"}]}},
 }
 """In the place of pods that only an update has."""
+
+
+_ANY_PORTS = (ServicePort(port=80),)
 
 
 def pods_beside(spec: RolloutSpec) -> PodsBeside:
@@ -117,13 +132,19 @@ def core_experiment(wire: Experiment | None, path: str) -> Analysis | None:
     return core_value(Analysis, wire, path=path, settings=settings | _duration(wire), templates=tuple(sorted(names)))
 
 
+def template_weights(wire: Experiment, canary: CanaryStrategy) -> tuple[TemplateWeight, ...]:
+    """The templates that get requests, and how many of them."""
+    weighted = ((group.name or "", group.weight) for group in wire.templates or ())
+    return tuple(TemplateWeight(name, weight_percent(weight, canary)) for name, weight in weighted if weight)
+
+
 def experiment_of(analysis: Analysis, find: Find, of: Updated, beside: PodsBeside) -> RunDraft | TemplatesUnread:
     """The Experiment that the step asks for now. Raises: SpecInvalid with every problem found."""
     wire = Experiment.model_validate(analysis.settings)
     by_role = [(group.spec_ref or "", group) for group in wire.templates or ()]
-    groups = [_group(group, _pods(beside, role)) for role, group in by_role]
-    problems = Problems()
-    given = _given_analyses(wire, of, analysis.path, problems)
+    groups = [_group(group, _pods(beside, role), beside.ports) for role, group in by_role]
+    problems, weighted = Problems(), any(group.weight for _, group in by_role)
+    given = _given(wire, of, beside, analysis.path, problems)
     problems.raise_found()
     spec = _spec(wire, groups) | given | {"progressDeadlineSeconds": int(beside.progress_deadline_s)}
     try:
@@ -136,9 +157,10 @@ def experiment_of(analysis: Analysis, find: Find, of: Updated, beside: PodsBesid
         at, _, why = draft.message.partition(": ")
         problems.add(f"{analysis.path}{at.removeprefix('spec')}" if at.startswith("spec.") else at, why)
     problems.raise_found()
-    if (unread := beside.unread({role for role, _ in by_role})) is not None:
+    unread = beside.unread({role for role, _ in by_role}, weighted=weighted)
+    if unread is not None:
         return unread
-    return RunDraft(spec_json=canonical_json(spec), latest=of.latest, stable=of.stable)
+    return RunDraft(spec_json=canonical_json(spec), latest=of.latest, stable=of.stable, keeps_pods=weighted)
 
 
 def _spec(wire: Experiment, groups: list[Manifest]) -> Manifest:
@@ -153,9 +175,15 @@ def _duration(wire: Experiment) -> Manifest:
     return {} if wire.duration is None else {"duration": f"{wire.duration:.6f}".rstrip("0").rstrip(".") + "s"}
 
 
-def _group(wire: ExperimentTemplate, pods: Manifest) -> Manifest:
-    """One of the templates of the Experiment: that of a revision, with the names that the step gives."""
+def _group(wire: ExperimentTemplate, pods: Manifest, ports: Collection[ServicePort] | None = None) -> Manifest:
+    """One of the templates of the Experiment: that of a revision, with the names that the step gives.
+
+    Args:
+        ports: of the stable Service. A route names them, so the Service of a template with a weight has the same ones.
+    """
     group: Manifest = wire.model_dump(by_alias=True, exclude_none=True, include={"name", "replicas", "service"})
+    if wire.weight:
+        group["service"] = {**mapping(group.get("service")), "ports": [_port(each) for each in ports or _ANY_PORTS]}
     selector = pods["selector"] if wire.selector is None else wire.selector.model_dump(by_alias=True, exclude_none=True)
     template, metadata = dict(pods["template"]), dict(mapping(pods["template"].get("metadata")))
     if wire.metadata is not None:
@@ -167,6 +195,11 @@ def _group(wire: ExperimentTemplate, pods: Manifest) -> Manifest:
     template["metadata"] = metadata
     kept = {"minReadySeconds": pods["minReadySeconds"]} if pods.get("minReadySeconds") else {}
     return {**group, **kept, "selector": selector, "template": template}
+
+
+def _port(of: ServicePort) -> Manifest:
+    given = {"name": of.name, "targetPort": of.target, "appProtocol": of.app_protocol}
+    return {"port": of.port, "protocol": of.protocol, **{field: value for field, value in given.items() if value}}
 
 
 def _pods(beside: PodsBeside, role: str) -> Manifest:
@@ -188,8 +221,11 @@ def _is_ours(key: str, beside: PodsBeside) -> bool:
     return key.startswith(OUR_PREFIX) or key == beside.revision_label
 
 
-def _given_analyses(wire: Experiment, of: Updated, path: str, problems: Problems) -> Manifest:
-    """`analyses` of the Experiment, with the values that come from the Rollout; {} for none."""
+def _given(wire: Experiment, of: Updated, beside: PodsBeside, path: str, problems: Problems) -> Manifest:
+    """`analyses` of the Experiment, with the values that come from the Rollout; {} for none. Checks that there are ports, too."""
+    if beside.ports == () and any(group.weight for group in wire.templates or ()):
+        why = "have weights, and the stable Service has no ports: the Services of their pods get the same ones"
+        problems.add(f"{path}.templates", f"{why}; give it the ports that the routes name")
     analyses = list[dict[str, Any]]()
     for index, each in enumerate(wire.analyses or ()):
         dumped = each.model_dump(by_alias=True, exclude_none=True)

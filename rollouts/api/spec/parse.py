@@ -14,10 +14,10 @@ from rollouts.api.problems import Problems
 from rollouts.api.spec.analysis.in_rollouts import core_analysis
 from rollouts.api.spec.autoscaling import autoscaling_gate
 from rollouts.api.spec.drain import drain_spec
-from rollouts.api.spec.experiment_step import core_experiment
+from rollouts.api.spec.experiment_step import core_experiment, template_weights
 from rollouts.api.spec.metadata import OUR_PREFIX
-from rollouts.api.spec.planned import refuse_planned
 from rollouts.api.spec.reading import core_value, read_model
+from rollouts.api.spec.retired import refuse_retired
 from rollouts.api.spec.routing import header_route, mirror_route, pair_of, traffic_routing, weight_percent
 from rollouts.api.spec.rules import check
 from rollouts.api.spec.selectors import selector_text
@@ -107,7 +107,7 @@ def parse_spec(spec: Mapping[str, Any] | bytes, workload: WorkloadTemplate | Non
     raw = _decoded(spec)
     problems = Problems()
     wire = read_model(RolloutSpecWire, raw, problems, root="spec")
-    refuse_planned(wire, problems)
+    refuse_retired(wire, problems)
     check(wire, problems)
     problems.raise_found()
     template, selector = raw.get("template"), raw.get("selector")
@@ -328,8 +328,9 @@ def _step_fact(step: Step) -> list[Any]:
         case SetMirrorRoute(name, mirror):
             matches = mirror and [mirror.percent, *map(_request_fact, mirror.matches)]
             return ["setMirrorRoute", name, matches]
-        case RunExperiment(analysis):
-            return ["experiment", *analysis.templates]
+        case RunExperiment(analysis, weights):
+            shares = [["weight", each.template, str(each.weight_percent)] for each in weights]
+            return ["experiment", *analysis.templates, *shares]
         case Analyze(analysis):  # its arguments are no part of its identity: to change one restarts no update
             return ["analysis", *analysis.templates]
         case _:
@@ -362,7 +363,7 @@ def _steps(canary: CanaryStrategy) -> tuple[Step, ...]:
 
 
 def _step(wire: CanaryStep, index: int, canary: CanaryStrategy) -> Step:
-    """The core's value of a step; api/spec/rules.py and api/spec/planned.py have refused all other steps."""
+    """The core's value of a step; api/spec/rules.py and api/spec/retired.py have refused all other steps."""
     if wire.set_weight is not None:
         return SetWeight(weight_percent(wire.set_weight, canary))
     if wire.set_header_route is not None:
@@ -372,7 +373,8 @@ def _step(wire: CanaryStep, index: int, canary: CanaryStrategy) -> Step:
     if (analysis := core_analysis(wire.analysis, f"spec.strategy.canary.steps[{index}].analysis")) is not None:
         return Analyze(analysis)
     if (experiment := core_experiment(wire.experiment, f"spec.strategy.canary.steps[{index}].experiment")) is not None:
-        return RunExperiment(experiment)
+        assert wire.experiment is not None  # noqa: S101 - it is what `experiment` was made of
+        return RunExperiment(experiment, template_weights(wire.experiment, canary))
     if (scale := wire.set_canary_scale) is not None:
         if scale.replicas is not None:
             return SetCanaryReplicas(scale.replicas)

@@ -151,6 +151,8 @@ def check_routing(canary: CanaryStrategy, problems: Problems) -> None:
     wire = canary.traffic_routing
     _check_ping_pong(canary, problems)
     _check_subsets(canary, problems)
+    _check_experiment_weights(canary, problems)
+    _check_sums(canary, problems)
     if wire is not None:
         _check_routers(canary, wire, problems)
         _check_managed_routes(wire, problems)
@@ -164,6 +166,48 @@ def check_routing(canary: CanaryStrategy, problems: Problems) -> None:
         if step.set_weight is not None and step.set_weight > most:
             problems.add(f"{path}.setWeight", f"must be {most} or less, not {step.set_weight}")
         _check_route_step(step, path, wire, kinds, problems)
+
+
+def weighted_templates(canary: CanaryStrategy) -> Iterator[str]:
+    """The paths of the templates of experiments that get requests."""
+    for index, step in enumerate(canary.steps or ()):
+        for number, group in enumerate((step.experiment and step.experiment.templates) or ()):
+            if group.weight:
+                yield f"{CANARY_PATH}.steps[{index}].experiment.templates[{number}]"
+
+
+def _check_experiment_weights(canary: CanaryStrategy, problems: Problems) -> None:
+    """Checks who sends requests to the pods of experiments."""
+    routing = canary.traffic_routing
+    reasons = (
+        (
+            routing is None or not any(_routers(routing)),
+            "needs a router in trafficRouting, which sends requests to the pods of the template",
+        ),
+        (canary.ping_pong, "cannot be combined with pingPong: only two Services change roles; leave it out"),
+        (
+            destination_rule(canary),
+            "cannot be combined with istio.destinationRule: its pods have a Service of their own, no subset",
+        ),
+        (
+            routing and routing.stickiness,
+            "cannot be combined with stickiness: it is a share of requests, not of clients; leave it out",
+        ),
+    )
+    why = next((why for applies, why in reasons if applies), "")
+    if why and (weighted := next(weighted_templates(canary), None)) is not None:
+        problems.add(f"{weighted}.weight", why)
+
+
+def _check_sums(canary: CanaryStrategy, problems: Problems) -> None:
+    """Checks that the templates of an experiment and the canary get no more than all requests together."""
+    weight, most = 0, max_weight(canary)
+    for index, step in enumerate(canary.steps or ()):
+        weight = weight if step.set_weight is None else step.set_weight
+        elsewhere = sum(group.weight or 0 for group in (step.experiment and step.experiment.templates) or ())
+        if elsewhere and weight + elsewhere > most:
+            told = f"the templates of the experiment get {elsewhere} and the canary {weight}: together at most {most}"
+            problems.add(f"{CANARY_PATH}.steps[{index}].experiment.templates", f"{told}; lower one of them")
 
 
 def _check_ping_pong(canary: CanaryStrategy, problems: Problems) -> None:

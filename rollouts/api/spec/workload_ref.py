@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rollouts.api.problems import Problems
 from rollouts.api.spec.reading import check_needed
-from rollouts.api.spec.routing import ROUTING_PATH, destination_rule
+from rollouts.api.spec.routing import ROUTING_PATH, destination_rule, weighted_templates
 from rollouts.api.spec.selectors import check_selector
 from rollouts.api.v1alpha1.rollout import (
     BlueGreenStrategy,
@@ -133,6 +133,8 @@ def _check_traffic(strategy: RolloutStrategy, reference: WorkloadRef, kind: Work
         problems.add(f"{ROUTING_PATH}.istio.destinationRule", f"{yet}; name two Services")
     if canary.ping_pong is not None:
         problems.add(f"{path}.pingPong", f"{yet}; name stableService and canaryService")
+    for weighted in weighted_templates(canary):
+        problems.add(f"{weighted}.weight", f"{yet}; leave it out")
     services = (canary.stable_service, canary.canary_service, blue_green and blue_green.active_service)
     if any(services) and len(reference.name or "") > _NAME_MAX:
         problems.add(

@@ -15,6 +15,7 @@ from rollouts.api.v1alpha1.wire import (
     ObjectName,
     StringMap,
     Text,
+    Weight,
     Wire,
     int32,
     needed,
@@ -174,7 +175,9 @@ class ExperimentTemplate(Wire):
         "Labels and annotations to add to the pods; the labels to their selector, too."
     )
     selector: LabelSelector | None = optional("Selector of the pods; default: that of the Rollout.")
-    weight: int | None = optional("Share of the traffic, in percent; not supported yet.", ge=0, le=100)
+    weight: Weight | None = optional(
+        "Share of the requests while the experiment runs, beside the canary's: percent, or parts of maxTrafficWeight."
+    )
     service: ExperimentService | None = optional("A Service for the pods.")
 
 

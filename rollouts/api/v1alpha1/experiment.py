@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Literal
+
+from pydantic import Field
+
 from rollouts.api.v1alpha1.analysis import (
     DryRuns,
     ExperimentAnalysis,
@@ -10,11 +14,40 @@ from rollouts.api.v1alpha1.analysis import (
     ObjectMetadata,
     Retentions,
 )
-from rollouts.api.v1alpha1.wire import Bool, Count, Duration, FreeObject, Name, Wire, needed, optional
+from rollouts.api.v1alpha1.wire import (
+    Bool,
+    Count,
+    Duration,
+    FreeObject,
+    IntOrName,
+    Name,
+    Wire,
+    int32,
+    needed,
+    optional,
+)
 from rollouts.core.experiment.model import ANALYSES_MAX, DEFAULT_DURATION_S, GROUPS_MAX
 from rollouts.core.model.rollout import PROGRESS_DEADLINE_S, SCALE_DOWN_DELAY_S
 
 POD_TEMPLATE_TEXT = "Template of the pods."
+
+
+class ServicePortWire(Wire):
+    """A port of a Service."""
+
+    port: Annotated[int, int32(1, 65_535)] | None = needed("Number of the port.")
+    name: Annotated[str, Field(max_length=63)] | None = optional("Name of the port; needed where there are several.")
+    protocol: Literal["TCP", "UDP", "SCTP"] | None = optional("Protocol; default TCP.")
+    target_port: IntOrName | None = optional("Number or name of the pods' port; default: the same number.")
+    app_protocol: Name | None = optional("What is spoken there, such as kubernetes.io/h2c.")
+
+
+class PodGroupService(ExperimentService):
+    """A Service made for the pods of a template."""
+
+    ports: list[ServicePortWire] | None = optional(
+        "Its ports; default: those that the containers declare.", max_length=100
+    )
 
 
 class PodGroupWire(Wire):
@@ -25,9 +58,7 @@ class PodGroupWire(Wire):
     min_ready_seconds: Count | None = optional("Seconds that a pod must be ready before it counts as available.")
     selector: LabelSelector | None = needed("Selector of the pods: labels that the template has.")
     template: FreeObject | None = needed(POD_TEMPLATE_TEXT)
-    service: ExperimentService | None = optional(
-        "A Service for the pods, with the ports that their containers declare."
-    )
+    service: PodGroupService | None = optional("A Service for the pods.")
 
 
 class ExperimentSpecWire(Wire):

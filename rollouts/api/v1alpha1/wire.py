@@ -183,6 +183,15 @@ def parse_duration(value: object) -> float:
     raise ValueError(f"must be seconds or a duration such as 30s, 5m or 1h30m, 0 or more, not {_begun(value)}")
 
 
+def parse_int_or_name(value: object) -> int | str:
+    """Number or name of a port."""
+    if isinstance(value, str) and 0 < len(value) <= 63:
+        return value
+    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 65_535:
+        return value
+    raise ValueError("must be the number or the name of a port")
+
+
 def _allowed_by(problem_of: Callable[[str], str]) -> AfterValidator:
     """Checks a name by the API server's rules, which `problem_of` knows."""
 
@@ -219,6 +228,7 @@ PercentNumber: TypeAlias = Annotated[int, int32(0, 100)]
 Weight: TypeAlias = Annotated[int, int32(0, 1_000_000)]  # parts of maxTrafficWeight
 Amount: TypeAlias = Annotated[IntOrPercent, PlainValidator(parse_int_or_percent), int_or_string(DURATION_MAX)]
 Duration: TypeAlias = Annotated[float, PlainValidator(parse_duration), int_or_string(DURATION_MAX)]
+IntOrName: TypeAlias = Annotated[int | str, PlainValidator(parse_int_or_name), int_or_string(63)]
 Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=253)]
 ObjectName: TypeAlias = Annotated[str, _allowed_by(name_problem), _name_schema(NAME_MAX, NAME_PATTERN)]
 """It becomes part of a URL's path."""

@@ -13,9 +13,9 @@ from rollouts.api.times import time_or_0
 from rollouts.cluster.store import Store
 from rollouts.cluster.structs import ExperimentObject, Metadata, ReplicaSetObject, ServiceObject
 from rollouts.controller.observe.analyses import READ_BYTES_MAX, WhyUnseen, template_spec, too_much
+from rollouts.controller.observe.services import ready_pods
 from rollouts.controller.workqueue.owned import is_controlled_by
 from rollouts.controller.workqueue.runs_seen import RunsSeen, unread
-from rollouts.controller.workqueue.triggers import SERVICE_NAME
 from rollouts.core.experiment.model import (
     ExperimentSpec,
     ExperimentStatus,
@@ -27,7 +27,7 @@ from rollouts.core.experiment.model import (
 )
 from rollouts.core.model.analysis import Draft, DraftProblem, RunSeen
 from rollouts.manifests.ownership import kept_until_s
-from rollouts.objects import ANALYSIS_RUN, ENDPOINT_SLICE, EXPERIMENT, EXPERIMENT_REPLICA_SET, SERVICE, Key
+from rollouts.objects import ANALYSIS_RUN, EXPERIMENT, EXPERIMENT_REPLICA_SET, SERVICE, Key
 
 
 class ExperimentRead(Struct, frozen=True):
@@ -109,22 +109,9 @@ def _services(store: Store, key: Key, uid: str, read: ExperimentRead) -> dict[st
             continue
         if service.metadata.deletion_timestamp is None:
             version = service.metadata.resource_version
-            ready = _ready(store, key.namespace, name)
+            ready = ready_pods(store, key.namespace, name)
             found[group] = GroupService(name=name, uid=service.metadata.uid, resource_version=version, ready=ready)
     return found
-
-
-def _ready(store: Store, namespace: str, service: str) -> int:
-    """How many pods the EndpointSlices of a Service show as ready."""
-    slices = store.table(ENDPOINT_SLICE).labelled(SERVICE_NAME, namespace, service)
-    endpoints = (endpoint for each in slices for endpoint in each.endpoints or ())
-    return len(
-        {
-            endpoint.target_ref.uid
-            for endpoint in endpoints
-            if endpoint.target_ref is not None and endpoint.conditions.ready is not False
-        }
-    )
 
 
 def _runs(store: Store, runs: RunsSeen, key: Key, uid: str) -> dict[str, RunSeen]:

@@ -19,15 +19,16 @@ from rollouts.api.spec.analysis.templates import BYTES_MAX, Find, TemplateName, 
 from rollouts.api.spec.experiment_step import PodsBeside, experiment_of, pods_beside
 from rollouts.cluster.decoding import json_object
 from rollouts.cluster.store import NamespacedName, Store
-from rollouts.cluster.structs import AnalysisTemplateObject, Metadata, RolloutObject
+from rollouts.cluster.structs import AnalysisTemplateObject, Metadata, RolloutObject, ServiceObject
+from rollouts.controller.observe.services import ready_pods
 from rollouts.controller.workqueue.askers import Askers
 from rollouts.controller.workqueue.owned import is_controlled_by
 from rollouts.controller.workqueue.runs_seen import RunsSeen, unread
 from rollouts.core.config.target import as_its_sources_say
 from rollouts.core.model.analysis import Analysis, AnalysisGate, AnalysisKind, Draft, DraftProblem, RunDraft, RunSeen
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.rollout import analyses
-from rollouts.core.model.snapshot import Snapshot
+from rollouts.core.model.rollout import Canary, analyses
+from rollouts.core.model.snapshot import ServiceSeen, Snapshot
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.one_way import target_of
 from rollouts.core.strategy.beginning import has_no_pods_yet
@@ -38,6 +39,7 @@ from rollouts.objects import (
     CLUSTER_ANALYSIS_TEMPLATE,
     EXPERIMENT,
     ROLLOUT,
+    SERVICE,
     Key,
     Kind,
     Manifest,
@@ -102,7 +104,7 @@ class Analyses:
         runs: list[RunSeen] = []
         for table in map(self._store.table, _JUDGES):
             runs += [
-                self.seen.seen(run)
+                self._with_pods(key, self.seen.seen(run))
                 for run in table.owned_by(key.namespace, uid)
                 if is_controlled_by(run.metadata, key, uid)
                 and (key.namespace, run.metadata.name) not in table.unreadable
@@ -113,6 +115,19 @@ class Analyses:
                 if namespace == key.namespace and is_controlled_by(run.metadata, key, uid)
             ]
         return tuple(sorted(runs, key=lambda run: (run.created_at_s, run.name)))
+
+    def _with_pods(self, key: Key, run: RunSeen) -> RunSeen:
+        """An Experiment that may get requests, with the ready pods of its Services; one of somebody else has none of them."""
+        if math.isfinite(run.kept_until_s) or not run.services:
+            return run
+        found = []
+        for each in run.services:
+            service: ServiceObject | None = self._store.table(SERVICE).get(key.namespace, each.service)
+            of = Key(key.namespace, run.name)
+            ours = service is not None and is_controlled_by(service.metadata, of, run.uid, EXPERIMENT)
+            there = ours and service is not None and service.metadata.deletion_timestamp is None
+            found.append(replace(each, ready=ready_pods(self._store, key.namespace, each.service) if there else 0))
+        return replace(run, services=tuple(found))
 
     def _taken(self, key: Key, uid: str, status: RolloutStatus) -> frozenset[str]:
         """Names in status under which somebody else has an AnalysisRun, or an Experiment."""
@@ -282,7 +297,10 @@ def _beside(
         found = (each for each in snapshot.replica_sets if each.revision == revision and not each.deleting)
         sets[role] = next(((each.name, each.uid) for each in found), None)
     read = {role: templates.get(found[1]) for role, found in sets.items() if found is not None}
-    return replace(pods_beside(snapshot.rollout.spec), sets=sets, templates=read)
+    strategy = snapshot.rollout.spec.strategy
+    service = snapshot.services.get(strategy.stable_service or "") if isinstance(strategy, Canary) else None
+    ports = service.ports if isinstance(service, ServiceSeen) else None
+    return replace(pods_beside(snapshot.rollout.spec), sets=sets, templates=read, ports=ports)
 
 
 def _experiment_draft(analysis: Analysis, find: Find, of: Updated, beside: PodsBeside) -> Draft:

@@ -10,6 +10,7 @@ from rollouts.api.spec.routing import CANARY_PATH, ROUTING_PATH, router_path
 from rollouts.controller.facts.live_providers import why_not
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.rollout import BlueGreen, Canary, RolloutSpec, Router, Strategy, TrafficRouting
+from rollouts.core.model.steps import RunExperiment
 from rollouts.core.model.traffic import RouteName
 from rollouts.errors import SpecInvalid, SpecProblem
 from rollouts.objects import Manifest, name_problem, namespace_problem
@@ -57,10 +58,22 @@ def places_of(spec: RolloutSpec, providers: Mapping[str, Provider], *, namespace
             for problem in impossible(strategy, provider, target) if isinstance(strategy, Canary) else ():
                 demand = SpecProblem(f"{CANARY_PATH}.{problem.path}", problem.message)
                 asked.setdefault((router.name, problem.path), demand)
-    problems += [*asked.values(), *_put_own(places, routing_of(spec.strategy).own, namespace)]
+    problems += [*asked.values(), *_out_of_reach(places, spec.strategy, namespace)]
+    problems += _put_own(places, routing_of(spec.strategy).own, namespace)
     if problems:
         raise SpecInvalid(tuple(problems))
     return tuple(places.values())
+
+
+def _out_of_reach(places: Iterable[RouteName], strategy: Strategy, namespace: str) -> Iterator[SpecProblem]:
+    """Why an Experiment gets no requests by a route elsewhere: its owner lets it reach Services by name, not those to come."""
+    steps = strategy.steps if isinstance(strategy, Canary) else ()
+    weighted = [index for index, step in enumerate(steps) if isinstance(step, RunExperiment) and step.weights]
+    elsewhere = [route for route in places if route.namespace != namespace]
+    for index in weighted if elsewhere else ():
+        why = f"has weights, and {elsewhere[0]} is in namespace {elsewhere[0].namespace}"
+        why = f"{why}: it cannot reach the Service of an Experiment; remove the weights of its templates"
+        yield SpecProblem(f"{CANARY_PATH}.steps[{index}].experiment", why)
 
 
 def _targets(

@@ -136,6 +136,19 @@ class ServiceReader(Struct, frozen=True):
         )
 
 
+def ready_pods(store: Store, namespace: str, service: str) -> int:
+    """How many pods the EndpointSlices of a Service show as ready."""
+    slices = store.table(ENDPOINT_SLICE).labelled(SERVICE_NAME, namespace, service)
+    endpoints = (endpoint for each in slices for endpoint in each.endpoints or ())
+    return len(
+        {
+            endpoint.target_ref.uid
+            for endpoint in endpoints
+            if endpoint.target_ref is not None and endpoint.conditions.ready is not False
+        }
+    )
+
+
 def service_seen(
     seen: ServiceObject, template_labels: Mapping[str, str], ready: Mapping[str, int], label: str
 ) -> ServiceSeen:
@@ -169,6 +182,7 @@ def service_seen(
             ),
         ),
         ready_by_revision=ready,
+        ports=spec.ports or (),
     )
 
 

@@ -17,7 +17,7 @@ from rollouts.cluster.decoding import UnreadableObject, json_object
 from rollouts.cluster.structs import AnalysisRunObject, ExperimentObject, Metadata
 from rollouts.core.analysis.measurement import MetricResult
 from rollouts.core.analysis.run import shortest_s
-from rollouts.core.model.analysis import AnalysisKind, AnalysisPhase, RunSeen, run_spec_hash
+from rollouts.core.model.analysis import AnalysisKind, AnalysisPhase, RunSeen, TemplateService, run_spec_hash
 from rollouts.core.model.frozen import replace
 from rollouts.errors import SpecInvalid
 from rollouts.manifests.analysis_run import gate_of
@@ -87,6 +87,7 @@ def _read_experiment(experiment: ExperimentObject, known: RunSeen | None) -> Run
         terminate=_is_told_to_end(spec),
         completed_at_s=status.completed_at_s if status.phase.over else None,
         spec_hash=known.spec_hash if known and same_spec else run_spec_hash(spec),
+        services=tuple([TemplateService(each.name, each.service_name) for each in status.groups if each.service_name]),
         kept_until_s=kept_until_s(experiment.metadata.annotations or {}),
     )
 

@@ -34,7 +34,7 @@ from rollouts.core.model.analysis import AnalysisKind, RunSeen
 from rollouts.core.model.config import ConfigKind
 from rollouts.core.model.frozen import replace
 from rollouts.manifests.ownership import LABEL_VALUE_MAX, NAME, name_label
-from rollouts.objects import ROLLOUT, SERVICE, Key, Kind
+from rollouts.objects import EXPERIMENT, ROLLOUT, SERVICE, Key, Kind
 
 SERVICE_NAME = "kubernetes.io/service-name"
 """Label of an EndpointSlice: the Service it belongs to (KEP-752)."""
@@ -166,7 +166,16 @@ class Triggers:
     def _keys_of_service(self, namespace: str, name: str, service: ServiceObject | None) -> Iterable[Key]:
         owner = managed_by(service) if service is not None else ""
         manager_of = {Key(namespace, owner)} if owner else frozenset[Key]()
-        return manager_of | self.inbox.service_askers.of((namespace, name))
+        return manager_of | self.inbox.service_askers.of((namespace, name)) | self._of_experiment(service)
+
+    def _of_experiment(self, service: ServiceObject | None) -> frozenset[Key]:
+        """The Rollout whose routes may send requests to a Service of its Experiment."""
+        owners = () if service is None else service.metadata.owner_references or ()
+        for owner in owners:
+            if service is not None and is_rollout(owner, EXPERIMENT):
+                of: ExperimentObject | None = self.store.table(EXPERIMENT).get(service.metadata.namespace, owner.name)
+                return frozenset() if of is None else frozenset(_controller_keys(of.metadata))
+        return frozenset()
 
 
 def _controller_keys(metadata: Metadata) -> Iterable[Key]:

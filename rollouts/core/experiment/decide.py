@@ -180,8 +180,10 @@ def _is_whole(view: ExperimentView, group: PodGroup) -> bool:
 
 def _counted(view: ExperimentView, status: GroupStatus, group: PodGroup) -> GroupStatus:
     pods = view.pods.get(group.name)
+    kept = KEPT if view.status.phase.over and view.now_s < view.kept_until_s else ""
     return replace(
         status,
+        message=kept if status.message in ("", KEPT) else status.message,
         replicas=0 if pods is None else pods.current,
         ready_replicas=0 if pods is None else pods.ready,
         available_replicas=0 if pods is None else pods.available,
@@ -360,13 +362,6 @@ def _ended(
     return ExperimentDecision(status=ended, notices=(notice,))
 
 
-def _kept(view: ExperimentView, group: GroupStatus) -> GroupStatus:
-    """The template, which says that its pods stay for their requests while they do."""
-    if view.now_s < view.kept_until_s:
-        return replace(group, message=group.message or KEPT)
-    return replace(group, message="") if group.message == KEPT else group
-
-
 def _leave(view: ExperimentView, status: ExperimentStatus) -> ExperimentDecision:
     """Ends the analyses that are open, and after the delay takes first the Services away and then the pods."""
     ends = _ends(view, status.runs)
@@ -380,7 +375,7 @@ def _leave(view: ExperimentView, status: ExperimentStatus) -> ExperimentDecision
         else:
             runs.append(replace(record, phase=run.phase, message=run.message, uid=run.uid))
     groups = (_counted(view, each, wanted[each.name]) if each.name in wanted else each for each in status.groups)
-    now = replace(status, groups=tuple(_kept(view, each) for each in groups), runs=tuple(runs))
+    now = replace(status, groups=tuple(groups), runs=tuple(runs))
     if view.now_s < gone_at_s:
         return ExperimentDecision(
             status=now, intents=tuple(ends), wake_at_s=None if math.isinf(gone_at_s) else gone_at_s

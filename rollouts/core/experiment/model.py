@@ -16,6 +16,7 @@ from rollouts.core.model.declared import ALWAYS, LISTED, NEEDED, Entries, Json, 
 from rollouts.core.model.intents import Notice, TerminateAnalysisRun
 from rollouts.core.model.revision import replica_set_name, short_hash
 from rollouts.core.model.rollout import PROGRESS_DEADLINE_S, SCALE_DOWN_DELAY_S
+from rollouts.core.model.service_traits import ServicePort
 from rollouts.core.model.status import Condition
 
 GROUPS_MAX, ANALYSES_MAX = 16, 32
@@ -32,7 +33,7 @@ class PodGroup(Struct, frozen=True, kw_only=True):
     Args:
         template_json, selector_json: canonical JSON of what the user wrote.
         service: name of its Service, "" for that of the ReplicaSet; None for no Service.
-        ports: of the Service: name, port and protocol of each port that a container declares.
+        ports: of the Service: those that the spec gives it, or those that the containers declare.
     """
 
     name: str
@@ -41,7 +42,7 @@ class PodGroup(Struct, frozen=True, kw_only=True):
     replicas: int = 1
     min_ready_s: int = 0
     service: str | None = None
-    ports: tuple[tuple[str, int, str], ...] = ()
+    ports: tuple[ServicePort, ...] = ()
 
     @property
     def wants_service(self) -> bool:

@@ -102,13 +102,10 @@ def after(seen: Snapshot, intent: Intent) -> Snapshot:
             asked_at_s = None if intent.verb is Verb.RESTART else seen.rollout.restart_asked_at_s
             rollout = replace(seen.rollout, annotations=left, restart_asked_at_s=asked_at_s)
             return replace(seen, rollout=_written(seen.rollout, rollout))
-        case CreateAnalysisRun():
+        case CreateAnalysisRun() | LetPodsGo():
             return _with_run(seen, intent)
         case TerminateAnalysisRun(uid=uid):
             runs = [replace(run, terminate=run.terminate or run.uid == uid) for run in seen.runs]
-            return replace(seen, runs=tuple(runs))
-        case LetPodsGo(uid=uid, until_s=until_s):
-            runs = [replace(run, kept_until_s=until_s) if run.uid == uid else run for run in seen.runs]
             return replace(seen, runs=tuple(runs))
         case DeleteAnalysisRun(uid=uid) | DeleteExperiment(uid=uid):
             return replace(seen, runs=tuple([run for run in seen.runs if run.uid != uid]))
@@ -258,8 +255,11 @@ def _pod_after(pod: Pod, intent: PatchPod | EvictPod | DeletePod) -> Pod:
             return replace(pod, deleting=True)
 
 
-def _with_run(seen: Snapshot, intent: CreateAnalysisRun) -> Snapshot:
-    """With the new run; one that exists already stays as it is."""
+def _with_run(seen: Snapshot, intent: CreateAnalysisRun | LetPodsGo) -> Snapshot:
+    """With the new run; one that exists already stays as it is. Or with an Experiment that knows until when it keeps its pods."""
+    if isinstance(intent, LetPodsGo):
+        told = [replace(run, kept_until_s=intent.until_s) if run.uid == intent.uid else run for run in seen.runs]
+        return replace(seen, runs=tuple(told))
     if any(run.name == intent.name for run in seen.runs):
         return seen
     made = RunSeen(

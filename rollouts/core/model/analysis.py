@@ -207,6 +207,14 @@ def _number(text: str) -> float | int:
     return int(value) if value.is_integer() else value
 
 
+class TemplateService(Struct, frozen=True):
+    """The Service of one template of an Experiment; `ready` counts the ready pods that its EndpointSlices show."""
+
+    template: str
+    service: str
+    ready: int = 0
+
+
 class RunSeen(Struct, frozen=True, kw_only=True):
     """An AnalysisRun that this Rollout's uid controls, or an Experiment.
 
@@ -220,6 +228,7 @@ class RunSeen(Struct, frozen=True, kw_only=True):
             that is not known.
         spec_hash: of its spec as it is now; "" for a run that cannot be read.
         generation: how often its spec was written.
+        services: of the templates of an Experiment that have one.
         kept_until_s: until when the pods of an Experiment must stay; infinity until the Rollout lets them go, 0 for no time.
     """
 
@@ -239,6 +248,7 @@ class RunSeen(Struct, frozen=True, kw_only=True):
     shortest_s: float | None = None
     spec_hash: str = ""
     generation: int = 1
+    services: tuple[TemplateService, ...] = ()
     kept_until_s: float = 0.0
 
 

@@ -17,6 +17,20 @@ HEADLESS = "None"
 """The value of `clusterIP` for a Service without an address."""
 
 
+class ServicePort(Struct, frozen=True, kw_only=True, rename={"target": "targetPort", "app_protocol": "appProtocol"}):
+    """One port of a Service; in JSON as the API names it.
+
+    Args:
+        target: number or name of the pods' port; None for the same number.
+    """
+
+    port: int
+    name: str = ""
+    protocol: str = "TCP"
+    target: int | str | None = None
+    app_protocol: str = ""
+
+
 class ServiceTraits(Struct, frozen=True, kw_only=True):
     """Those fields of one Service. The defaults are those of a Service with only a selector and ports.
 

@@ -15,7 +15,7 @@ from rollouts.core.model.pod_exit import Injection
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import PodMetadata, Rollout
 from rollouts.core.model.service_ref import ServiceRef
-from rollouts.core.model.service_traits import PLAIN, ServiceTraits
+from rollouts.core.model.service_traits import PLAIN, ServicePort, ServiceTraits
 from rollouts.core.model.status import AbortNote, RolloutStatus
 from rollouts.core.model.traffic import Route, RouteName
 from rollouts.core.model.workload import ReferencedWorkload, WorkloadSeen
@@ -116,6 +116,7 @@ class ServiceSeen(Struct, frozen=True, kw_only=True):
         ready_by_revision: ready endpoints in its EndpointSlices per revision; "" counts pods that are not ours.
         problem: why it cannot be managed, and what to do; "" when the other fields decide that.
         read_at_s: when it was read; None for one that a watch shows, whether its own or that of a route.
+        ports: as they are in its spec.
         slices_seen: its EndpointSlices are seen. They get the label by which they are watched a moment after their Service.
     """
 
@@ -132,6 +133,7 @@ class ServiceSeen(Struct, frozen=True, kw_only=True):
     problem: str = ""
     read_at_s: float | None = None
     slices_seen: bool = True
+    ports: tuple[ServicePort, ...] = ()
 
 
 class ServiceAbsent(Struct, frozen=True):

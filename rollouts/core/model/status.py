@@ -243,8 +243,16 @@ class Cutover(Struct, frozen=True, kw_only=True):
     streams: Annotated[int | None, "Long streams that drain.probes counted at the end."] = None
 
 
+class ExperimentWeight(Struct, frozen=True):
+    """The share of the Service of an Experiment."""
+
+    service: Annotated[str, "Name of the Service.", NEEDED]
+    percent: Annotated[WeightPercent, "Its share of the requests, in percent.", Json("weight"), NEEDED]
+
+
 _WEIGHT = "The canary's share of the requests, in percent."
 _ROUTES = "Managed routes that also send requests, or copies of them, to the canary."
+_EXPERIMENTS = "Services of an Experiment that get requests beside the canary."
 _DESIRED = Section("desired", "The split that the routes should have.")
 _OBSERVED = Section("observed", "The split that was last confirmed to be live.")
 
@@ -260,13 +268,20 @@ class Traffic(Struct, frozen=True, kw_only=True):
 
     desired_percent: Annotated[WeightPercent, _WEIGHT, Json("weight", _DESIRED), NEEDED]
     desired_routes: Annotated[tuple[str, ...], _ROUTES, Json("routes", _DESIRED)] = ()
+    desired_experiments: Annotated[tuple[ExperimentWeight, ...], _EXPERIMENTS, Json("experiments", _DESIRED)] = ()
     seen_at_s: Annotated[Time | None, "When all routes were seen to have it; absent: not yet."] = None
     observed_percent: Annotated[WeightPercent | None, _WEIGHT, Json("weight", _OBSERVED)] = None
     observed_routes: Annotated[tuple[str, ...], _ROUTES, Json("routes", _OBSERVED)] = ()
+    observed_experiments: Annotated[tuple[ExperimentWeight, ...], _EXPERIMENTS, Json("experiments", _OBSERVED)] = ()
     verified_by: Annotated[
         VerifiedBy | None,
         "How it was confirmed: Config or Counters of the data plane; SettleTime: the router cannot be asked.",
     ] = None
+
+    @property
+    def reaches_experiment(self) -> bool:
+        """Whether requests go to an Experiment, or may: nothing else was confirmed since they did."""
+        return bool(self.desired_experiments or self.observed_experiments)
 
 
 class GivenBack(Struct, frozen=True, kw_only=True):
@@ -421,6 +436,11 @@ class RolloutStatus(Struct, frozen=True, kw_only=True):
         "Conditions: Ready, Reconciling, Stalled and more.",
         Json(schema={"x-kubernetes-list-map-keys": ["type"], "x-kubernetes-list-type": "map"}),
     ] = ()
+
+    @property
+    def experiments_on_record(self) -> tuple[ExperimentWeight, ...]:
+        """The shares of Experiments that routes may say: their pods are let go only once there is none, whatever was written."""
+        return () if self.traffic is None else self.traffic.desired_experiments
 
     @property
     def may_be_retried(self) -> bool:

@@ -71,10 +71,22 @@ class Analyze(Struct, frozen=True):
     analysis: Analysis
 
 
+class TemplateWeight(Struct, frozen=True):
+    """The part of the requests, in percent, that goes to the pods of one template of an Experiment while it runs."""
+
+    template: str
+    weight_percent: WeightPercent
+
+
 class RunExperiment(Struct, frozen=True):
-    """Runs pods of both revisions beside all others; complete when that is Successful, or somebody promotes it past that."""
+    """Runs pods of both revisions beside all others; complete when that is Successful, or somebody promotes it past that.
+
+    Args:
+        weights: of the templates that get requests, in their order; the canary keeps its own weight, and stable gets the rest.
+    """
 
     analysis: Analysis
+    weights: tuple[TemplateWeight, ...] = ()
 
 
 Step: TypeAlias = (

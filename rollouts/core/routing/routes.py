@@ -19,6 +19,7 @@ A route that says something else gets no write in this pass while
 
 - it is not read, is missing, or belongs to another Rollout (`not_there_yet`);
 - the features of its gateway are unknown, or one is lacking (`_lacking`);
+- status does not say yet which share an Experiment gets;
 - it is in another namespace, and status does not say yet that this Rollout manages it;
 - the same write was refused a moment ago (`still_refused`);
 - some of its rules are idle, and the data plane must have them so first (`_reconcile_seen`).
@@ -60,6 +61,7 @@ from rollouts.core.routing.services import ASK_MOST_S, ServiceSwitch, ask_again_
 from rollouts.core.routing.stickiness import as_said, sticking
 from rollouts.core.routing.verification import (
     RouteVerification,
+    experiment_weights,
     managed_names,
     percent_of,
     says,
@@ -100,6 +102,9 @@ def route_traffic(
     wanted = _wanted(ctx, strategy, asked, stable=stable)
     ready = _once_ready(ctx, wanted, canary=canary)
     split = _within_capacity(ctx, strategy, ready)
+    if split.experiments and sum([each.share for each in split.experiments], split.share) > 1:
+        # The canary keeps more than its step leaves them: stable takes theirs, and has the pods for all that the canary leaves.
+        split = replace(split, experiments=())
     at_end = ctx.status.step_index >= len(strategy.steps)
     complete = split == wanted == ready and (not at_end or exchanges_roles(ctx) or wanted == ALL_TO_STABLE)
     outcomes = [_reconcile_route(ctx, route, split) for route in ctx.seen.routes.values() if route.named]
@@ -206,7 +211,8 @@ def _once_ready(ctx: PassContext, wanted: Split, *, canary: ServiceSwitch) -> Sp
     names = traffic.desired_routes if traffic is not None else ()
     matches = tuple(each for each in wanted.matches if each.name in names)
     mirrors = tuple(each for each in wanted.mirrors if each.name in names)
-    return sticking(Split(min(wanted.share, share), matches, mirrors), wanted.sticky)
+    limited = Split(min(wanted.share, share), matches, mirrors, experiments=wanted.experiments)
+    return sticking(limited, wanted.sticky)
 
 
 def _within_capacity(ctx: PassContext, strategy: Canary, split: Split) -> Split:
@@ -250,8 +256,9 @@ def _recorded(ctx: PassContext, split: Split, outcomes: list[RouteVerification],
     if ctx.status.traffic is None or said_at_s is None or not says(traffic, split):
         traffic = replace(
             traffic,
-            desired_percent=percent_of(split),
+            desired_percent=percent_of(split.share),
             desired_routes=managed_names(split),
+            desired_experiments=experiment_weights(split),
             seen_at_s=said_at_s,
             verified_by=None,
         )
@@ -263,6 +270,7 @@ def _recorded(ctx: PassContext, split: Split, outcomes: list[RouteVerification],
         traffic,
         observed_percent=traffic.desired_percent,
         observed_routes=traffic.desired_routes,
+        observed_experiments=traffic.desired_experiments,
         verified_by=max([outcome.verified_by for outcome in outcomes], key=list(VerifiedBy).index),
     )
 
@@ -329,6 +337,9 @@ def _reconcile_seen(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVe
         return RouteVerification(intents=(replace(write, rewrite=True),), notices=(again,), wait=wait)
     if (lacking := _lacking(ctx, route, wanted)) is not None:
         return lacking
+    if not set(experiment_weights(wanted)) <= set(ctx.recorded.experiments_on_record):
+        recording = f"recording that an Experiment gets requests: {split_text(wanted)}"
+        return RouteVerification(wait=Wait(Reason.TRAFFIC_SWITCHING, recording))
     if route.route.namespace != ctx.seen.rollout.namespace and route.route not in ctx.recorded.elsewhere:
         recording = f"recording that this Rollout manages {route.route}"
         return RouteVerification(wait=Wait(Reason.TRAFFIC_SWITCHING, recording))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 from rollouts.core.context.contribution import Contribution
@@ -9,7 +10,7 @@ from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait
 from rollouts.core.model.intents import AskLive
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.status import Traffic
+from rollouts.core.model.status import ExperimentWeight, Traffic
 from rollouts.core.model.steps import WeightPercent
 from rollouts.core.model.traffic import Answer, MatchRoute, MirrorRoute, Pace, RouteSeen, Split, VerifiedBy
 
@@ -82,9 +83,11 @@ def _by_counters(ctx: PassContext, route: RouteSeen, split: Split, *, since_s: f
     """Verifies by counters of requests: what they show decides; when they show nothing, the settle time does.
 
     They count from the moment the gateways accept the route. They cannot tell the requests of a managed route from others, and
-    are not read for Services of Experiments, so a split with either waits for the settle time.
+    show nothing of those that an Experiment gets: a split with managed routes waits for the settle time, and so does any while
+    an Experiment keeps its pods for requests.
     """
-    if split.matches or split.mirrors or split.experiments or route.accepted.answer is not Answer.YES:
+    beside = split.experiments or any(math.isinf(run.kept_until_s) for run in ctx.seen.runs)
+    if split.matches or split.mirrors or beside or route.accepted.answer is not Answer.YES:
         return _by_settle_time(ctx, route, split, since_s=since_s)
     until_s = since_s + max(route.settle_s, COUNTED_S)
     pace = Pace(since_s=since_s, first_s=COUNT_AGAIN_S, most_s=COUNT_AGAIN_S)
@@ -133,13 +136,24 @@ def _by_settle_time(ctx: PassContext, route: RouteSeen, split: Split, *, since_s
 
 def says(traffic: Traffic, split: Split) -> bool:
     """Whether the record says that `split` is wanted."""
-    return (traffic.desired_percent, traffic.desired_routes) == (percent_of(split), managed_names(split))
+    if (traffic.desired_percent, traffic.desired_routes) != (percent_of(split.share), managed_names(split)):
+        return False
+    if not split.experiments:
+        return not traffic.desired_experiments
+    return traffic.desired_experiments == experiment_weights(split)
 
 
-def percent_of(split: Split) -> WeightPercent:
-    """The canary's share, in percent."""
-    percent = split.share * 100
+def percent_of(share: Fraction) -> WeightPercent:
+    """A share in percent."""
+    percent = share * 100
     return int(percent) if percent.denominator == 1 else percent
+
+
+def experiment_weights(split: Split) -> tuple[ExperimentWeight, ...]:
+    """The shares of Experiments, in percent."""
+    if not split.experiments:
+        return ()
+    return tuple([ExperimentWeight(each.service, percent_of(each.share)) for each in split.experiments])
 
 
 def managed_names(split: Split) -> tuple[str, ...]:
@@ -155,4 +169,5 @@ def split_text(split: Split) -> str:
     names = managed_names(split)
     routes = f" with managed route{'' if len(names) == 1 else 's'} {', '.join(names)}" if names else ""
     clients = f" of the clients, by cookie {split.sticky.cookie}," if split.sticky is not None else ""
-    return f"{float(split.share * 100):g} %{clients} for the canary{routes}"
+    beside = "".join(f", {float(each.share * 100):g} % for {each.service}" for each in split.experiments)
+    return f"{float(split.share * 100):g} %{clients} for the canary{beside}{routes}"

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.model.analysis import AnalysisGate, AnalysisKind
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.rollout import Canary, judged_step
 from rollouts.core.model.status import RolloutStatus, analysis_of
 from rollouts.core.model.steps import Analyze, Pause, PauseUntilPromoted, RunExperiment, SetWeight, WeightPercent
@@ -15,6 +16,7 @@ from rollouts.core.model.traffic import ALL_TO_STABLE, Split
 from rollouts.core.routing.routes import asked_split
 from rollouts.core.scale.canary_sizes import wanted_canary
 from rollouts.core.strategy.autoscaling import waits_at_gate
+from rollouts.core.strategy.experiment_traffic import experiment_shares
 from rollouts.core.strategy.guards import is_judged
 
 AnyPause: TypeAlias = Pause | PauseUntilPromoted
@@ -77,6 +79,8 @@ def step_goal(ctx: PassContext, strategy: Canary) -> StepGoal:
     step = strategy.steps[index] if index < len(strategy.steps) else None
     weight_percent = asked_weight(ctx, strategy)
     split = asked_split(strategy, index, weight_percent)
+    if isinstance(step, RunExperiment) and step.weights:
+        split = replace(split, experiments=experiment_shares(ctx, step))
     return StepGoal(
         at_end=index >= len(strategy.steps),
         is_last=index == len(strategy.steps) - 1,

@@ -121,16 +121,17 @@ def plan_standing_still(ctx: PassContext) -> Contribution:
 
 
 def _known_percent(ctx: PassContext) -> WeightPercent | None:
-    """The largest canary share in status; None if no request goes there, without a stable ReplicaSet, and with 0 replicas."""
+    """The largest canary share in status; None if all requests go to stable, without its ReplicaSet, and with 0 replicas."""
     traffic = ctx.recorded.traffic
     if traffic is None or _stable(ctx) is None or ctx.spec.replicas == 0:
         return None
     most = max(traffic.desired_percent, traffic.observed_percent or 0)
-    return most if most > 0 or traffic.desired_routes or traffic.observed_routes else None
+    reaches = traffic.desired_routes or traffic.observed_routes or traffic.reaches_experiment
+    return most if most > 0 or reaches else None
 
 
 def _brings_percent(ctx: PassContext, route: RouteSeen) -> WeightPercent | None:
-    """The largest canary share that the route may send; None for no request, without a stable ReplicaSet, and with 0 replicas."""
+    """The largest canary share that the route may send; None where it sends all to stable, and as in `_known_percent`."""
     if _stable(ctx) is None or ctx.spec.replicas == 0:
         return None
     recorded = [entry.percent for entry in ctx.status.given_back if entry.route == route.route.place]
@@ -139,7 +140,8 @@ def _brings_percent(ctx: PassContext, route: RouteSeen) -> WeightPercent | None:
         nothing = not known and ctx.recorded.traffic is not None
         return None if nothing else max(known, default=100)
     share_percent = route.split.share * 100
-    return max([share_percent, *known]) if route.split.reaches_canary or known else None
+    brings = route.split.reaches_canary or known
+    return max([share_percent, *known]) if brings else None
 
 
 def _wait_for_pods(ctx: PassContext) -> Wait | None:

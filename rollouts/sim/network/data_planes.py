@@ -82,10 +82,12 @@ def _problem(proxy: Proxy, question: LiveQuestion) -> str:
     told = _told(question)
     if told and [_as_told(rule) for rule in rules] != told:
         return _first_difference(rules, told)
-    splits = [(rule.weight_of(stable), rule.weight_of(canary)) for rule in rules]
+    experiments = [(where, each.service) for each in question.split.experiments]
+    splits = [[rule.weight_of(service) for service in (stable, canary, *experiments)] for rule in rules]
     both = [weights for rule, weights in zip(rules, splits, strict=True) if {stable, canary} <= _services(rule)]
     both = both or [weights for weights in splits if weights[0]]
-    if not any(sum(weights) and weights[1] == question.split.share * sum(weights) for weights in both):
+    wanted_shares = [question.split.share, *(each.share for each in question.split.experiments)]
+    if not any(sum(weights) and weights[1:] == [share * sum(weights) for share in wanted_shares] for weights in both):
         return f"splits {both[0][0]}:{both[0][1]}" if both else "does not know the route"
     only_canary = [rule for rule in rules if _services(rule) == {canary}]
     if not told and bool(only_canary) != bool(question.split.matches):

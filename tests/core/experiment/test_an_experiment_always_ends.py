@@ -33,13 +33,14 @@ from rollouts.core.experiment.times import VERDICT_S
 from rollouts.core.model.analysis import AnalysisPhase, Draft, DraftProblem, RunDraft, RunSeen
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import TerminateAnalysisRun
+from rollouts.core.model.service_traits import ServicePort
 
 ENDS = [AnalysisPhase.SUCCESSFUL, AnalysisPhase.SUCCESSFUL, AnalysisPhase.FAILED, AnalysisPhase.INCONCLUSIVE]
 LOOKS_MAX = 600
 
 
 def _group(name: str, rng: random.Random) -> PodGroup:
-    ports = (("http", 80, "TCP"),) if rng.random() < 0.5 else ()
+    ports = (ServicePort(port=80, name="http"),) if rng.random() < 0.5 else ()
     service = rng.choice([None, "", f"{name}-svc"])
     return PodGroup(
         name=name,

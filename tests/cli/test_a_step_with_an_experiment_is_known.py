@@ -138,11 +138,14 @@ def test_lint_takes_a_secret_in_a_header_alone(typed: CommandLine) -> None:
 
 
 def test_lint_knows_where_a_comparison_has_a_baseline(typed: CommandLine) -> None:
-    """In an experiment with a template of each revision, of as many pods; nowhere else."""
+    """In an experiment with a template of each revision, of as many pods with as many requests; nowhere else."""
     fresh = build.analysis_template(*against_baseline()["metrics"], name="fresh")
 
+    services = {"stableService": "web", "canaryService": "web-canary"}
+    route = {"trafficRouting": {"gatewayAPI": {"httpRoutes": [{"name": "web"}]}}}
+
     def linted(step: Manifest, code: int) -> str:
-        said = typed("lint", "-f", typed.file(build.rollout(build.canary(step)), fresh), code=code)
+        said = typed("lint", "-f", typed.file(build.rollout(build.canary(step, **services, **route)), fresh), code=code)
         return said.out + said.err
 
     def tried(baseline: str, canary: str, **more: Any) -> Manifest:
@@ -155,6 +158,9 @@ def test_lint_knows_where_a_comparison_has_a_baseline(typed: CommandLine) -> Non
     assert f"{at}.experiment.templates[1].specRef: must be canary and not stable: AnalysisTemplate/fresh" in swapped
     assert f"{at}.experiment.templates[0].replicas: is 2 and must be 1, as of canary" in linted(
         tried("stable", "canary", replicas=2), code=1
+    )
+    assert f"{at}.experiment.templates[0].weight: is 5 and must be 0, as of canary" in linted(
+        tried("stable", "canary", weight=5), code=1
     )
     elsewhere = linted({"analysis": {"templates": [{"templateName": "fresh"}]}}, code=1)
     assert f"{at}.analysis.metrics[0].provider.compare.baseline: compares the pods of an Experiment's" in elsewhere

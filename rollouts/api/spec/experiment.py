@@ -24,6 +24,7 @@ from rollouts.api.times import format_time
 from rollouts.api.v1alpha1.analysis import (
     DryRun,
     ExperimentAnalysis,
+    ExperimentTemplate,
     MeasurementRetention,
     ObjectMetadata,
     TemplateRef,
@@ -190,18 +191,18 @@ def drafts_of(
     name: str,
     uid: str,
     available_at_s: float,
-    spec_refs: Mapping[str, str] = {},
+    step: Mapping[str, ExperimentTemplate] = {},
 ) -> dict[str, Draft]:
     """The run that each analysis asks for, or why none can be made, by the name of the analysis.
 
     Args:
         spec: as it is written, of which `core` was made.
         available_at_s: when all pods were available; before that the time of this look, to try the arguments.
-        spec_refs: the revision of each template, in a step of a Rollout.
+        step: the templates as a step of a Rollout has them, by name.
     """
     wire = read_model(ExperimentSpecWire, spec, Problems(), root="spec")
     values = {"experiment.availableAt": format_time(available_at_s)}
-    find = _finding_arms(find, core.groups, uid, spec_refs)
+    find = _finding_arms(find, core.groups, uid, step)
     for group in core.groups:
         values[f"templates.{group.name}.podTemplateHash"] = hash_of_pods(uid, group)
         values[f"templates.{group.name}.replicaset.name"] = name_of_pods(name, uid, group)
@@ -225,14 +226,14 @@ def drafts_of(
     return drafts
 
 
-def _finding_arms(find: Find, groups: Sequence[PodGroup], uid: str, spec_refs: Mapping[str, str]) -> Find:
+def _finding_arms(find: Find, groups: Sequence[PodGroup], uid: str, step: Mapping[str, ExperimentTemplate]) -> Find:
     """Finds templates, and lets their comparisons with a baseline be of the Experiment's pods."""
 
     def found(name: TemplateName) -> Mapping[str, Any] | None:
         template = find(name)
         if template is None or not compares_baseline(template):
             return template
-        if problem := _no_baseline(groups, spec_refs, name):
+        if problem := _no_baseline(groups, step, name):
             raise SpecInvalid((problem,))
         canary, baseline = (hash_of_pods(uid, each) for of in _ARMS for each in groups if each.name == of)
         return with_arms(template, canary=canary, baseline=baseline)
@@ -245,20 +246,24 @@ _ARMS = {CANARY: "canary", BASELINE: "stable"}
 
 
 def _no_baseline(
-    groups: Sequence[PodGroup], spec_refs: Mapping[str, str], asked_by: TemplateName
+    groups: Sequence[PodGroup], step: Mapping[str, ExperimentTemplate], asked_by: TemplateName
 ) -> SpecProblem | None:
-    """Why a template that asks for it cannot compare the pods with a baseline: it takes as many, made at the same time."""
+    """Why a template that asks for it cannot compare the pods with a baseline: it takes as many, with as many requests."""
     by_name = {group.name: (index, group) for index, group in enumerate(groups)}
     for name, of in _ARMS.items():
         if name not in by_name:
             return SpecProblem("spec.templates", f"have no {name}, and {asked_by} compares {CANARY} with {BASELINE}")
-        if spec_refs.get(name, of) != of:
-            why = f"must be {of} and not {spec_refs[name]}: {asked_by} compares {CANARY} with {BASELINE}"
+        if step and (role := step[name].spec_ref) != of:
+            why = f"must be {of} and not {role}: {asked_by} compares {CANARY} with {BASELINE}"
             return SpecProblem(f"spec.templates[{by_name[name][0]}].specRef", why)
     index, baseline = by_name[BASELINE]
-    if baseline.replicas != (most := by_name[CANARY][1].replicas):
-        why = f"is {baseline.replicas} and must be {most}, as of {CANARY}: {asked_by} compares them"
-        return SpecProblem(f"spec.templates[{index}].replicas", why)
+    numbers = {"replicas": (baseline.replicas, by_name[CANARY][1].replicas)}
+    if step:
+        numbers["weight"] = (step[BASELINE].weight or 0, step[CANARY].weight or 0)
+    for field, (found, needed) in numbers.items():
+        if found != needed:
+            why = f"is {found} and must be {needed}, as of {CANARY}: {asked_by} compares them"
+            return SpecProblem(f"spec.templates[{index}].{field}", why)
     return None
 
 

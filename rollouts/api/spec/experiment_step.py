@@ -151,8 +151,8 @@ def experiment_of(analysis: Analysis, find: Find, of: Updated, beside: PodsBesid
         core = parse_experiment(spec)
     except SpecInvalid as invalid:
         raise SpecInvalid(tuple(_at(analysis.path, invalid))) from invalid
-    refs = {group.name or "": role for role, group in by_role}
-    drafts = drafts_of(spec, core, find, name="", uid="", available_at_s=0.0, spec_refs=refs).values()
+    named = {group.name or "": group for _, group in by_role}
+    drafts = drafts_of(spec, core, find, name="", uid="", available_at_s=0.0, step=named).values()
     for draft in [draft for draft in drafts if isinstance(draft, DraftProblem)]:
         at, _, why = draft.message.partition(": ")
         problems.add(f"{analysis.path}{at.removeprefix('spec')}" if at.startswith("spec.") else at, why)

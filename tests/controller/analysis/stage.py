@@ -145,8 +145,8 @@ class Stage:
     def __init__(self, cluster: SimulatedCluster, metrics: Metrics) -> None:
         self.cluster = cluster
         self.metrics = metrics
-        self.endpoints: MetricEndpoints = metrics
-        """Whom the controller asks."""
+        self.endpoints: MetricEndpoints | None = None
+        """Whom the controller asks instead of `metrics`, where there is more than one server."""
         metrics.number_of = self._number_of
         self.telemetry: list[Telemetry] = []
 
@@ -174,7 +174,7 @@ class Stage:
             rng=random.Random(seed),  # noqa: S311 - jitter
             stop=stop,
             on_ready=self.telemetry.append,
-            metrics=self.endpoints,
+            metrics=self.endpoints or self.metrics,
             bounded=Here(),
         )
 

@@ -81,6 +81,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         data_planes: read by `probes/named_planes.py`.
         settle_times: read by `controller/facts/settle_times.py`.
         config_versioning: without it nothing of ConfigMaps is read, whatever a spec says.
+        flux_events: URL of Flux's notification-controller; "" to send it nothing.
         command_notes: whether a policy of the API server notes who gave a command; without it such a note is not believed.
         identity: the name of this process as holder of the Lease.
     """
@@ -105,6 +106,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     settle_times: tuple[str, ...] = ()
     prometheus_url: str = ""
     drain_queries: DrainQueries = "own"
+    flux_events: str = ""
     config_versioning: bool = True
     command_notes: bool = False
     identity: str = field(default_factory=own_identity)

@@ -180,6 +180,9 @@ class Telemetry:
             "rollouts_barrier_waits", "Passes postponed until the watch has shown the last write."
         )
         self.events_dropped = counter("rollouts_events_dropped", "Events that were not sent.", ["why"])
+        self.flux_events_dropped = counter(
+            "rollouts_flux_events_dropped", "Events that Flux was not sent or did not accept.", ["why"]
+        )
         self.route_writes = counter(
             "rollouts_route_writes",
             "Writes of routes and of the objects that the controller owns beside them.",

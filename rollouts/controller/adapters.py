@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 
 import structlog
@@ -12,15 +12,19 @@ import structlog
 from rollouts import expressions
 from rollouts.bounded.process import BoundedProcess
 from rollouts.clock import SystemClock
+from rollouts.cluster.client import Client
 from rollouts.cluster.connection import KubernetesConnection, OnDate, connect
 from rollouts.cluster.lease import Elector
+from rollouts.controller.act.events import EventSender
+from rollouts.controller.act.flux_events import FluxEvents
 from rollouts.errors import SettingsInvalid
 from rollouts.metrics.addresses import TenantUrls
 from rollouts.ports import ApiServer, Clock
 from rollouts.probes.lazy_metric_asker import LazyMetricAsker
-from rollouts.probes.named_planes import parse_data_planes
+from rollouts.probes.named_planes import parse_data_planes, parse_url
 from rollouts.probes.planes import NamedDataPlanes
 from rollouts.settings import ANY_HOST, Settings
+from rollouts.telemetry import Telemetry
 from rollouts.traffic.codec import Provider
 from rollouts.traffic.registry import installed, registry, unknown
 
@@ -84,6 +88,20 @@ def data_planes_of(settings: Settings, *, api: ApiServer, clock: Clock) -> Named
     return NamedDataPlanes(
         named, prometheus_url=settings.prometheus_url, any_query=any_query, ca_file=ca_file, clock=clock, api=api
     )
+
+
+def event_sender_of(
+    settings: Settings, client: Client, telemetry: Telemetry, may_write: Callable[[], bool]
+) -> EventSender:
+    """What sends Events, to the API server and to whom settings name besides. Raises: SettingsInvalid."""
+    if not settings.flux_events:
+        return EventSender(client=client, telemetry=telemetry)
+    from rollouts.probes.exchange import Asker  # noqa: PLC0415 - httpx costs 5 MiB, so only when it is needed
+
+    url = parse_url("--flux-events", settings.flux_events)
+    asker = Asker(tls=url.lower().startswith("https:"), ca_file=settings.data_plane_ca)
+    flux = FluxEvents(url=url, asker=asker, may_write=may_write, dropped=telemetry.flux_events_dropped)
+    return EventSender(client=client, telemetry=telemetry, flux=flux)
 
 
 def providers_of(settings: Settings) -> Mapping[str, Provider]:

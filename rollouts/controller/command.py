@@ -129,7 +129,8 @@ _FLAGS: Mapping[str, Mapping[str, Any]] = {
     },
     "--data-plane-ca": {
         "metavar": "FILE",
-        "help": "PEM file of certificate authorities to trust for data planes and Prometheus, besides the public ones",
+        "help": "PEM file of certificate authorities to trust for data planes, Prometheus and --flux-events, besides the "
+        "public ones",
     },
     "--settle-time": {
         "dest": "settle_times",
@@ -149,6 +150,12 @@ _FLAGS: Mapping[str, Mapping[str, Any]] = {
         "default": "own",
         "help": "which series the queries of spec.drain.probes may read: own (those of the Rollout's namespace, which "
         "each selector must name) or any; default: %(default)s",
+    },
+    "--flux-events": {
+        "metavar": "URL",
+        "default": "",
+        "help": "URL of Flux's notification-controller, such as http://notification-controller.flux-system.svc/; each Event "
+        "is sent there too, so that Flux's Alerts can report on Rollouts. Without this flag nothing is sent",
     },
     "--metrics-ca": {
         "dest": "ca_file",

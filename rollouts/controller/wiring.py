@@ -25,7 +25,6 @@ from rollouts.cluster.sign_in import SignIn
 from rollouts.cluster.structs import RouteObject
 from rollouts.cluster.watch import reflect
 from rollouts.controller.act.answers import Answers
-from rollouts.controller.act.events import EventSender
 from rollouts.controller.act.orphans import Orphans
 from rollouts.controller.act.performer import Performer
 from rollouts.controller.adapters import (
@@ -34,6 +33,7 @@ from rollouts.controller.adapters import (
     correcting,
     data_planes_of,
     elector_of,
+    event_sender_of,
     metric_asker,
     providers_of,
 )
@@ -209,7 +209,7 @@ class Controller:
             field_manager=FIELD_MANAGER,
         )
         self._client = client(request_deadline_s=REQUEST_DEADLINE_S)
-        self._events = EventSender(client=client(request_deadline_s=EVENT_DEADLINE_S), telemetry=self.telemetry)
+        self._events = event_sender_of(settings, client(request_deadline_s=EVENT_DEADLINE_S), self.telemetry, may_write)
         self._evidence = self._new_evidence()
         analyses = Analyses(self._store, why_unseen=self._evidence.why_unseen)
         self._configuration = Configuration(

@@ -10,11 +10,11 @@ is read is what was sent. The name is resolved first and the address is pinned: 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ipaddress
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
@@ -190,7 +190,7 @@ async def exchanged(
         )
         for header, value in _HEADERS.items():
             request.headers.setdefault(header, value)
-        async with asyncio.timeout(deadline_s), aclosing(await by.handle_async_request(request)) as response:
+        async with asyncio.timeout(deadline_s), contextlib.aclosing(await by.handle_async_request(request)) as response:
             if response.status_code in _REDIRECTS:
                 raise Unanswered(f"{name}: answers with a redirect ({response.status_code}), which is not followed")
             found = bytearray()
@@ -236,9 +236,9 @@ async def _addresses(host: str, port: int) -> Sequence[str]:
 
 
 class Asker:
-    """Sends GETs to the interfaces of data planes, at low rates: to every address of a name, nowhere else.
+    """Sends requests to URLs of administrators, at low rates: GETs to data planes, to every address of a name, and POSTs to Flux.
 
-    Administrators name them all: in flags, in TrafficProviders, and as nodes of the cluster.
+    They name them in flags, in TrafficProviders, and as nodes of the cluster.
 
     Args:
         tls: whether some of the URLs are `https://`. Loading the public authorities takes 100 ms and more.
@@ -283,6 +283,25 @@ class Asker:
         if received.status != _OK:
             raise Unanswered(f"{replica.display_name}: answers {received.status}")
         return received.body
+
+    async def post(self, url: str, body: bytes, *, deadline_s: float) -> int:
+        """Sends JSON to the first address of the URL's host that takes a connection; returns the status, and reads no more.
+
+        Cancellation: safe. Raises: Unanswered.
+        """
+        *others, last = await self.replicas(url, deadline_s=deadline_s)
+        for replica in others:
+            with contextlib.suppress(NotConnected):
+                return await self._posted(replica, body, deadline_s)
+        return await self._posted(last, body, deadline_s)
+
+    async def _posted(self, replica: Replica, body: bytes, deadline_s: float) -> int:
+        headers = (("Content-Type", "application/json"),)
+        outgoing = Outgoing(url=replica.base, method="POST", headers=headers, body=body)
+        received = await exchanged(
+            self._transport, replica, outgoing, wanted=lambda _: False, deadline_s=deadline_s, most_bytes=0
+        )
+        return received.status
 
     async def aclose(self) -> None:
         """Closes connections; safe to call twice."""

@@ -71,6 +71,21 @@ async def test_of_two_controllers_one_acts_and_the_other_takes_over_when_it_stop
     assert holder(cluster) == ""
 
 
+async def test_the_leader_alone_sends_events_to_flux(cluster: SimulatedCluster) -> None:
+    """To an address that nobody may be asked at: each try is counted."""
+    flux: dict[str, Any] = {"leader_elect": True, "flux_events": "http://169.254.169.254/"}
+    first = Running(cluster, identity="first", **flux)
+    await asyncio.sleep(1)
+    second = Running(cluster, identity="second", **flux)
+    await made(cluster)
+
+    tried = b'rollouts_flux_events_dropped_total{why="NotPermitted"}'
+    assert holder(cluster) == "first"
+    assert tried in first.telemetry[0].exposition()
+    assert b"rollouts_flux_events_dropped_total{" not in second.telemetry[0].exposition()
+    assert [await each.stopped() for each in (second, first)] == [EXIT_STOPPED, EXIT_STOPPED]
+
+
 async def test_a_deleted_rollout_leaves_its_service_as_it_was(cluster: SimulatedCluster) -> None:
     """Nothing of ours stays on a user's object."""
     running = Running(cluster)
@@ -106,6 +121,7 @@ async def test_each_write_names_its_manager(cluster: SimulatedCluster) -> None:
         ({"data_planes": ("istio=prometheus:istio",)}, "--data-plane"),
         ({"prometheus_url": "http://p", "data_plane_ca": Path("/nowhere/ca.crt")}, "--data-plane-ca"),
         ({"settle_times": ("alb",)}, "--settle-time"),
+        ({"flux_events": "notification-controller.flux-system"}, "--flux-events"),
     ],
 )
 async def test_a_router_or_data_plane_that_is_none_is_refused_at_the_start(

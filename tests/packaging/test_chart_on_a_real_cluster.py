@@ -424,6 +424,7 @@ def test_the_controller_understands_the_flags_that_the_deployment_passes(helm: P
         "leaderElection=false,replicas=1",
         "dataPlanes[0]=edge/public=envoy:http://a:1,prometheusUrl=http://p:9090",
         "dataPlanes[0]=istio=prometheus:istio,settleTimes[0]=alb=120,dataPlaneCa.secret=ca",
+        "fluxEvents=http://notification-controller.flux-system.svc/",
     )
     arguments = [word for values in variants for word in container(render(helm, "--set", values))["args"]]
     flags = {word.partition("=")[0] for word in arguments if word.startswith("--")}

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 import structlog
 
 from rollouts.cluster.client import Client
+from rollouts.controller.act.flux_events import FluxEvents, emptied
 from rollouts.core.model.intents import Notice
 from rollouts.errors import RolloutsError
 from rollouts.manifests.event import NO_ANNOTATIONS, Regarding, event, event_name
@@ -22,10 +23,15 @@ log = structlog.get_logger()
 
 
 class EventSender:
-    """A bounded queue of Events and a few tasks that empty it, with a client that has a short deadline."""
+    """A bounded queue of Events and a few tasks that empty it, with a client that has a short deadline.
 
-    def __init__(self, *, client: Client, telemetry: Telemetry) -> None:
+    Args:
+        flux: whom each Event is sent besides; None for nobody.
+    """
+
+    def __init__(self, *, client: Client, telemetry: Telemetry, flux: FluxEvents | None = None) -> None:
         self._client = client
+        self._flux = flux
         self._telemetry = telemetry
         self._waiting: asyncio.Queue[tuple[float, str, Manifest]] = asyncio.Queue(WAITING_MAX)
         self._offered = 0
@@ -50,6 +56,8 @@ class EventSender:
             manifest = event(
                 regarding, notice, at_s=at_s, name=name, instance=instance, kind=kind, annotations=annotations
             )
+            if self._flux is not None:
+                self._flux.offer(manifest)
             not_before_s = asyncio.get_running_loop().time() + LAG_S
             try:
                 self._waiting.put_nowait((not_before_s, regarding.namespace, manifest))
@@ -59,16 +67,17 @@ class EventSender:
     async def run(self) -> None:
         """Sends until cancelled."""
         async with asyncio.TaskGroup() as senders:
+            if self._flux is not None:
+                senders.create_task(self._flux.run())
             for _ in range(SENDERS):
                 senders.create_task(self._send_forever())
 
     async def drained(self, *, deadline_s: float) -> None:
-        """Returns when the queue is empty, or at the deadline."""
-        try:
-            async with asyncio.timeout(deadline_s):
-                await self._waiting.join()
-        except TimeoutError:
-            self._telemetry.events_dropped.labels("shutdown").inc(self._waiting.qsize())
+        """Returns when everything is sent, or at the deadline."""
+        async with asyncio.TaskGroup() as waits:
+            if self._flux is not None:
+                waits.create_task(self._flux.drained(deadline_s=deadline_s))
+            await emptied(self._waiting, self._telemetry.events_dropped, deadline_s=deadline_s)
 
     async def _send_forever(self) -> None:
         while True:

@@ -35,7 +35,7 @@ pytestmark = [
 WIDTHS = (390, 1440)
 PATIENCE_MS = PATIENCE_S * 1_000
 ROLLOUTS = 1_000
-HELD_UP_MOST_MS = 500
+HELD_UP_MOST_MS = 1_500  # 100 with a machine of its own; other tests may have this one
 HELD_UP = """() => {
   window.heldUpMs = [];
   const note = (list) => window.heldUpMs.push(...list.getEntries().map((each) => Math.round(each.duration)));

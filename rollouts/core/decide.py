@@ -59,7 +59,7 @@ from rollouts.core.model.intents import (
     RemoveAnnotation,
 )
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.snapshot import Snapshot
+from rollouts.core.model.snapshot import Snapshot, is_in_place
 from rollouts.core.model.status import AbortNote, RolloutStatus, Verb
 from rollouts.core.one_way import abort_update, first_one_way, target_of
 from rollouts.core.ordinary import as_of_now, carried_out, course_of, strategy_plan
@@ -213,8 +213,8 @@ def _is_on_record(ctx: PassContext, one_way: Contribution) -> bool:
 def _recorded_first(seen: Snapshot, shown: Reading, published: RolloutStatus) -> Decision:
     """Records new commands alone; the next pass takes up a new template. Only the growth that an abort needs first begins now.
 
-    Commands that this template ends are over from now on, whatever template the next pass sees. If a ReplicaSet grows for an
-    abort, a note on it is the record of the abort: a write of status would compete with the pods that start.
+    Commands that this template ends are over from now on, whatever template the next pass sees. If a ReplicaSet of the Rollout's
+    own grows for an abort, a note on it is the record of the abort: a write of status would compete with the pods that start.
     """
     commands, outlived = close_commands(seen, apply(seen.status, (record_commands(shown.commands),)))
     ctx = context_of(seen, apply(seen.status, (record_commands(commands),)))
@@ -222,7 +222,7 @@ def _recorded_first(seen: Snapshot, shown: Reading, published: RolloutStatus) ->
     grows = _stable_grows(_after(ctx, next_one)) if next_one is not None else ()
     asked, started_at_s = pending_abort(ctx.status), ctx.status.started_at_s
     alone = (asked,) == shown.fresh and commands == shown.commands
-    if grows and alone and asked is not None and started_at_s is not None:
+    if grows and alone and asked is not None and started_at_s is not None and not is_in_place(seen):
         by = asked.by.name if asked.by is not None else ""
         note = AbortNote(asked.revision, ctx.status.attempt, started_at_s, asked.at_s, by)
         return Decision(intents=tuple(replace(patch, abort_note=note) for patch in grows), status=published)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rollouts.api.spec.analysis.run import parse_run, parse_template
@@ -38,6 +38,7 @@ def changed_specs(draw: st.DrawFn) -> Spec:
 
 @settings(max_examples=400, deadline=None)
 @given(spec=changed_specs())
+@example(spec={"metrics": [{"name": "m", "provider": {"cloudWatch": "{{"}}]})
 def test_a_changed_template_is_read_or_refused(spec: Spec) -> None:
     """A tenant's object must not end a pass in another way."""
     for read in (parse_template, parse_run):

@@ -60,6 +60,25 @@ def test_everything_that_happens_to_an_update_in_place_loses_no_request(kind: Wo
     assert sum(written.values()) <= WRITES[kind], written
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_newer_template_is_rolled_out_although_the_one_before_is_aborted_in_the_same_moment(
+    kind: WorkloadKind,
+) -> None:
+    """The abort is about the revision that is given up; nothing waits for pods that only the older template would make."""
+
+    async def script(stage: Stage) -> None:
+        await until(stage, "Healthy", v1=4)
+        await asyncio.sleep(AT_REST_S)
+        image(stage, kind, "2")
+        await until(stage, "Paused", v1=3, v2=1)
+        stage.annotate("abort", "true")
+        image(stage, kind, "3")
+        await until(stage, "Paused", v1=3, v3=1)
+        await stage.until(lambda: "annotations" not in stage.find(ROLLOUT)["metadata"])
+
+    play(manifests(kind), script, hold_policies=True).assert_clean()
+
+
 def _one_pod_more_may_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A Deployment's controller is told to make do with one old pod less."""
     right = vars(deployment)["unavailable"]

@@ -146,7 +146,8 @@ class Substitution:
             ):
                 return filled_url
             case ("provider", str(name), *inner) if (recipe := RECIPES.get(name)) is not None:
-                return filled_url if inner[0] in fields_with(ADDRESS, recipe.fields) else filled_words
+                is_address = bool(inner) and inner[0] in fields_with(ADDRESS, recipe.fields)
+                return filled_url if is_address else filled_words
             case ("provider", "web", "body"):
                 return filled_body
             case ("provider", "web", "jsonPath"):

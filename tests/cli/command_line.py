@@ -12,6 +12,7 @@ import yaml
 
 from rollouts.cli.main import main
 from rollouts.objects import Manifest
+from tests.patience import PATIENCE_S
 
 
 class Said(NamedTuple):
@@ -60,7 +61,7 @@ class CommandLine:
     async def prints(self, text: str) -> str:
         """Waits until a command that goes on has printed the text; all that it has printed since the last wait."""
         shown = ""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while text not in (shown := shown + self.printed.readouterr().out):  # noqa: ASYNC110 - what is printed sets no event
                 await asyncio.sleep(0.01)  # without a pause the loop would use a whole core
         return shown

@@ -15,8 +15,7 @@ from rollouts.cli.dashboard.app import serving
 from rollouts.cli.view.session import Session, session_on
 from tests.cli.runs import Served
 from tests.cli.shop import Shop
-
-PATIENCE_S = 20.0
+from tests.patience import PATIENCE_S
 
 
 class Answer(NamedTuple):

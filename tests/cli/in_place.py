@@ -8,6 +8,7 @@ from typing import Any
 from rollouts.objects import DEPLOYMENT, POD, REPLICA_SET, ROLLOUT, Kind, Manifest
 from tests import build
 from tests.cli.shop import Shop
+from tests.patience import PATIENCE_S
 
 LIMITS = {"maxSurge": "25%", "maxUnavailable": "25%"}
 LABELS = {"app": "cart"}
@@ -72,7 +73,7 @@ async def rolled_out(shop: Shop, manifest: Manifest, tag: str) -> None:
         }
         return counts.get(f"cart:{tag}", 0) if len(counts) == 1 else 0
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while ready() < manifest["spec"]["replicas"]:
             shop.stage.followed.changed.clear()
             await shop.stage.followed.changed.wait()

@@ -15,7 +15,8 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
-PATIENCE_S = 60.0
+from tests.patience import PATIENCE_S
+
 UNSEEN = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]|\x08")  # styles and moves of the cursor
 
 

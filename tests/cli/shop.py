@@ -21,9 +21,9 @@ from rollouts.sim.apiserver.server import SimServer
 from tests.build import canary
 from tests.cli.command_line import CommandLine, Said
 from tests.controller.door import Door, refusal
+from tests.patience import PATIENCE_S
 
 STEPS = canary({"setWeight": 50}, {"pause": {}})
-PATIENCE_S = 20.0
 
 
 class ShopDoor(Door):

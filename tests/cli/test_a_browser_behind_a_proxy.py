@@ -19,7 +19,7 @@ from tests.cli.runs import Served
 from tests.cli.tenants import PROXY_SECRET, proxied_dashboard
 from tests.cli.test_people_sign_in_to_the_dashboard import shared, until
 from tests.cli.test_the_dashboard_behind_a_proxy import ALICE, BOB, MEMBERS, READERS, RELEASERS, RULES
-from tests.cli.test_the_dashboard_in_a_browser import CHROMIUM, PATIENCE_MS, chromium, opened, page_with
+from tests.cli.test_the_dashboard_in_a_browser import CHROMIUM, chromium, opened, page_with
 from tests.cli.test_the_dashboard_shows_and_acts import annotations_of
 
 pytestmark = [
@@ -123,13 +123,13 @@ async def test_a_page_stays_live_and_shows_whoever_the_proxy_names(
         assert session.name == ALICE
 
         proxy.user, proxy.groups = BOB, READERS
-        await expect(page.get_by_text(BOB)).to_be_visible(timeout=PATIENCE_MS)
+        await expect(page.get_by_text(BOB)).to_be_visible()
         await expect(page.get_by_text(ALICE)).to_have_count(0)
         await expect(page.get_by_text("You may not patch rollouts in namespace default")).to_be_visible()
         assert [each.name for each in served.sessions.open] == [BOB]
 
         proxy.user = ""
-        await expect(page.get_by_role("heading", name="Sign in to the company")).to_be_visible(timeout=PATIENCE_MS)
+        await expect(page.get_by_role("heading", name="Sign in to the company")).to_be_visible()
         assert urlsplit(page.url).netloc == urlsplit(way_in).netloc
 
     assert set(await annotations_of(there)) == {"rollouts.dev/pause"}

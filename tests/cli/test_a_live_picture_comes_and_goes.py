@@ -20,8 +20,7 @@ from rollouts.cli.view.follow import Collection, following
 from rollouts.objects import ROLLOUT
 from tests.cli.runs import Served
 from tests.cli.shop import Shop
-
-PATIENCE_S = 30.0
+from tests.patience import PATIENCE_S
 
 
 class Pane:

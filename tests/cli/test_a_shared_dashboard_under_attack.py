@@ -25,6 +25,7 @@ from tests.cli.test_the_dashboard_shows_and_acts import PROMOTE, annotations_of
 from tests.cli.test_the_dashboard_shows_experiments import RUNNING as EXPERIMENT_RUNS
 from tests.cli.test_the_dashboard_shows_experiments import TERMINATE, surround
 from tests.cli.test_the_dashboard_shows_experiments import add as add_experiment
+from tests.patience import PATIENCE_S
 
 SECRETS = ("newrev", "cart:2", "waiting for promotion", "h4sh", "web:1", "verdicts of smoke")
 """What the namespace default has, and others may not see."""
@@ -35,7 +36,7 @@ async def raw(served: PeoplesDashboard, text: str) -> Answer:
     address = urlsplit(served.url)
     reader, writer = await asyncio.open_connection(address.hostname, address.port)
     writer.write(text.encode())
-    async with asyncio.timeout(20.0):
+    async with asyncio.timeout(PATIENCE_S):
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
         rest = (await reader.read(65_536)).decode() if "Content-Length: 0" not in head else ""
     writer.close()
@@ -322,7 +323,7 @@ async def test_on_a_connection_of_many_each_request_is_of_its_own_person(there: 
             ("/nothing", "rollouts-session-1=x"),
         ):
             writer.write(f"GET {path} HTTP/1.1\r\n{own}Cookie: {cookie}\r\n\r\n".encode())
-            async with asyncio.timeout(20.0):
+            async with asyncio.timeout(PATIENCE_S):
                 head = (await reader.readuntil(b"\r\n\r\n")).decode()
                 size = int(head.lower().partition("content-length: ")[2].partition("\r\n")[0])
                 answers.append((await reader.readexactly(size)).decode())

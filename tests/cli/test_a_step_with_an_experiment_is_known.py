@@ -17,9 +17,10 @@ from tests import build
 from tests.api.comparison_specs import against_baseline
 from tests.behaviour.analysis.experiment_steps import both
 from tests.cli.command_line import CommandLine
-from tests.cli.shop import PATIENCE_S, Shop, shop
+from tests.cli.shop import Shop, shop
 from tests.cli.test_the_plan_tells_what_will_happen import cart
 from tests.controller.experiments.stage import uses
+from tests.patience import PATIENCE_S
 
 ERRORS = build.analysis_template({"name": "errors", "provider": {"prometheus": {"query": "errors"}}}, name="errors")
 TRIED: Manifest = {"experiment": {"duration": "1h", "templates": both()}}

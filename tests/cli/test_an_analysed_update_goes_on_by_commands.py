@@ -14,7 +14,8 @@ from rollouts.core.model.analysis import AnalysisKind, AnalysisPhase
 from rollouts.objects import ANALYSIS_TEMPLATE, Manifest
 from rollouts.ports import MERGE_PATCH
 from tests.build import analysis_template, canary
-from tests.cli.shop import PATIENCE_S, Shop, shop
+from tests.cli.shop import Shop, shop
+from tests.patience import PATIENCE_S
 
 STRATEGY = canary(
     {"setWeight": 50},

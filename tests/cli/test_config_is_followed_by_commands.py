@@ -12,7 +12,8 @@ from rollouts.core.model.status import RolloutStatus
 from rollouts.objects import CONFIG_MAP, Manifest
 from rollouts.ports import MERGE_PATCH
 from tests.cli.configured import config_map
-from tests.cli.shop import PATIENCE_S, STEPS, Shop
+from tests.cli.shop import STEPS, Shop
+from tests.patience import PATIENCE_S
 
 APP = config_map("app", {"LEVEL": "info", "SAME": "1"})
 

@@ -10,7 +10,8 @@ from rollouts.cli.demo.manifests import SECOND, with_image
 from rollouts.cli.view.objects import status_of
 from rollouts.cli.view.weights import weights_of
 from tests.build import canary
-from tests.cli.shop import PATIENCE_S, shop
+from tests.cli.shop import shop
+from tests.patience import PATIENCE_S
 
 STRATEGY = canary({"setWeight": 50}, {"pause": {"duration": 1}}, {"setWeight": 75}, {"pause": {}})
 

@@ -11,6 +11,7 @@ from rollouts.cli.view.follow import Collection, Followed, following, list_all
 from rollouts.errors import ApiNotFound
 from rollouts.objects import ROLLOUT, SERVICE, Kind
 from tests.cli.runs import Served
+from tests.patience import PATIENCE_S
 
 ALL = Collection(kind=ROLLOUT, namespace="default")
 UNSERVED = Kind("example.com", "v1", "Thing", "things")
@@ -23,7 +24,7 @@ async def create(there: Served, name: str) -> None:
 
 async def shows(followed: Followed, *names: str) -> None:
     """Waits until exactly these are known. Raises: TimeoutError."""
-    async with asyncio.timeout(5.0):
+    async with asyncio.timeout(PATIENCE_S):
         while [each["metadata"]["name"] for each in followed.all(ROLLOUT)] != list(names):
             followed.changed.clear()
             await followed.changed.wait()

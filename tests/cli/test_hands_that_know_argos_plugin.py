@@ -19,6 +19,7 @@ from rollouts.cli.view.objects import RolloutObjects, images_of, status_of
 from rollouts.core.model.status import RolloutStatus, Verb
 from tests.cli.command_line import CommandLine, Said
 from tests.cli.shop import STEPS, Shop
+from tests.patience import PATIENCE_S
 
 DOCS = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
 TABLE = DOCS.partition("## From kubectl argo rollouts")[2].partition("\n## ")[0]
@@ -201,5 +202,5 @@ async def _created(there: Shop, words: list[str]) -> None:
     if "-w" in words or "--watch" in words:
         await there.prints("web")
         await there.run("delete", "web", "--yes")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         assert await begun == 0

@@ -19,6 +19,7 @@ from tests.cli.test_a_shared_dashboard_under_attack import SECRETS
 from tests.cli.test_people_sign_in_to_the_dashboard import shared
 from tests.cli.test_the_dashboard_behind_a_proxy import ALICE, EVE, MEMBERS, READERS, RELEASERS, RULES, until_it_ends
 from tests.cli.test_the_dashboard_shows_and_acts import PROMOTE, annotations_of
+from tests.patience import PATIENCE_S
 
 PATHS = (
     "/",
@@ -43,7 +44,7 @@ async def answered(served: ProxiedDashboard, headers: Raw, path: str = "/r/defau
     lines = [f"GET {path} HTTP/1.1".encode(), f"Host: {address.netloc}".encode(), b"Connection: close"]
     reader, writer = await asyncio.open_connection(address.hostname, address.port)
     writer.write(b"\r\n".join([*lines, *(name + b": " + value for name, value in headers), b"", b""]))
-    async with asyncio.timeout(20.0):
+    async with asyncio.timeout(PATIENCE_S):
         text = (await reader.read()).decode()
     writer.close()
     return int(text.split(" ")[1]), text
@@ -229,7 +230,7 @@ async def test_on_a_connection_that_the_proxy_keeps_each_request_is_of_its_own_p
                 *(b": ".join(each) for each in said),
             ]
             writer.write(b"\r\n".join([*head, b"", b""]))
-            async with asyncio.timeout(20.0):
+            async with asyncio.timeout(PATIENCE_S):
                 size = int((await reader.readuntil(b"\r\n\r\n")).lower().partition(b"content-length: ")[2].split()[0])
                 bodies.append((await reader.readexactly(size)).decode())
         writer.close()

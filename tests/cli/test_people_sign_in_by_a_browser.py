@@ -14,7 +14,6 @@ from tests.cli.tenants import PeoplesDashboard, peoples_dashboard, token_of
 from tests.cli.test_people_sign_in_to_the_dashboard import ADMIN, PEOPLE, READER, RELEASER, shared
 from tests.cli.test_the_dashboard_in_a_browser import (
     CHROMIUM,
-    PATIENCE_MS,
     assert_readable,
     chromium,
     opened,
@@ -31,9 +30,10 @@ pytestmark = [
 
 
 async def sign_in(page: Page, token: str) -> None:
-    """As somebody who pastes it."""
+    """As somebody who pastes it, and looks at the answer."""
     await page.get_by_label("Bearer token of the cluster").fill(token)
-    await page.keyboard.press("Enter")
+    async with page.expect_navigation():
+        await page.keyboard.press("Enter")
 
 
 def by_name(served: PeoplesDashboard) -> str:
@@ -124,13 +124,13 @@ async def test_an_open_page_goes_to_the_way_in_when_its_session_is_over(
             await expect(page.get_by_role("status")).to_have_text("live")
             clock.at_s = 600.0
             over = page.get_by_role("heading", name="Your token has expired")
-            await expect(over).to_be_visible(timeout=PATIENCE_MS)  # a browser waits before it asks again
+            await expect(over).to_be_visible()  # a browser waits before it asks again
             await expect(page.get_by_text("waiting for promotion")).to_have_count(0)
             await sign_in(page, ADMIN)
             await expect(page).to_have_title("Paused: cart")
             await expect(page.get_by_role("status")).to_have_text("live")
         async with peoples_dashboard(there, PEOPLE, port=port or 0):
             over = page.get_by_role("heading", name="the dashboard was started again")
-            await expect(over).to_be_visible(timeout=PATIENCE_MS)  # a browser waits before it asks again
+            await expect(over).to_be_visible()  # a browser waits before it asks again
             await sign_in(page, ADMIN)
             await expect(page).to_have_title("Paused: cart")

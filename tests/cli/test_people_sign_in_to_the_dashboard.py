@@ -11,11 +11,12 @@ from rollouts.cli.dashboard import sessions
 from rollouts.cli.view import giving
 from rollouts.objects import ROLLOUT
 from tests.cli.command_line import CommandLine
-from tests.cli.dashboards import PATIENCE_S, until_page
+from tests.cli.dashboards import until_page
 from tests.cli.runs import Served, install
 from tests.cli.tenants import EVERYWHERE, PeoplesDashboard, Tenant, peoples_dashboard, token_of
 from tests.cli.test_the_dashboard_shows_and_acts import PAUSED, PROMOTE, annotations_of
 from tests.cluster.tables import HandClock
+from tests.patience import PATIENCE_S
 
 ADMIN, RELEASER, READER, STRANGER = (token_of(name) for name in ("admin", "releaser", "reader", "stranger"))
 DEFAULT, ALL = frozenset({"default"}), frozenset({EVERYWHERE})

@@ -11,11 +11,12 @@ from rollouts.cli.dashboard import proxy, sessions
 from rollouts.cli.dashboard.identity import IdentityRules, PersonIdentity
 from rollouts.cli.view import giving
 from tests.cli.command_line import CommandLine
-from tests.cli.dashboards import PATIENCE_S, until_page
+from tests.cli.dashboards import until_page
 from tests.cli.runs import Served
 from tests.cli.tenants import IMPERSONATOR, PROXY_SECRET, Tenant, proxied_dashboard
 from tests.cli.test_people_sign_in_to_the_dashboard import ALL, DEFAULT, shared, until
 from tests.cli.test_the_dashboard_shows_and_acts import PROMOTE, annotations_of
+from tests.patience import PATIENCE_S
 
 ALICE, BOB, EVE = "alice@example.com", "bob@example.com", "eve@example.com"
 READERS, RELEASERS = "shop readers", "shop-releasers"

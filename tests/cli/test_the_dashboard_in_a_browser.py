@@ -16,7 +16,7 @@ from rollouts.cli.dashboard.app import serving
 from rollouts.cli.dashboard.links import link_template
 from rollouts.cli.view import giving
 from rollouts.objects import REPLICA_SET, ROLLOUT
-from tests.cli.dashboards import PATIENCE_S, session_of
+from tests.cli.dashboards import session_of
 from tests.cli.runs import BAD, Served, install, replica_set
 from tests.cli.runs import run as run_of
 from tests.cli.test_the_dashboard_is_for_one_person import HOSTILE
@@ -25,6 +25,7 @@ from tests.cli.test_the_dashboard_shows_and_acts import CUTOVER, PAUSED, WAITS, 
 from tests.cli.test_the_dashboard_shows_experiments import FAILED as EXPERIMENT_FAILED
 from tests.cli.test_the_dashboard_shows_experiments import RUNNING as EXPERIMENT_RUNS
 from tests.cli.test_the_dashboard_shows_experiments import add, surround
+from tests.patience import PATIENCE_S
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = [
@@ -34,6 +35,7 @@ pytestmark = [
 ]
 WIDTHS = (390, 1440)
 PATIENCE_MS = PATIENCE_S * 1_000
+expect.set_options(timeout=PATIENCE_MS)
 ROLLOUTS = 1_000
 HELD_UP_MOST_MS = 1_500  # 100 with a machine of its own; other tests may have this one
 HELD_UP = """() => {

@@ -19,8 +19,9 @@ from rollouts.cli.dashboard.hub import Hub
 from rollouts.cli.dashboard.list_page import listed
 from rollouts.cli.view.follow import KeptObjects
 from rollouts.objects import ROLLOUT, Key, Manifest
-from tests.cli.dashboards import PATIENCE_S, dashboard, session_of
+from tests.cli.dashboards import dashboard, session_of
 from tests.cli.runs import Served, install, rollout
+from tests.patience import PATIENCE_S
 
 T = TypeVar("T")
 ROLLOUTS, PAGE = 200, 50

@@ -17,9 +17,10 @@ from rollouts.cli.view import giving
 from rollouts.cli.view.verb_plans import FIELD_MANAGER
 from rollouts.objects import ANALYSIS_RUN, EVENT, REPLICA_SET, ROLLOUT, Manifest
 from tests.cli.command_line import CommandLine
-from tests.cli.dashboards import PATIENCE_S, Visitor, dashboard, until_page
+from tests.cli.dashboards import Visitor, dashboard, until_page
 from tests.cli.runs import BAD, RUNNING, Served, install, replica_set, rollout
 from tests.cli.runs import run as run_of
+from tests.patience import PATIENCE_S
 
 WAITS = {"reason": "PromotionNeeded", "message": "step 2: waiting for promotion", "since": "2026-11-21T10:00:00Z"}
 TIMES = {"startedAt": "2026-11-21T09:58:00Z", "stepStartedAt": "2026-11-21T10:00:00Z"}

@@ -13,7 +13,8 @@ from rollouts.cli.demo.manifests import rollout, service
 from rollouts.cli.view.objects import RolloutObjects, revision_of, status_of
 from rollouts.errors import APPLY_CRDS
 from rollouts.objects import Manifest
-from tests.cli.shop import PATIENCE_S, STEPS, Shop
+from tests.cli.shop import STEPS, Shop
+from tests.patience import PATIENCE_S
 
 EXAMPLES = [
     each.read_text(encoding="utf-8") for each in sorted((Path(__file__).parents[2] / "examples").glob("*.yaml"))

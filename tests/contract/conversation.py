@@ -12,8 +12,8 @@ from typing import Any
 from rollouts.objects import Kind, Manifest
 from rollouts.ports import APPLY_PATCH, JSON, ApiServer, Request, WatchStream
 from tests import build
+from tests.patience import PATIENCE_S
 
-DEADLINE_S = 15.0
 STRATEGIC = "application/strategic-merge-patch+json"
 
 NAMESPACE = Kind("", "v1", "Namespace", "namespaces", namespaced=False)
@@ -60,7 +60,7 @@ class Events:
     async def next(self) -> tuple[str, Any]:
         """Type and object of the next event that is no periodic bookmark."""
         while True:
-            async with asyncio.timeout(DEADLINE_S):
+            async with asyncio.timeout(PATIENCE_S):
                 line = await self.stream.readline()
             if not line:
                 return "END", None
@@ -94,7 +94,7 @@ class Conversation:
         data = b"" if body is None else json.dumps(body).encode()
         request = Request(method, path, {"fieldManager": "alice", **(query or {})} if method != "GET" else query or {},
                           data, content_type, accept)  # fmt: skip
-        response = await self.api.request(request, deadline_s=DEADLINE_S)
+        response = await self.api.request(request, deadline_s=PATIENCE_S)
         return Answer(response.status, json.loads(response.body))
 
     def path(self, kind: Kind, name: str | None = None, part: str | None = None) -> str:
@@ -144,7 +144,7 @@ class Conversation:
     @asynccontextmanager
     async def watch(self, kind: Kind, *, accept: str = JSON, **query: str) -> AsyncIterator[Events]:
         request = Request("GET", self.path(kind), {"watch": "true", **query}, accept=accept)
-        stream = await self.api.open_watch(request, deadline_s=DEADLINE_S, silence_s=DEADLINE_S)
+        stream = await self.api.open_watch(request, deadline_s=PATIENCE_S, silence_s=PATIENCE_S)
         try:
             yield Events(stream)
         finally:
@@ -162,10 +162,10 @@ class Conversation:
 
 async def until_widgets_are_served(api: ApiServer) -> None:
     """Waits until the tests' CRD is served: a moment after it was made, which no event tells."""
-    async with asyncio.timeout(DEADLINE_S):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
-            listed = await api.request(Request("GET", f"/apis/{WIDGET.api_version}"), deadline_s=DEADLINE_S)
-            found = await api.request(Request("GET", WIDGET.path()), deadline_s=DEADLINE_S)
+            listed = await api.request(Request("GET", f"/apis/{WIDGET.api_version}"), deadline_s=PATIENCE_S)
+            found = await api.request(Request("GET", WIDGET.path()), deadline_s=PATIENCE_S)
             if found.status == listed.status == 200 and json.loads(listed.body)["resources"]:
                 return
             await asyncio.sleep(0.05)

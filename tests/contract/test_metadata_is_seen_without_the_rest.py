@@ -15,7 +15,8 @@ from rollouts.cluster.structs import ConfigMapObject
 from rollouts.cluster.watch import read_refusal, reflect
 from rollouts.objects import CONFIG_MAP, Kind
 from rollouts.ports import JSON, MERGE_PATCH, METADATA, METADATA_LIST
-from tests.contract.conversation import DEADLINE_S, WIDGET, Answer, Conversation, config_map, widget
+from tests.contract.conversation import WIDGET, Answer, Conversation, config_map, widget
+from tests.patience import PATIENCE_S
 
 HEAD = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}
 INITIAL_EVENTS = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
@@ -129,7 +130,7 @@ async def test_a_table_of_metadata_follows_the_server(api: Conversation) -> None
     rng = random.Random(1)  # noqa: S311 - jitter
     task = asyncio.create_task(reflect(api.api, table, namespace=scope, on_change=note, rng=rng))
     try:
-        async with asyncio.timeout(DEADLINE_S):
+        async with asyncio.timeout(PATIENCE_S):
             await table.synced.wait()
             listed = await changes.get()
             changed = await api.patch(CONFIG_MAP, "a", {"data": {"key": "2"}}, MERGE_PATCH)

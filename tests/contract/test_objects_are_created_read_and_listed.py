@@ -8,7 +8,8 @@ from rollouts.objects import CONFIG_MAP, REPLICA_SET, SECRET, SERVICE
 from rollouts.ports import Request
 from tests import build
 from tests.build import replica_set
-from tests.contract.conversation import DEADLINE_S, WIDGET, Conversation, config_map, widget
+from tests.contract.conversation import WIDGET, Conversation, config_map, widget
+from tests.patience import PATIENCE_S
 
 
 async def test_a_created_object_gets_what_only_the_server_can_give(api: Conversation) -> None:
@@ -60,7 +61,7 @@ async def test_what_does_not_exist_is_not_found_by_its_full_name(api: Conversati
 async def test_an_unknown_type_is_a_404_without_an_object(api: Conversation) -> None:
     """That is how a missing CRD looks: plain text, no `Status` to decode."""
     path = f"/apis/contract.rollouts.dev/v1/namespaces/{api.namespace}/gadgets"
-    response = await api.api.request(Request("GET", path), deadline_s=DEADLINE_S)
+    response = await api.api.request(Request("GET", path), deadline_s=PATIENCE_S)
 
     assert (response.status, response.body) == (404, b"404 page not found\n")
 

@@ -13,7 +13,8 @@ import pytest
 from rollouts.objects import Kind, Manifest
 from rollouts.ports import APPLY_PATCH, JSON_PATCH, Request
 from rollouts.sim.network.gateway_types import GRPC_ROUTE, HTTP_ROUTE, gateway_crds
-from tests.contract.conversation import CRD, DEADLINE_S, Conversation
+from tests.contract.conversation import CRD, Conversation
+from tests.patience import PATIENCE_S
 
 BACKENDS = [{"name": "stable", "port": 80, "weight": 100}, {"name": "canary", "port": 80, "weight": 0}]
 WEIGHT = "/spec/rules/0/backendRefs/1/weight"
@@ -24,10 +25,10 @@ async def routes(api: Conversation) -> Conversation:
     for crd in gateway_crds():
         assert (await api.send("POST", CRD.path(), crd)).status in (201, 409)
     kinds = (HTTP_ROUTE, GRPC_ROUTE)
-    async with asyncio.timeout(DEADLINE_S):
+    async with asyncio.timeout(PATIENCE_S):
         while True:  # a real server serves a new type a moment after its CRD, and says so in no event
             requests = [Request("GET", api.path(kind)) for kind in kinds]
-            if {(await api.api.request(each, deadline_s=DEADLINE_S)).status for each in requests} == {200}:
+            if {(await api.api.request(each, deadline_s=PATIENCE_S)).status for each in requests} == {200}:
                 return api
             await asyncio.sleep(0.05)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from rollouts.objects import CONFIG_MAP, REPLICA_SET
 from rollouts.ports import JSON_PATCH, MERGE_PATCH, Request
 from tests.build import replica_set
-from tests.contract.conversation import DEADLINE_S, WIDGET, Conversation, config_map, widget
+from tests.contract.conversation import WIDGET, Conversation, config_map, widget
+from tests.patience import PATIENCE_S
 
 
 async def test_the_main_path_does_not_write_status(api: Conversation) -> None:
@@ -107,6 +108,6 @@ async def test_a_type_without_a_scale_has_no_such_path(api: Conversation) -> Non
     """A wrong target of an HPA is a 404."""
     await api.made(CONFIG_MAP, config_map("a"))
 
-    answer = await api.api.request(Request("GET", api.path(CONFIG_MAP, "a", "scale")), deadline_s=DEADLINE_S)
+    answer = await api.api.request(Request("GET", api.path(CONFIG_MAP, "a", "scale")), deadline_s=PATIENCE_S)
 
     assert answer.status == 404

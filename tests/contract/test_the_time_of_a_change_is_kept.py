@@ -11,7 +11,8 @@ import pytest
 
 from rollouts.objects import CONFIG_MAP
 from rollouts.ports import MERGE_PATCH, METADATA
-from tests.contract.conversation import DEADLINE_S, Answer, Conversation, config_map
+from tests.contract.conversation import Answer, Conversation, config_map
+from tests.patience import PATIENCE_S
 
 Change = Callable[[Conversation], Awaitable[Answer]]
 
@@ -32,7 +33,7 @@ async def newest_time(api: Conversation) -> str:
 
 async def until_after(api: Conversation, time: str) -> None:
     """Returns when the server's clock, which is this machine's, shows a later second."""
-    async with asyncio.timeout(DEADLINE_S):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             answer = await api.create(CONFIG_MAP, config_map("clock"), dryRun="All")
             if answer.metadata["creationTimestamp"] > time:

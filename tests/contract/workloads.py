@@ -13,7 +13,8 @@ from rollouts.objects import CONTROLLER_REVISION, DAEMON_SET, POD, STATEFUL_SET,
 from rollouts.ports import MERGE_PATCH
 from rollouts.sim.storage.registry import NODE
 from tests import build
-from tests.contract.conversation import DEADLINE_S, Conversation
+from tests.contract.conversation import Conversation
+from tests.patience import PATIENCE_S
 
 NAME = "db"
 MAX_INT32 = 2**31 - 1
@@ -139,7 +140,7 @@ class Watched:
         """
         seen = ""
         try:
-            async with asyncio.timeout(DEADLINE_S), self._changes() as changed:
+            async with asyncio.timeout(PATIENCE_S), self._changes() as changed:
                 while not fnmatchcase(seen := await self._look(), expected):
                     await changed.wait()
                     changed.clear()

@@ -115,7 +115,7 @@ def test_an_update_moves_node_by_node_and_gives_the_type_back(stage: Stage) -> N
 
     stage.until("daemonsets", "agent", lambda one: one["spec"]["updateStrategy"] == own)
     if own["type"] == "RollingUpdate":
-        stage.kubectl("rollout", "status", "daemonset/agent", "--timeout=30s")
+        stage.kubectl("rollout", "status", "daemonset/agent", "--timeout=55s")
         stage.until("daemonsets", "agent", lambda _: not stage.our_fields("daemonset", "agent"))
 
 

@@ -61,14 +61,14 @@ def test_the_example_moves_weights_that_no_code_knows(stage: Stage) -> None:
     """Applied as it is; tried by dry run; managed in steps; given back when the Rollout goes; and nothing was refused."""
     (written,) = [one for one in yaml.safe_load_all(EXAMPLE.read_text()) if one["kind"] == "TrafficSplit"]
     stage.kubectl("apply", "--validate=strict", "-f", str(EXAMPLE))
-    stage.kubectl("wait", "trafficprovider/traffic-split", "--for=condition=Ready", "--timeout=30s")
+    stage.kubectl("wait", "trafficprovider/traffic-split", "--for=condition=Ready", "--timeout=55s")
     tried = provider(stage)
     first = current(stage.wait_ready(NAME))
 
     stage.set_image(NAME, "ghcr.io/stefanprodan/podinfo:6.9.1")
     told = [shared(stage, share) for share in (5, 50, 100)]
     done = stage.until_stable(NAME, lambda stable: stable != first, within_s=SETTLED_WITHIN_S * 2)
-    stage.kubectl("delete", "rollout", NAME, "--timeout=20s")
+    stage.kubectl("delete", "rollout", NAME, "--timeout=55s")
     left = stage.until("trafficsplits", NAME, lambda one: ledger_of(one) == NOTHING and "labels" not in one["metadata"])
 
     assert (condition(tried, "Ready"), tried["status"]["observedGeneration"]) == (("True", "Tried"), 1)
@@ -111,7 +111,7 @@ def test_a_router_that_can_be_asked_decides_when_a_step_is_done(stage: Stage, ro
     spec["live"] = {"http": {"url": router.url, "path": {"cel": path}}, "cel": "body.canary == want"}
     spec["tests"][0]["answers"] = [{"body": {"canary": 5}, "live": True}, {"body": {"canary": 0}, "live": False}]
     stage.kubectl("apply", "--validate=strict", "-f", "-", input=yaml.safe_dump_all(documents))
-    stage.kubectl("wait", "trafficprovider/traffic-split", "--for=condition=Ready", "--timeout=30s")
+    stage.kubectl("wait", "trafficprovider/traffic-split", "--for=condition=Ready", "--timeout=55s")
     first = current(stage.wait_ready(NAME))
 
     stage.set_image(NAME, "ghcr.io/stefanprodan/podinfo:6.9.1")
@@ -138,7 +138,7 @@ def test_a_field_that_the_routers_crd_does_not_know_is_found_by_the_dry_run(stag
     wrong["spec"] |= {"weight": {"path": "share"}, "tests": json.loads(text)}
 
     stage.kubectl("apply", "-f", "-", input=json.dumps(wrong))
-    stage.kubectl("wait", "trafficprovider/traffic-split", "--for=condition=Ready=false", "--timeout=30s")
+    stage.kubectl("wait", "trafficprovider/traffic-split", "--for=condition=Ready=false", "--timeout=55s")
 
     found = provider(stage)
     assert condition(found, "Ready") == ("False", "TestRefused")

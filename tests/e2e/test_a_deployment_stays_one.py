@@ -95,7 +95,7 @@ def test_an_update_keeps_its_pods_and_gives_the_fields_back(stage: Stage) -> Non
     stage.annotate("web", "promote", "true")
     until(stage, "Healthy", v2=4)
 
-    stage.kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+    stage.kubectl("rollout", "status", "deployment/web", "--timeout=55s")
     spec = stage.get("deployments", "web")["spec"]
     assert (spec["strategy"]["rollingUpdate"], spec.get("minReadySeconds", 0)) == (LIMITS, 0)
     assert spec["progressDeadlineSeconds"] == 600
@@ -139,4 +139,4 @@ def test_an_undo_in_a_step_ends_the_update_and_gives_the_fields_back(stage: Stag
     until(stage, "Healthy", v1=4)
 
     stage.until("deployments", "web", lambda one: one["spec"]["strategy"]["rollingUpdate"] == LIMITS)
-    stage.kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+    stage.kubectl("rollout", "status", "deployment/web", "--timeout=55s")

@@ -113,7 +113,7 @@ def test_a_promotion_hands_the_new_pods_over(stage: Stage) -> None:
     stage.annotate("web", "promote", "true")
     until(stage, "Healthy", v2=4)
 
-    stage.kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+    stage.kubectl("rollout", "status", "deployment/web", "--timeout=55s")
     spec = stage.get("deployments", "web")["spec"]
     assert (spec["strategy"]["rollingUpdate"], spec.get("minReadySeconds", 0)) == (LIMITS, 0)
     assert spec["progressDeadlineSeconds"] == 600
@@ -133,4 +133,4 @@ def test_an_abort_and_the_stable_template_leave_everything_as_before(stage: Stag
     until(stage, "Healthy", v1=4)
 
     assert uids(stage, "web:1") == before
-    stage.kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+    stage.kubectl("rollout", "status", "deployment/web", "--timeout=55s")

@@ -45,7 +45,7 @@ def test_the_example_makes_its_route_and_takes_it_along(stage: Stage) -> None:
     """Applied as it is: no object but the Rollout and its Services is the user's, and nothing was refused."""
     begins = stage.plane.audit_mark()
     stage.kubectl("apply", "--validate=strict", "-f", str(EXAMPLE))
-    stage.kubectl("wait", f"httproute/{NAME}", "--for=create", "--timeout=30s")
+    stage.kubectl("wait", f"httproute/{NAME}", "--for=create", "--timeout=55s")
     accepted(stage, NAME, parent="web")
     first = current(stage.wait_ready(NAME))
     made = stage.get("httproutes", NAME)
@@ -56,8 +56,8 @@ def test_the_example_makes_its_route_and_takes_it_along(stage: Stage) -> None:
     added = [{"op": "add", "path": f"{OWN}/spec/hostnames/-", "value": "also.example.com"}]
     stage.kubectl("patch", "rollout", NAME, "--type=json", "-p", yaml.safe_dump(added))
     changed = stage.until("httproutes", NAME, lambda one: "also.example.com" in one["spec"]["hostnames"])
-    stage.kubectl("delete", "rollout", NAME, "--timeout=20s")
-    stage.kubectl("wait", f"httproute/{NAME}", "--for=delete", "--timeout=30s")
+    stage.kubectl("delete", "rollout", NAME, "--timeout=55s")
+    stage.kubectl("wait", f"httproute/{NAME}", "--for=delete", "--timeout=55s")
 
     (owner,) = made["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["name"], owner["controller"]) == ("Rollout", NAME, True)

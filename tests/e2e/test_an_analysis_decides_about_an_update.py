@@ -113,7 +113,7 @@ def test_five_percent_of_errors_abort_and_the_message_says_the_number(requests: 
     assert run["metadata"]["name"] in aborted["status"]["message"]
     assert 0.9 < float(run["status"]["metricResults"][0]["measurements"][-1]["value"].strip("[]")) < 0.99
     requests.fail(0)
-    stage.kubectl("wait", "rollout/web", "--for=condition=Available", "--timeout=30s")
+    stage.kubectl("wait", "rollout/web", "--for=condition=Available", "--timeout=55s")
 
 
 def test_without_prometheus_the_update_waits_for_a_person(under: Under) -> None:

@@ -57,7 +57,7 @@ def test_an_analysis_decides_and_a_person_may_end_it(stage: Stage) -> None:
     assert over["status"]["phase"] == "Successful"
     for name in ("judged", "ended"):
         _gone(stage, name)
-    stage.kubectl("delete", "experiment", "judged", "ended", "--timeout=20s")
+    stage.kubectl("delete", "experiment", "judged", "ended", "--timeout=55s")
 
 
 def test_a_step_of_a_rollout_runs_one(stage: Stage) -> None:

@@ -83,7 +83,7 @@ def test_a_deleted_source_harms_nobody_and_a_deleted_rollout_takes_its_copies_al
     stage.apply(config_map("web-config"))
     assert current(stage.wait_ready("web")) == first
     (copy,) = stage.all("configmaps", COPIES)
-    stage.kubectl("delete", "rollout", "web", "--timeout=20s")
+    stage.kubectl("delete", "rollout", "web", "--timeout=55s")
     # The garbage collector learns of new kinds every 30 s.
     stage.kubectl("wait", f"configmap/{copy['metadata']['name']}", "--for=delete", "--timeout=60s")
     assert stage.get("configmaps", "web-config")["data"] == {"color": "blue"}
@@ -241,7 +241,7 @@ def test_a_rotated_secret_goes_through_a_canary_with_the_printed_role_alone(stag
         assert planted not in shown
         assert base64.b64encode(planted.encode()).decode() not in shown
 
-    stage.kubectl("delete", "rollout", "web", "--timeout=20s")
+    stage.kubectl("delete", "rollout", "web", "--timeout=55s")
     stage.kubectl("wait", f"secret/{after}", "--for=delete", "--timeout=60s")
 
 

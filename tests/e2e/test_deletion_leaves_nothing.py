@@ -25,7 +25,7 @@ def test_deletion_in_the_middle_of_a_step_leaves_nothing(stage: Stage) -> None:
         stage.gated(name, f"{name}:2")
     managed = {name: stage.selected(name) for name in selectors}
 
-    stage.kubectl("delete", "rollouts", "--all", "--timeout=20s")
+    stage.kubectl("delete", "rollouts", "--all", "--timeout=55s")
     for app in ("web", "api"):
         stage.until_pods(app, {}, within_s=60)  # the garbage collector looks for new kinds of owners every 30 s
     released = {

@@ -69,7 +69,7 @@ class Administrator:
             if not (ours := self.crds()):
                 return
             self.plane.kubectl("annotate", *ours, "--overwrite", f"tests/attempt={attempt}", check=False)
-            self.plane.kubectl("delete", *ours, "--ignore-not-found", "--timeout=30s", check=False)
+            self.plane.kubectl("delete", *ours, "--ignore-not-found", "--timeout=55s", check=False)
         raise AssertionError(f"the API server has not taken {self.crds()} away")
 
     def described(self) -> str:

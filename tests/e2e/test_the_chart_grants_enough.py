@@ -66,15 +66,15 @@ def test_a_life_with_everything_in_it_is_refused_nothing(stage: Stage) -> None:
         stage.gated("web", image, step=GATE + 1)
         stage.annotate("web", "promote", "true")
         last = current(stage.wait_ready("web"))
-    stage.kubectl("wait", f"replicaset/web-{first}", "--for=delete", "--timeout=30s")
+    stage.kubectl("wait", f"replicaset/web-{first}", "--for=delete", "--timeout=55s")
     assert [run["metadata"]["labels"]["rollouts.dev/revision"] for run in stage.all("analysisruns")] == [last]
     stage.apply(experiment("exp", duration="1s"))
     stage.until("experiments", "exp", lambda one: "completedAt" in one.get("status", {}))
-    stage.kubectl("wait", "service/exp-blue", "--for=delete", "--timeout=30s")
+    stage.kubectl("wait", "service/exp-blue", "--for=delete", "--timeout=55s")
     stage.annotate("web", "restart", "true")
     stage.until("rollouts", "web", lambda one: "restartedAt" in one["status"])
     stage.until_pods("web", {last: 2})
-    stage.kubectl("delete", "rollout", "web", "--timeout=20s")
+    stage.kubectl("delete", "rollout", "web", "--timeout=55s")
     for name in ("web-stable", "web-canary"):
         stage.until("services", name, lambda one: "rollouts.dev/revision" not in one["spec"]["selector"])
 
@@ -114,7 +114,7 @@ def test_a_route_is_read_watched_and_changed(stage: Stage) -> None:
         )
     )
     managed = stage.get("httproutes", "web")
-    stage.kubectl("delete", "rollout", "web", "--timeout=20s")
+    stage.kubectl("delete", "rollout", "web", "--timeout=55s")
     left = stage.until("httproutes", "web", lambda one: "annotations" not in one["metadata"])
 
     used = {

@@ -79,7 +79,7 @@ def bare(modules_plane: ControlPlane) -> Iterator[ControlPlane]:
     plane = modules_plane
     plane.apply(KUBE_PROXY)
     yield plane
-    plane.kubectl("delete", "rollouts,roles,rolebindings", "--all", "-n", "default", "--timeout=30s", check=False)
+    plane.kubectl("delete", "rollouts,roles,rolebindings", "--all", "-n", "default", "--timeout=55s", check=False)
     plane.helm("uninstall", RELEASE, "--namespace", RELEASE_NAMESPACE, "--ignore-not-found")
     crds = plane.kubectl("get", "crds", "-o", "name").stdout.split()
     if ours := [crd for crd in crds if crd.endswith(".rollouts.dev")]:

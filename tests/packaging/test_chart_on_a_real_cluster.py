@@ -380,7 +380,7 @@ def test_the_deployment_runs_under_the_restricted_pod_security_standard(
     wanted = [one for one in documents if one["kind"] in {"Deployment", "ServiceAccount", "PodDisruptionBudget"}]
     control_plane.apply(*json.loads(json.dumps(wanted).replace(f'"{RELEASE_NAMESPACE}"', f'"{namespace}"')))
 
-    control_plane.kubectl("rollout", "status", "deployment/rollouts", "--timeout=20s", "-n", namespace)
+    control_plane.kubectl("rollout", "status", "deployment/rollouts", "--timeout=55s", "-n", namespace)
 
     pods = json.loads(control_plane.kubectl("get", "pods", "-o", "json", "-n", namespace).stdout)["items"]
     assert len({pod["spec"]["nodeName"] for pod in pods}) == 2

@@ -22,6 +22,7 @@ from rollouts.sim.actors.kubelet import KubeletSettings
 from rollouts.sim.apiserver.http import SimHttp
 from rollouts.sim.cluster import SimulatedCluster
 from tests import build
+from tests.patience import PATIENCE_S
 from tests.sim.manifests import replica_set, service, stored
 
 
@@ -43,7 +44,7 @@ async def test_requests_and_watches_go_over_http() -> None:
         ]
         query = {"watch": "1", "resourceVersion": body["metadata"]["resourceVersion"]}
         watch = await client.get(path, params=query, headers={"Accept": METADATA})
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             event = json.loads(await watch.content.readline())
         watch.close()
 
@@ -70,7 +71,7 @@ class Kubectl:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             out, err = await process.communicate(stdin.encode())
         assert process.returncode == code, (arguments, err.decode())
         return (out if code == 0 else out + err).decode()
@@ -100,7 +101,7 @@ async def test_kubectl_applies_scales_annotates_and_deletes(tmp_path: Path, lab_
         await kubectl("label", "svc", "web", "tier=front")
         await kubectl("scale", "rs", "web", "--replicas=3")
         await kubectl("patch", "rs", "web", "--type=merge", "-p", '{"spec":{"minReadySeconds":1}}')
-        await kubectl("wait", "rs/web", "--for=jsonpath={.status.readyReplicas}=3", "--timeout=20s")
+        await kubectl("wait", "rs/web", "--for=jsonpath={.status.readyReplicas}=3", f"--timeout={PATIENCE_S:g}s")
         pods = await kubectl("get", "pods", "-o", "name", "-l", "app=web")
         found, front = (stored(cluster, kind, "web") for kind in (REPLICA_SET, SERVICE))
         await kubectl("delete", "rs", "web", "--wait=false")
@@ -130,14 +131,14 @@ async def test_kubectl_rolls_a_deployment_out_and_back(tmp_path: Path, lab_progr
 
         manifest = json.dumps(build.deployment("web", replicas=4))
         await kubectl("apply", "--validate=false", "-f", "-", stdin=manifest)
-        first = await rollout("status", "--timeout=20s")
+        first = await rollout("status", f"--timeout={PATIENCE_S:g}s")
         await kubectl("set", "image", "deployment/web", "app=app:2")
-        second = await rollout("status", "--timeout=20s")
+        second = await rollout("status", f"--timeout={PATIENCE_S:g}s")
         after_two = images()
         history = await rollout("history")
         details = await rollout("history", "--revision=1")
         await rollout("undo")
-        await rollout("status", "--timeout=20s")
+        await rollout("status", f"--timeout={PATIENCE_S:g}s")
         undone = images()
         await rollout("undo", "--to-revision=2")
         await rollout("pause")
@@ -145,17 +146,17 @@ async def test_kubectl_rolls_a_deployment_out_and_back(tmp_path: Path, lab_progr
         refused = await rollout("restart", code=1)
         await kubectl("scale", "deployment/web", "--replicas=6")
         await rollout("resume")
-        await rollout("status", "--timeout=20s")
+        await rollout("status", f"--timeout={PATIENCE_S:g}s")
         again = images()
         await rollout("restart")
-        await rollout("status", "--timeout=20s")
+        await rollout("status", f"--timeout={PATIENCE_S:g}s")
         restarted = len(cluster.list(REPLICA_SET))
         await kubectl("apply", "--validate=false", "-f", "-", stdin=manifest)
-        await rollout("status", "--timeout=20s")
+        await rollout("status", f"--timeout={PATIENCE_S:g}s")
         applied = images()
-        await kubectl("wait", "deployment/web", "--for=condition=Available", "--timeout=20s")
+        await kubectl("wait", "deployment/web", "--for=condition=Available", f"--timeout={PATIENCE_S:g}s")
         await kubectl("delete", "deployment", "web", "--wait=false")
-        await kubectl("wait", "rs", "--all", "--for=delete", "--timeout=20s")
+        await kubectl("wait", "rs", "--all", "--for=delete", f"--timeout={PATIENCE_S:g}s")
 
     assert "successfully rolled out" in first
     assert "successfully rolled out" in second
@@ -193,15 +194,15 @@ async def test_kubectl_rolls_out(tmp_path: Path, lab_programs: Path, kind: Kind)
             return {pod["spec"]["containers"][0]["image"] for pod in pods}
 
         await kubectl("apply", "--validate=false", "-f", "-", stdin=workload(kind, "db:1"))
-        await kubectl("rollout", "status", name, "--timeout=20s")
+        await kubectl("rollout", "status", name, f"--timeout={PATIENCE_S:g}s")
         await kubectl("set", "image", name, "app=db:2")
-        done = await kubectl("rollout", "status", name, "--timeout=20s")
+        done = await kubectl("rollout", "status", name, f"--timeout={PATIENCE_S:g}s")
         second, history = images(), await kubectl("rollout", "history", name)
         await kubectl("rollout", "undo", name)
-        await kubectl("rollout", "status", name, "--timeout=20s")
+        await kubectl("rollout", "status", name, f"--timeout={PATIENCE_S:g}s")
         first, undone = images(), await kubectl("rollout", "history", name)
         await kubectl("rollout", "restart", name)
-        await kubectl("rollout", "status", name, "--timeout=20s")
+        await kubectl("rollout", "status", name, f"--timeout={PATIENCE_S:g}s")
         restarted = await kubectl("rollout", "history", name, "--revision=4")
         listed = await kubectl("get", "all")
 
@@ -222,11 +223,11 @@ async def test_kubectl_says_how_far_a_partition_and_a_deletion_come(tmp_path: Pa
         await kubectl(
             "apply", "--validate=false", "-f", "-", stdin=workload(STATEFUL_SET, "db:1", replicas=3, **partition)
         )
-        await kubectl("rollout", "status", "sts/db", "--timeout=20s")
+        await kubectl("rollout", "status", "sts/db", f"--timeout={PATIENCE_S:g}s")
         await kubectl("set", "image", "sts/db", "app=db:2")
-        partitioned = await kubectl("rollout", "status", "sts/db", "--timeout=20s")
+        partitioned = await kubectl("rollout", "status", "sts/db", f"--timeout={PATIENCE_S:g}s")
         await kubectl("scale", "sts/db", "--replicas=1")
-        await kubectl("wait", "sts/db", "--for=jsonpath={.status.replicas}=1", "--timeout=20s")
+        await kubectl("wait", "sts/db", "--for=jsonpath={.status.replicas}=1", f"--timeout={PATIENCE_S:g}s")
         await kubectl(
             "patch",
             "sts",
@@ -235,7 +236,7 @@ async def test_kubectl_says_how_far_a_partition_and_a_deletion_come(tmp_path: Pa
             "-p",
             '{"spec":{"updateStrategy":{"type":"OnDelete","rollingUpdate":null}}}',
         )
-        refused = await kubectl("rollout", "status", "sts/db", "--timeout=20s", code=1)
+        refused = await kubectl("rollout", "status", "sts/db", f"--timeout={PATIENCE_S:g}s", code=1)
 
     assert "partitioned roll out complete: 1 new pods have been updated" in partitioned
     assert "only available for RollingUpdate" in refused

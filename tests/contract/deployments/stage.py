@@ -18,7 +18,8 @@ from rollouts.objects import CONFIG_MAP, POD, REPLICA_SET, Kind, Manifest
 from rollouts.ports import MERGE_PATCH, Request
 from tests import build
 from tests.build import DEPLOYMENT
-from tests.contract.conversation import DEADLINE_S, STRATEGIC, Conversation, config_map
+from tests.contract.conversation import STRATEGIC, Conversation, config_map
+from tests.patience import PATIENCE_S
 
 REST_MAX_S = 60.0
 NEVER_S = 2_147_483_646
@@ -47,7 +48,7 @@ class Watched:
 
     async def follow(self, kind: Kind) -> None:
         request = Request("GET", self.talk.path(kind), {"watch": "true"})
-        stream = await self.talk.api.open_watch(request, deadline_s=DEADLINE_S, silence_s=REST_MAX_S * 5)
+        stream = await self.talk.api.open_watch(request, deadline_s=PATIENCE_S, silence_s=REST_MAX_S * 5)
         try:
             while line := await stream.readline():
                 event = json.loads(line)

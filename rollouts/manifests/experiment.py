@@ -17,7 +17,6 @@ from rollouts.core.experiment.model import (
     name_of_pods,
     name_of_service,
 )
-from rollouts.core.model.service_traits import ServicePort
 from rollouts.manifests.ownership import (
     EXPERIMENT,
     EXPERIMENT_TEMPLATE,
@@ -54,20 +53,12 @@ def experiment_replica_set(of: _Owner, namespace: str, group: PodGroup) -> Manif
 
 def experiment_service(of: _Owner, namespace: str, group: PodGroup) -> Manifest:
     """The Service of a template."""
-    ports = [_port(each) for each in group.ports]
     labels = {**_labels(of, group), MANAGED: MANAGED_VALUE}
     return {
         **SERVICE.head,
         "metadata": {**_head(of, namespace, name_of_service(of.name, of.uid, group)), "labels": labels},
-        "spec": {"selector": {REVISION: hash_of_pods(of.uid, group)}, "ports": ports},
+        "spec": {"selector": {REVISION: hash_of_pods(of.uid, group)}, "ports": [each.manifest for each in group.ports]},
     }
-
-
-def _port(of: ServicePort) -> Manifest:
-    target = of.port if of.target is None else of.target
-    named = {"name": of.name, "appProtocol": of.app_protocol}
-    given = {field: text for field, text in named.items() if text}
-    return {**given, "port": of.port, "targetPort": target, "protocol": of.protocol}
 
 
 def experiment_run(of: _Owner, namespace: str, intent: MakeRun) -> Manifest:

@@ -27,7 +27,7 @@ from rollouts.core.model.analysis import Analysis, DraftProblem, RunDraft, Templ
 from rollouts.core.model.revision import canonical_json
 from rollouts.core.model.rollout import RolloutSpec
 from rollouts.core.model.service_traits import ServicePort
-from rollouts.core.model.steps import TemplateWeight
+from rollouts.core.model.steps import RunExperiment, TemplateWeight
 from rollouts.errors import SpecInvalid, SpecProblem
 from rollouts.objects import CLUSTER_ANALYSIS_TEMPLATE, Manifest, mapping
 
@@ -118,10 +118,8 @@ def check_experiment(wire: Experiment | None, path: str, problems: Problems) -> 
             problems.add_missing(problem.path, problem.message)
 
 
-def core_experiment(wire: Experiment | None, path: str) -> Analysis | None:
-    """The core's value of an experiment at `path`, which `check_experiment` has found right; None for none."""
-    if wire is None:
-        return None
+def core_experiment(wire: Experiment, path: str, canary: CanaryStrategy) -> RunExperiment:
+    """The core's value of an experiment at `path`, which `check_experiment` has found right."""
     names = {
         f"{CLUSTER_ANALYSIS_TEMPLATE.kind}/{each.template_name}" if each.cluster_scope else each.template_name or ""
         for each in wire.analyses or ()
@@ -129,13 +127,15 @@ def core_experiment(wire: Experiment | None, path: str) -> Analysis | None:
     settings = wire.model_dump(
         by_alias=True, exclude_none=True, exclude={"duration", "on_failure", "deadline_seconds", "on_deadline"}
     )
-    return core_value(Analysis, wire, path=path, settings=settings | _duration(wire), templates=tuple(sorted(names)))
-
-
-def template_weights(wire: Experiment, canary: CanaryStrategy) -> tuple[TemplateWeight, ...]:
-    """The templates that get requests, and how many of them."""
-    weighted = ((group.name or "", group.weight) for group in wire.templates or ())
-    return tuple(TemplateWeight(name, weight_percent(weight, canary)) for name, weight in weighted if weight)
+    analysis = core_value(
+        Analysis, wire, path=path, settings=settings | _duration(wire), templates=tuple(sorted(names))
+    )
+    weights = [
+        TemplateWeight(group.name or "", weight_percent(group.weight, canary))
+        for group in wire.templates or ()
+        if group.weight
+    ]
+    return RunExperiment(analysis, tuple(weights))
 
 
 def experiment_of(analysis: Analysis, find: Find, of: Updated, beside: PodsBeside) -> RunDraft | TemplatesUnread:
@@ -183,7 +183,7 @@ def _group(wire: ExperimentTemplate, pods: Manifest, ports: Collection[ServicePo
     """
     group: Manifest = wire.model_dump(by_alias=True, exclude_none=True, include={"name", "replicas", "service"})
     if wire.weight:
-        group["service"] = {**mapping(group.get("service")), "ports": [_port(each) for each in ports or _ANY_PORTS]}
+        group["service"] = {**mapping(group.get("service")), "ports": [each.manifest for each in ports or _ANY_PORTS]}
     selector = pods["selector"] if wire.selector is None else wire.selector.model_dump(by_alias=True, exclude_none=True)
     template, metadata = dict(pods["template"]), dict(mapping(pods["template"].get("metadata")))
     if wire.metadata is not None:
@@ -197,28 +197,23 @@ def _group(wire: ExperimentTemplate, pods: Manifest, ports: Collection[ServicePo
     return {**group, **kept, "selector": selector, "template": template}
 
 
-def _port(of: ServicePort) -> Manifest:
-    given = {"name": of.name, "targetPort": of.target, "appProtocol": of.app_protocol}
-    return {"port": of.port, "protocol": of.protocol, **{field: value for field, value in given.items() if value}}
-
-
 def _pods(beside: PodsBeside, role: str) -> Manifest:
     """Selector and template of the pods of a revision, without what tells them apart from those of other revisions."""
     template: Manifest = msgspec.json.decode(beside.templates.get(role) or beside.stand_in)
     metadata = dict(mapping(template.get("metadata")))
     for field in ("labels", "annotations"):
         entries = mapping(metadata.get(field))
-        metadata[field] = {key: text for key, text in entries.items() if not _is_ours(key, beside)}
+        metadata[field] = {
+            key: text
+            for key, text in entries.items()
+            if not key.startswith(OUR_PREFIX) and key != beside.revision_label
+        }
     template["metadata"] = metadata
     return {
         "selector": msgspec.json.decode(beside.selector),
         "template": template,
         "minReadySeconds": beside.min_ready_s,
     }
-
-
-def _is_ours(key: str, beside: PodsBeside) -> bool:
-    return key.startswith(OUR_PREFIX) or key == beside.revision_label
 
 
 def _given(wire: Experiment, of: Updated, beside: PodsBeside, path: str, problems: Problems) -> Manifest:

@@ -14,7 +14,7 @@ from rollouts.api.problems import Problems
 from rollouts.api.spec.analysis.in_rollouts import core_analysis
 from rollouts.api.spec.autoscaling import autoscaling_gate
 from rollouts.api.spec.drain import drain_spec
-from rollouts.api.spec.experiment_step import core_experiment, template_weights
+from rollouts.api.spec.experiment_step import core_experiment
 from rollouts.api.spec.metadata import OUR_PREFIX
 from rollouts.api.spec.reading import core_value, read_model
 from rollouts.api.spec.retired import refuse_retired
@@ -372,9 +372,8 @@ def _step(wire: CanaryStep, index: int, canary: CanaryStrategy) -> Step:
         return mirror_route(wire.set_mirror_route)
     if (analysis := core_analysis(wire.analysis, f"spec.strategy.canary.steps[{index}].analysis")) is not None:
         return Analyze(analysis)
-    if (experiment := core_experiment(wire.experiment, f"spec.strategy.canary.steps[{index}].experiment")) is not None:
-        assert wire.experiment is not None  # noqa: S101 - it is what `experiment` was made of
-        return RunExperiment(experiment, template_weights(wire.experiment, canary))
+    if wire.experiment is not None:
+        return core_experiment(wire.experiment, f"spec.strategy.canary.steps[{index}].experiment", canary)
     if (scale := wire.set_canary_scale) is not None:
         if scale.replicas is not None:
             return SetCanaryReplicas(scale.replicas)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from rollouts.objects import mapping
@@ -29,6 +30,11 @@ class ServicePort(Struct, frozen=True, kw_only=True, rename={"target": "targetPo
     protocol: str = "TCP"
     target: int | str | None = None
     app_protocol: str = ""
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """An entry of `spec.ports`."""
+        return {field: value for field, value in msgspec.to_builtins(self).items() if value}
 
 
 class ServiceTraits(Struct, frozen=True, kw_only=True):

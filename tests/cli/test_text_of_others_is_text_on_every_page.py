@@ -12,7 +12,7 @@ from rollouts.cli.dashboard import cards
 from rollouts.cli.dashboard.experiment_list import listed_experiment
 from rollouts.cli.dashboard.experiment_page import experiment_page
 from rollouts.cli.dashboard.list_page import listed
-from rollouts.cli.dashboard.pages import document
+from rollouts.cli.dashboard.pages import Look, document
 from rollouts.cli.view.experiments import ExperimentAnalysisLine, ExperimentLine, WholeExperiment
 from rollouts.cli.view.runs import MeasurementLine, MetricLine, RunLine
 from rollouts.cli.view.tree import PodLine, RevisionLine, RolloutView
@@ -174,7 +174,7 @@ def test_a_rollout_that_an_experiment_claims_to_belong_to_is_text() -> None:
     line = ExperimentLine(
         namespace="shop", name="exp", created_at_s=0.0, status=ExperimentStatus(), rollout=f"//evil/{HOSTILE}"
     )
-    page = document(experiment_page(WholeExperiment(line=line), now_s=9.0, lost=None)).decode()
+    page = document(experiment_page(WholeExperiment(line=line), Look(now_s=9.0))).decode()
 
     assert_is_ours(page, scripts=1)
     assert "onerror=alert(1)" in page
@@ -221,7 +221,7 @@ def test_a_page_of_an_experiment_with_many_analyses_shows_first_those_that_went_
     )
     status = ExperimentStatus(phase=AnalysisPhase.RUNNING)
     line = ExperimentLine(namespace="shop", name="exp", created_at_s=0.0, status=status)
-    text = str(experiment_page(WholeExperiment(line=line, analyses=analyses), now_s=2_000.0, lost=None).main)
+    text = str(experiment_page(WholeExperiment(line=line, analyses=analyses), Look(now_s=2_000.0)).main)
 
     assert text.index("Analysis a20<") < text.index("Analysis a0<")
     assert "and 26 more analysis runs" in text

@@ -32,6 +32,7 @@ from rollouts.cli.dashboard.list_page import (
 from rollouts.cli.dashboard.pages import (
     EXPERIMENTS,
     DashboardPage,
+    Look,
     capital,
     fragment,
     message,
@@ -104,14 +105,23 @@ class CommandOutcome(Struct, frozen=True):
     text: str
 
 
-class RolloutDrawing(Struct, frozen=True):
-    """One Rollout. `locks` says which commands whoever looks cannot give."""
+class _ObjectDrawing(Struct, frozen=True):
+    """One object. `locks` says what whoever looks cannot do."""
 
     key: Key
     locks: Locks
     told: CommandOutcome | None
     lost_since_s: float | None
     links: tuple[LinkTemplate, ...] = ()
+
+    def look(self, now_s: float) -> Look:
+        """A look at its page."""
+        lost, told = _lost(self.lost_since_s, now_s), _told(self.told)
+        return Look(now_s=now_s, lost=lost, told=told, locks=self.locks, links=self.links)
+
+
+class RolloutDrawing(_ObjectDrawing, frozen=True):
+    """One Rollout."""
 
     def page(self, followed: Followed, now_s: float) -> DashboardPage:
         """See `Drawing`."""
@@ -120,9 +130,7 @@ class RolloutDrawing(Struct, frozen=True):
             return message(
                 f"{key.name} was deleted", f"There is no Rollout {key.name} in namespace {key.namespace} any more."
             )
-        lost = _lost(self.lost_since_s, now_s)
-        told = _told(self.told)
-        return rollout_page(seen, now_s=now_s, lost=lost, told=told, locks=self.locks, links=self.links)
+        return rollout_page(seen, self.look(now_s))
 
 
 class RunDrawing(Struct, frozen=True):
@@ -149,14 +157,8 @@ class RunDrawing(Struct, frozen=True):
         return run_page(run, title, self.key.name, object_address(self.kind, self.key), now_s=now_s, lost=lost)
 
 
-class ExperimentDrawing(Struct, frozen=True):
-    """One Experiment. `locks` says whether whoever looks cannot end it."""
-
-    key: Key
-    locks: Locks
-    told: CommandOutcome | None
-    lost_since_s: float | None
-    links: tuple[LinkTemplate, ...] = ()
+class ExperimentDrawing(_ObjectDrawing, frozen=True):
+    """One Experiment."""
 
     def page(self, followed: Followed, now_s: float) -> DashboardPage:
         """See `Drawing`."""
@@ -164,8 +166,7 @@ class ExperimentDrawing(Struct, frozen=True):
         if seen is None:
             why = f"There is no Experiment {self.key.name} in namespace {self.key.namespace} any more."
             return message(f"{self.key.name} was deleted", why, back=EXPERIMENTS, back_text="All Experiments")
-        whole, lost, told = whole_experiment(seen), _lost(self.lost_since_s, now_s), _told(self.told)
-        return experiment_page(whole, now_s=now_s, lost=lost, told=told, locks=self.locks, links=self.links)
+        return experiment_page(whole_experiment(seen), self.look(now_s))
 
 
 class SharedSnapshots(Generic[Kept]):

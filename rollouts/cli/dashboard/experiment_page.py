@@ -13,6 +13,7 @@ from rollouts.cli.dashboard.pages import (
     EXPERIMENTS,
     STANDING_COLOURS,
     DashboardPage,
+    Look,
     capital,
     experiment_address,
     facts_line,
@@ -23,7 +24,7 @@ from rollouts.cli.dashboard.pages import (
     until,
     when,
 )
-from rollouts.cli.dashboard.rights import NO_LOCKS, Locks
+from rollouts.cli.dashboard.rights import Locks
 from rollouts.cli.dashboard.run_page import run_part
 from rollouts.cli.view.durations import short
 from rollouts.cli.view.experiments import (
@@ -38,24 +39,9 @@ from rollouts.objects import ROLLOUT, Key
 _ANALYSES_SHOWN = 6
 
 
-def experiment_page(
-    whole: WholeExperiment,
-    *,
-    now_s: float,
-    lost: h.Node,
-    told: h.Node = None,
-    locks: Locks = NO_LOCKS,
-    links: Sequence[LinkTemplate] = (),
-) -> DashboardPage:
-    """The page.
-
-    Args:
-        lost: a box about an API server that does not answer; None where it does.
-        told: a box about what was just written.
-        locks: whether whoever looks cannot end it.
-        links: to other servers, about the Experiment, its templates and their pods.
-    """
-    line = whole.line
+def experiment_page(whole: WholeExperiment, look: Look) -> DashboardPage:
+    """The page."""
+    line, now_s, links = whole.line, look.now_s, look.links
     key = Key(line.namespace, line.name)
     facts = [f"namespace {line.namespace}", f"pods {line.available_of} available", line.lasts(now_s)]
     about = {"namespace": line.namespace, "experiment": line.name}
@@ -75,9 +61,9 @@ def experiment_page(
                 cards.elsewhere(links_about(links, about), line.name),
             ],
         ],
-        lost,
-        told,
-        _state(line, key, now_s, locks),
+        look.lost,
+        look.told,
+        _state(line, key, now_s, look.locks),
         h.div(".columns")[
             h.div[
                 _analyses(whole.analyses, key, now_s),

@@ -14,6 +14,8 @@ import htpy as h
 from msgspec import Struct
 
 from rollouts.api.times import format_time
+from rollouts.cli.dashboard.links import LinkTemplate
+from rollouts.cli.dashboard.rights import NO_LOCKS, Locks
 from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.durations import short
 from rollouts.cli.view.tree import RolloutView
@@ -60,6 +62,23 @@ class DashboardPage(Struct, frozen=True):
     title: str
     main: h.Node
     stream: str = ""
+
+
+class Look(Struct, frozen=True, kw_only=True):
+    """A look at the page of an object.
+
+    Args:
+        lost: a box about an API server that does not answer; None where it does.
+        told: a box about what was just written.
+        locks: what whoever looks cannot do.
+        links: to other servers, about the object, its revisions or templates, and their pods.
+    """
+
+    now_s: float
+    lost: h.Node = None
+    told: h.Node = None
+    locks: Locks = NO_LOCKS
+    links: tuple[LinkTemplate, ...] = ()
 
 
 def document(page: DashboardPage, signed_in: h.Node = None) -> bytes:

@@ -9,10 +9,11 @@ import htpy as h
 from rollouts.cli.dashboard import cards
 from rollouts.cli.dashboard.acts import ACTS, possible
 from rollouts.cli.dashboard.ask_page import locked
-from rollouts.cli.dashboard.links import LinkTemplate, links_about
+from rollouts.cli.dashboard.links import links_about
 from rollouts.cli.dashboard.pages import (
     STANDING_COLOURS,
     DashboardPage,
+    Look,
     address_of,
     capital,
     facts_line,
@@ -20,7 +21,7 @@ from rollouts.cli.dashboard.pages import (
     phase,
     sentence,
 )
-from rollouts.cli.dashboard.rights import NO_LOCKS, Locks
+from rollouts.cli.dashboard.rights import Locks
 from rollouts.cli.view.history import history_rows
 from rollouts.cli.view.objects import RolloutObjects, status_of, update_command, view_of
 from rollouts.cli.view.tree import RolloutView
@@ -28,24 +29,10 @@ from rollouts.cli.view.weights import weights_of
 from rollouts.cli.view.words import Standing, standing_of, waits_for
 
 
-def rollout_page(
-    seen: RolloutObjects,
-    *,
-    now_s: float,
-    lost: h.Node,
-    told: h.Node = None,
-    locks: Locks = NO_LOCKS,
-    links: Sequence[LinkTemplate] = (),
-) -> DashboardPage:
-    """The page.
-
-    Args:
-        lost: a box about an API server that does not answer; None where it does.
-        told: a box about what became of a command that was just given.
-        locks: which commands whoever looks cannot give.
-        links: to other servers, about the Rollout, its revisions and its pods.
-    """
+def rollout_page(seen: RolloutObjects, look: Look) -> DashboardPage:
+    """The page."""
     view, history, status = view_of(seen), history_rows(seen), status_of(seen.rollout)
+    now_s, locks, links = look.now_s, look.locks, look.links
     about = {"namespace": view.namespace, "rollout": view.name}
     main = h.fragment[
         h.div(".head")[
@@ -63,8 +50,8 @@ def rollout_page(
                 cards.elsewhere(links_about(links, about), view.name),
             ],
         ],
-        lost,
-        told,
+        look.lost,
+        look.told,
         _state(view, dict(possible(seen)), now_s, locks, update=update_command(seen.rollout)),
         h.div(".columns")[
             h.div[

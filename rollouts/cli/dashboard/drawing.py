@@ -116,8 +116,8 @@ class _ObjectDrawing(Struct, frozen=True):
 
     def look(self, now_s: float) -> Look:
         """A look at its page."""
-        lost, told = _lost(self.lost_since_s, now_s), _told(self.told)
-        return Look(now_s=now_s, lost=lost, told=told, locks=self.locks, links=self.links)
+        told = notice(self.told.colour, self.told.text) if self.told is not None else None
+        return Look(now_s=now_s, lost=_lost(self.lost_since_s, now_s), told=told, locks=self.locks, links=self.links)
 
 
 class RolloutDrawing(_ObjectDrawing, frozen=True):
@@ -278,10 +278,6 @@ def _run_of_experiment(followed: Followed, key: Key, name: str) -> tuple[str, Ru
 
 
 _RUNS = {ROLLOUT: _run_of_rollout, EXPERIMENT: _run_of_experiment}
-
-
-def _told(outcome: CommandOutcome | None) -> h.Node:
-    return notice(outcome.colour, outcome.text) if outcome is not None else None
 
 
 def _lost(since_s: float | None, now_s: float) -> h.Node:

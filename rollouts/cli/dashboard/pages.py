@@ -69,7 +69,7 @@ class Look(Struct, frozen=True, kw_only=True):
 
     Args:
         lost: a box about an API server that does not answer; None where it does.
-        told: a box about what was just written.
+        told: a box with the outcome of the command that was just given; None for none.
         locks: what whoever looks cannot do.
         links: to other servers, about the object, its revisions or templates, and their pods.
     """

@@ -28,6 +28,8 @@ from rollouts.telemetry import Telemetry
 from rollouts.traffic.codec import Provider
 from rollouts.traffic.registry import installed, registry, unknown
 
+WATCH_READS_BYTES = 64 * 1024
+
 log = structlog.get_logger()
 
 
@@ -60,7 +62,11 @@ async def connected(settings: Settings, *, on_date: OnDate | None = None) -> Asy
     with contextlib.suppress(PackageNotFoundError):
         user_agent += f"/{version('rollouts')}"
     connection = await connect(
-        kubeconfig=settings.kubeconfig, context=settings.context, user_agent=user_agent, on_date=on_date
+        kubeconfig=settings.kubeconfig,
+        context=settings.context,
+        user_agent=user_agent,
+        on_date=on_date,
+        watch_reads_bytes=WATCH_READS_BYTES,
     )
     try:
         yield connection

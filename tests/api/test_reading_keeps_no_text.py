@@ -37,3 +37,13 @@ def test_reading_leaves_nothing_behind(read: Callable[[int], object]) -> None:
     gc.collect()
 
     assert sys.getallocatedblocks() - before < READ / 4  # some hundred belong to caches with a limit
+
+
+def test_what_most_specs_have_is_kept_once() -> None:
+    """A controller keeps the spec of each Rollout, and most of a cluster drain in the same way."""
+    one, other = (parse_spec(changed(CANARY, replicas=replicas)) for replicas in (1, 2))
+    longer = parse_spec(changed(CANARY, drain={"timeoutSeconds": 77}))
+
+    assert one.drain is other.drain
+    assert one.config_versioning is other.config_versioning
+    assert longer.drain.timeout_s == 77

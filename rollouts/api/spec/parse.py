@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any, TypeVar, assert_never
 
 from msgspec import Struct
@@ -129,6 +130,8 @@ def parse_spec(spec: Mapping[str, Any] | bytes, workload: WorkloadTemplate | Non
         raise SpecInvalid((SpecProblem("spec.template", message),))
     ends = read_pod_exit(template or {})
     kept, drain = wire.analysis or AnalysisLimits.empty(), drain_spec(wire.drain or Drain.empty(), ends)
+    if in_place and drain.pre_stop is PreStop.INJECT:
+        drain = replace(drain, pre_stop=PreStop.VALIDATE)
     return core_value(
         RolloutSpec,
         wire,
@@ -145,14 +148,20 @@ def parse_spec(spec: Mapping[str, Any] | bytes, workload: WorkloadTemplate | Non
         successful_runs_kept=_or(kept.successful_run_history_limit, RUNS_KEPT),
         unsuccessful_runs_kept=_or(kept.unsuccessful_run_history_limit, RUNS_KEPT),
         history_limit=_or((wire.history or History.empty()).limit, HISTORY_LIMIT),
-        drain=replace(drain, pre_stop=PreStop.VALIDATE) if in_place and drain.pre_stop is PreStop.INJECT else drain,
+        drain=_one_for_all(drain),
         ends=PodExit(grace_s=0) if template is None else ends,  # nothing is known to be wrong with it
-        config_versioning=versioning,
+        config_versioning=_one_for_all(versioning),
         config_refs=refs,
         autoscaling=autoscaling_gate(wire.autoscaling),
         template_labels=template_labels(template),
         workload_ref=reference,
     )
+
+
+@lru_cache(maxsize=256)
+def _one_for_all(part: _P) -> _P:
+    """The first of equal parts: most Rollouts of a cluster have the same, and a controller keeps those of each."""
+    return part
 
 
 def _named_workload(wire: WorkloadRef) -> NamedWorkload:

@@ -31,7 +31,7 @@ from rollouts.controller.facts.gateway_classes import GatewayClasses
 from rollouts.controller.facts.gateway_lags import GatewayLags
 from rollouts.controller.facts.proxies import NODE
 from rollouts.controller.facts.route_kinds import RouteKinds, missing
-from rollouts.controller.observe.in_place import is_held, revisions_answer, sets_answer
+from rollouts.controller.observe.in_place import is_held, rests_free, revisions_answer, sets_answer
 from rollouts.controller.observe.pods import pod_page, pods_seen
 from rollouts.controller.workqueue.inbox import Inbox, RouteAnswer, ServiceAnswer, WorkloadAnswer
 from rollouts.controller.workqueue.owned import replica_sets_of
@@ -81,9 +81,7 @@ AUTOSCALING_AGAIN_S = 1.0  # an answer that says the same again
 ASKS_AT_ONCE = 64  # as many as the connection's pool has room for
 LISTS_AT_ONCE = 4  # the API server looks at every pod of a namespace to find those of one Rollout
 PLANES_AT_ONCE = 32
-STARTS_AT_ONCE = (
-    4  # all workloads in place are asked about when a controller starts, and a connection costs 0.1 MiB and more
-)
+STARTS_AT_ONCE = 1  # all workloads in place are asked about when a controller starts: the first answer may do for all
 PLANES_DEADLINE_S = 5.0
 
 _GRANT = "name its router in the chart's `routers`, or grant get, list, watch and patch"
@@ -175,6 +173,8 @@ class Answers:
                 log.exception("question_crashed", rollout=str(key), question=name, again_in_s=pass_in_s)
         finally:
             self._asked.discard((key, ask))
+            if not self._asked:
+                self._asked.clear()  # a set keeps the room that it has had, and a start asks about everything
         if pass_in_s > 0:
             self.queue.add_at(key, self.clock.monotonic_s() + pass_in_s)
         else:
@@ -191,7 +191,7 @@ class Answers:
             case AskWorkload(kind=of, name=name):
                 self.inbox.put_workload(key, await self._workload(key, of, name))
             case AskHold():
-                self.inbox.put_hold(key, ask.uid, await self._held(key, ask))
+                await self._ask_hold(key, ask)
             case ReadRoute(route=route):
                 asked_s = self.clock.monotonic_s()
                 try:
@@ -278,6 +278,16 @@ class Answers:
             log.warning("workload_forbidden", rollout=str(key), workload=f"{kind} {name}", why=str(exc))
             return replace(answer, forbidden=forbidden_workload(resource, "read", str(exc)))
         return replace(answer, workload=found)
+
+    async def _ask_hold(self, key: Key, ask: AskHold) -> None:
+        """Asks whether a policy holds the workload, unless that was found of another one while this question waited."""
+        free = rests_free(self.store, ask.kind, key.namespace, ask.name)
+        if free and self.inbox.policy(key.namespace, ask.kind) is not None:
+            return  # the pass that comes now reads that
+        answer = await self._held(key, ask)
+        self.inbox.put_hold(key, ask.uid, answer)
+        if free and answer.works:
+            self.inbox.put_policy(key.namespace, ask.kind, answer)
 
     async def _held(self, key: Key, ask: AskHold) -> HoldSeen:
         """Whether a new template would come out held. What refuses the question says why nothing holds."""

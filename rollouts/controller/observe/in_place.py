@@ -7,7 +7,7 @@ from typing import Any
 
 from rollouts.api.times import time_or_0
 from rollouts.cluster.decoding import json_object
-from rollouts.cluster.store import Table
+from rollouts.cluster.store import Store, Table
 from rollouts.cluster.structs import ControllerRevisionObject, ReplicaSetObject, WorkloadObject
 from rollouts.controller.observe.replica_sets import replica_set_seen
 from rollouts.controller.workqueue.inbox import RevisionsAnswer, SetsAnswer
@@ -165,6 +165,13 @@ def revisions_answer(daemon_set: WorkloadObject, listed: Iterable[ControllerRevi
         for each in sorted(mine, key=lambda each: each.revision)
     ]
     return RevisionsAnswer(uid=uid, template_hash=template_hash_of(daemon_set), revisions=tuple(found))
+
+
+def rests_free(store: Store, kind: WorkloadKind, namespace: str, name: str) -> bool:
+    """Whether nothing but a policy may hold a workload that is watched: a yes about it says that the policy is there."""
+    table = store.watched(kind.resource)
+    seen: WorkloadObject | None = None if table is None else table.get(namespace, name)
+    return seen is not None and not is_held(kind, seen)
 
 
 def is_held(kind: WorkloadKind, written: WorkloadObject) -> bool:

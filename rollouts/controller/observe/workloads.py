@@ -14,6 +14,7 @@ from rollouts.cluster.store import Store
 from rollouts.cluster.structs import WorkloadObject
 from rollouts.cluster.watch_state import FAILED_TELL_S
 from rollouts.controller.observe.in_place import (
+    rests_free,
     rolled_out_revision,
     sets_inside,
     spec_in_place,
@@ -32,6 +33,7 @@ from rollouts.core.model.snapshot import PodsSeen, ReplicaSet, Snapshot
 from rollouts.core.model.workload import (
     DeploymentSeen,
     Held,
+    HoldSeen,
     InPlaceSeen,
     NamedReplicaSet,
     PartitionFields,
@@ -128,7 +130,7 @@ class WorkloadReader(Struct, frozen=True):
             return replace(snapshot, left_workloads=left) if left else snapshot
         workload = self.workload(key, reference, now_s=snapshot.now_s)
         if isinstance(workload, WorkloadSeen):
-            hold = self.inbox.hold(key, workload.uid)
+            hold = self.inbox.hold(key, workload.uid) or self._policy(key, reference)
             workload = replace(workload, template_hash=rollout.spec.template_hash, hold=hold, strays=in_place.unseen)
             if isinstance(workload.in_place, DaemonSetSeen):
                 workload = self._on_nodes(key, reference, workload, workload.in_place, in_place.revisions)
@@ -136,6 +138,11 @@ class WorkloadReader(Struct, frozen=True):
                 workload = with_labelled_sets(workload, self.store.table(REPLICA_SET), key.namespace)
         pods = snapshot.pods if in_place.pods is None else in_place.pods
         return replace(snapshot, workload=workload, left_workloads=left, pods=pods)
+
+    def _policy(self, key: Key, reference: NamedWorkload) -> HoldSeen | None:
+        """What was just found of another workload of the namespace, for one of which nothing was asked yet, as after a start."""
+        free = rests_free(self.store, reference.kind, key.namespace, reference.name)
+        return self.inbox.policy(key.namespace, reference.kind) if free else None
 
     def in_place(self, key: Key, spec: RolloutSpec, ours: tuple[ReplicaSet, ...], *, now_s: float) -> WorkloadLook:
         """The spec with what a workload in place says, and its ReplicaSets or pods."""

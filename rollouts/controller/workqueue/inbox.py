@@ -24,6 +24,8 @@ from rollouts.ports import Clock
 from rollouts.recent import Recent
 
 SERVICE_ANSWER_S = 10.0  # a Service that is not watched may change unseen
+POLICY_ANSWER_S = 10.0
+POLICIES_MAX = 1_000  # namespaces, times kinds
 POD_LISTS_MAX = 1_000  # Rollouts whose lists are kept; the least recently used one is dropped first
 COPY_LOOKS_MAX = 100  # copies of Secrets of one Rollout; the oldest answer is dropped first, and asked for again
 
@@ -145,6 +147,7 @@ class Inbox:
         # Each Rollout of a Deployment in place has these two, also at rest, where it has no other answer.
         self._sets: dict[Key, SetsAnswer] = {}
         self._holds: dict[Key, tuple[str, HoldSeen]] = {}
+        self._policies: Recent[tuple[str, WorkloadKind], HoldSeen] = Recent(POLICIES_MAX)
         self.pods: Recent[Key, PodsSeen] = Recent(POD_LISTS_MAX)
         """The last list of a Rollout's pods, until one of them is written; `decide` judges how old it may be."""
         self.service_askers: Askers[NamespacedName] = Askers()
@@ -211,6 +214,10 @@ class Inbox:
             answer = replace(answer, since_s=before.since_s)
         self._holds[key] = uid, answer
 
+    def put_policy(self, namespace: str, kind: WorkloadKind, answer: HoldSeen) -> None:
+        """Takes the answer that a workload of that kind is held, by nothing but the policy of its kind."""
+        self._policies[namespace, kind] = answer
+
     def put_revision(self, key: Key, uid: str, template_hash: str, revision: str) -> None:
         """Remembers the revision of a template, for the moments in which its controller has not seen another field."""
         if self.of(key).revision != (uid, template_hash, revision):
@@ -269,6 +276,11 @@ class Inbox:
         """The last answer about the Deployment of that uid."""
         asked, answer = self._holds.get(key, ("", None))
         return answer if asked == uid else None
+
+    def policy(self, namespace: str, kind: WorkloadKind) -> HoldSeen | None:
+        """The answer that the policy of that kind works in that namespace; None when there is none of the last 10 s."""
+        answer = self._policies.get((namespace, kind))
+        return answer if answer is not None and self._clock.now_s() < answer.at_s + POLICY_ANSWER_S else None
 
     def revision(self, key: Key, uid: str, template_hash: str) -> str:
         """The revision of that template; "" while it is not known."""

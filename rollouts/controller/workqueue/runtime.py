@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 import structlog
@@ -42,6 +43,9 @@ async def reconcile_loop(
             on_error(key, error, retry_in_s)
         finally:
             queue.done(key)
+        await asyncio.sleep(
+            0
+        )  # passes that write nothing wait for nothing: answers, probes and the Lease have their turn between
 
 
 def log_error(work: str, error: Exception, retry_in_s: float, **key: str) -> None:

@@ -14,7 +14,7 @@ from rollouts.controller.act.answers import ASK_AGAIN, AUTOSCALING_AGAIN_S, STAR
 from rollouts.controller.act.calls import Patch, WriteStatus
 from rollouts.controller.act.performer import Performer
 from rollouts.controller.observe.in_place import template_hash_of
-from rollouts.controller.workqueue.inbox import SetsAnswer, WorkloadAnswer
+from rollouts.controller.workqueue.inbox import POLICY_ANSWER_S, SetsAnswer, WorkloadAnswer
 from rollouts.core.model.autoscaling import AutoscalingGate
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
@@ -32,7 +32,20 @@ from rollouts.manifests.in_place import hold_question
 from rollouts.objects import DEPLOYMENT, SERVICE
 from rollouts.ports import MERGE_PATCH, Request, Response
 from rollouts.sim.clock import EPOCH_S
-from tests.controller.world import CART, Answer, World, answered, error, ok, owned, replica_set, says, service
+from tests.controller.world import (
+    CART,
+    Answer,
+    World,
+    answered,
+    error,
+    metadata,
+    obj,
+    ok,
+    owned,
+    replica_set,
+    says,
+    service,
+)
 
 pytestmark = pytest.mark.virtual_time
 
@@ -116,6 +129,86 @@ async def test_questions_of_a_start_are_asked_few_at_a_time_and_those_that_wait_
     await performer.perform(world.target(), asks[:1])  # there is room again
     await answered()
     assert len(world.api.requests) == len(asks) + 1
+
+
+def resting(kind: WorkloadKind, name: str, spec: dict[str, Any]) -> WorkloadObject:
+    """A workload as a watch shows it; its uid is that of its name."""
+    found: WorkloadObject = obj(kind.resource, {"metadata": metadata(name), "spec": spec})
+    return found
+
+
+def holds(kind: WorkloadKind) -> Response:
+    """The answer to the question where a policy holds, or the workload does itself."""
+    on_delete = kind is not WorkloadKind.DEPLOYMENT
+    held = {"updateStrategy": {"type": "OnDelete"}} if on_delete else {"paused": True}
+    return Response(200, msgspec.json.encode({"spec": held}))
+
+
+async def test_one_yes_does_for_all_of_a_kind_and_a_namespace_that_ask_at_the_same_time(
+    world: World, performer: Performer
+) -> None:
+    """A controller that starts asks about all of them; ten seconds later each is asked about again."""
+    kind = WorkloadKind.DEPLOYMENT
+    world.store.add(DEPLOYMENT, WorkloadObject)
+    for number in range(9):
+        world.store.table(DEPLOYMENT).put("", resting(kind, f"web-{number}", {}))
+    asks = [AskHold(kind, f"web-{number}", f"web-{number}-uid") for number in range(9)]
+    world.api.otherwise = says(holds(kind))
+    await performer.perform(world.target(), asks)
+    await answered()
+
+    assert [request.path.rpartition("/")[2] for request in world.api.requests] == ["web-0"]
+    answer = world.inbox.policy("shop", kind)
+    assert answer == HoldSeen(at_s=EPOCH_S, works=True, since_s=EPOCH_S)
+    assert [world.inbox.policy("shop", WorkloadKind.DAEMON_SET), world.inbox.policy("till", kind)] == [None, None]
+    await asyncio.sleep(POLICY_ANSWER_S)
+    assert world.inbox.policy("shop", kind) is None
+    await performer.perform(world.target(), asks[1:2])
+    await answered()
+    assert len(world.api.requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "reply"),
+    [
+        (WorkloadKind.DEPLOYMENT, {"paused": True}, holds(WorkloadKind.DEPLOYMENT)),
+        (WorkloadKind.STATEFUL_SET, {"updateStrategy": {"type": "OnDelete"}}, holds(WorkloadKind.STATEFUL_SET)),
+        (WorkloadKind.DAEMON_SET, {"updateStrategy": {"type": "OnDelete"}}, holds(WorkloadKind.DAEMON_SET)),
+        (WorkloadKind.DEPLOYMENT, {}, Response(200, b'{"spec": {}}')),
+        (WorkloadKind.DEPLOYMENT, {}, error(403, "Forbidden")),
+    ],
+    ids=["paused", "partition OnDelete", "nodes OnDelete", "a no", "refused"],
+)
+async def test_what_says_nothing_about_the_policy_is_an_answer_about_one_workload(
+    kind: WorkloadKind, spec: dict[str, Any], reply: Response, world: World, performer: Performer
+) -> None:
+    """One that its own fields hold says yes in any case; a no may come from what only this one has, such as a webhook."""
+    world.store.add(kind.resource, WorkloadObject)
+    for name in ("web-0", "web-1"):
+        world.store.table(kind.resource).put("", resting(kind, name, spec))
+    world.api.otherwise = says(reply)
+    await performer.perform(world.target(), [AskHold(kind, name, f"{name}-uid") for name in ("web-0", "web-1")])
+    await answered()
+
+    assert len(world.api.requests) == 2
+    assert world.inbox.policy("shop", kind) is None
+
+
+async def test_a_workload_that_rests_by_its_own_fields_is_asked_about_itself(
+    world: World, performer: Performer
+) -> None:
+    """It was paused because of a no: the policy that holds others may not hold this one."""
+    kind = WorkloadKind.DEPLOYMENT
+    world.store.add(DEPLOYMENT, WorkloadObject)
+    for name, spec in (("web-0", {}), ("web-1", {"paused": True})):
+        world.store.table(DEPLOYMENT).put("", resting(kind, name, spec))
+    world.api.answers = [says(holds(kind)), says(Response(200, b'{"spec": {}}'))]
+    await performer.perform(world.target(), [AskHold(kind, name, f"{name}-uid") for name in ("web-0", "web-1")])
+    await answered()
+
+    answer = world.inbox.hold(CART, "web-1-uid")
+    assert answer is not None
+    assert not answer.works
 
 
 async def test_an_absent_service_is_an_answer_and_an_error_is_none(world: World, performer: Performer) -> None:

@@ -282,6 +282,29 @@ async def test_nothing_is_noted_of_a_watched_workload_that_names_its_rollout() -
     assert noted(replace(reading.workload(), managed_by="till")) == {CART}
 
 
+async def test_what_holds_others_of_the_namespace_is_taken_for_a_workload_of_which_nothing_was_asked() -> None:
+    """A controller that starts need not ask about each. An answer of its own counts more, and so does a pause of its own."""
+    reading, yes = Reading(), HoldSeen(at_s=EPOCH_S, works=True, since_s=EPOCH_S)
+    no = replace(yes, works=False)
+
+    def hold() -> HoldSeen | None:
+        seen = reading.observed(IN_PLACE).workload
+        assert isinstance(seen, WorkloadSeen)
+        return seen.hold
+
+    free = _workload(OF_DEPLOYMENT, ROLLED)
+    paused = _workload(OF_DEPLOYMENT | {"paused": True}, ROLLED, resourceVersion="8")
+    reading.watched(DEPLOYMENT, free)
+    assert hold() is None
+    reading.inbox.put_policy("shop", DEPLOYMENT, yes)
+    assert hold() == yes
+    reading.watched(DEPLOYMENT, paused)
+    assert hold() is None
+    reading.watched(DEPLOYMENT, _workload(OF_DEPLOYMENT, ROLLED, resourceVersion="9"))
+    reading.inbox.put_hold(CART, free.metadata.uid, no)
+    assert hold() == no
+
+
 RECREATE = "its strategy is Recreate, which has no steps: make it RollingUpdate, or use mode: Template"
 SURGES = "its updateStrategy has maxSurge, and batches of nodes replace a pod in its place: set maxUnavailable instead"
 UNHELD = {"labels": {"rollouts.dev/managed": "true"}}

@@ -12,6 +12,8 @@ from functools import partial
 import pytest
 
 from rollouts.controller.workqueue.queue import BACKOFF_MAX_S, WorkQueue
+from rollouts.controller.workqueue.runtime import reconcile_loop
+from rollouts.errors import Delays
 from rollouts.objects import Key
 from rollouts.sim.clock import SimClock
 from tests.hostile.work import lines_of
@@ -247,3 +249,25 @@ def _turns(namespaces: int) -> None:
         with pytest.raises(StopIteration) as taken:
             work.take().send(None)
         work.done(taken.value.value)
+
+
+async def test_between_two_passes_everybody_else_has_a_turn() -> None:
+    """A pass that writes nothing waits for nothing: 10,000 of them in a row would hold up probes and the Lease for seconds."""
+    work, passes = queue(), []
+
+    async def reconcile(key: Key) -> None:
+        passes.append(key)
+
+    def failed(key: Key, error: Exception, retry_in_s: float) -> None:
+        raise AssertionError(key, retry_in_s) from error
+
+    for key in (A, B, C):
+        work.add(key)
+    delays = Delays(transient_s=1.0, refused_s=1.0)
+    running = asyncio.create_task(reconcile_loop(work, reconcile, on_error=failed, delays=delays))
+    await asyncio.sleep(0)
+    assert passes == [A]
+    await asyncio.sleep(1)
+    assert passes == [A, B, C]
+    work.close()
+    await running

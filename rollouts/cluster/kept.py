@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from functools import lru_cache
-from typing import TypeVar
 
 import msgspec
 
@@ -24,6 +23,7 @@ from rollouts.cluster.structs import (
     WorkloadObject,
     annotators_of,
 )
+from rollouts.core.model.frozen import one_for_all
 from rollouts.core.model.revision import DEPLOYMENT_REVISION_ANNOTATION, POD_TEMPLATE_HASH_LABEL, REVISION_LABEL
 from rollouts.manifests.ownership import MANAGED_BY, REVISION_NUMBER
 from rollouts.objects import ROLLOUT
@@ -37,7 +37,6 @@ OUR_PREFIX = f"{ROLLOUT.group}/"
 KRUISE_PREFIX = "rollouts.kruise.io/"
 """Of the marks of OpenKruise Rollouts on a workload."""
 
-_Any = TypeVar("_Any")
 _NO_JSON = msgspec.Raw()
 _REVISIONS = (REVISION_LABEL, POD_TEMPLATE_HASH_LABEL)
 _READ_PREFIXES = (OUR_PREFIX, KRUISE_PREFIX)
@@ -74,17 +73,17 @@ def as_kept(kept: T) -> T:
             put(metadata, "labels", _shared(tuple((_read(metadata.labels) or {}).items())))
             put(metadata, "creation_timestamp", None)
             put(kept, "template", kept.template.copy())
-            put(kept, "status", _one_for_all(kept.status))
+            put(kept, "status", one_for_all(kept.status))
             put(spec, "selector", spec.selector.copy())
             put(spec, "template", spec.template.copy())
-            put(spec, "strategy", _one_for_all(spec.strategy))
-            put(spec, "update_strategy", _one_for_all(spec.update_strategy))
+            put(spec, "strategy", one_for_all(spec.strategy))
+            put(spec, "update_strategy", one_for_all(spec.update_strategy))
         case ConfigContent():
             put(kept, "data", kept.data.copy())
             put(kept, "binary_data", kept.binary_data.copy())
         case ReplicaSetObject(spec=spec):
             if metadata.is_in_a_deployment:  # the Deployment says which labels its pods have
-                put(spec, "template", _one_for_all(PodTemplate(spec=spec.template.spec)))
+                put(spec, "template", one_for_all(PodTemplate(spec=spec.template.spec)))
             if labels := spec.template.metadata.labels:
                 _intern(labels)
             put(spec, "selector", spec.selector.copy() if metadata.controller_uid is None else _NO_JSON)
@@ -102,12 +101,6 @@ def _share_names(kept: KubernetesObject) -> None:
         put(owner, "kind", sys.intern(owner.kind))
         if isinstance(kept, ReplicaSetObject):  # of a pod it has a revision in it
             put(owner, "name", sys.intern(owner.name))
-
-
-@lru_cache(maxsize=256)
-def _one_for_all(part: _Any) -> _Any:
-    """The first of equal parts: most workloads have the same strategy and the same counts."""
-    return part
 
 
 def _shrink(metadata: ConfigMapMetadata) -> None:

@@ -29,7 +29,6 @@ from rollouts.objects import SERVICE
 from rollouts.ports import MERGE_PATCH, METADATA_LIST, ApiServer, Request
 from rollouts.secret import Secret
 from tests.certificates import write_certificate
-from tests.patience import PATIENCE_S
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 AGENT = "rollouts/test"
@@ -429,42 +428,6 @@ def test_a_watch_that_is_closed_waits_for_no_goodbye(tmp_path: Path) -> None:
             server.join()
 
     assert [str(each.message) for each in told if each.category is ResourceWarning] == []
-
-
-def room_bytes(peer: str) -> list[int]:
-    """What each open socket to that URL takes from it before anybody reads."""
-    port = int(peer.rpartition(":")[2])
-    sockets = [one for one in gc.get_objects() if isinstance(one, socket.socket) and one.fileno() >= 0]
-    ours = [one for one in sockets if one.family == socket.AF_INET and one.type == socket.SOCK_STREAM]
-    return sorted(one.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) for one in ours if _peer_port(one) == port)
-
-
-def _peer_port(one: socket.socket) -> int | None:
-    try:
-        return int(one.getpeername()[1])
-    except OSError:  # it listens
-        return None
-
-
-async def test_a_watch_takes_no_more_at_once_than_it_was_told(tmp_path: Path) -> None:
-    """What a connection has once read it keeps room for as long as the watch is open. Requests end, and read as they like."""
-
-    async def events(request: web.Request) -> web.StreamResponse:
-        if "watch" not in request.path:
-            return web.Response()
-        response = web.StreamResponse()
-        await response.prepare(request)
-        await asyncio.sleep(PATIENCE_S)
-        return response
-
-    async with serving(events) as url:
-        for options in ({}, {"watch_reads_bytes": 16 * 1024}):
-            async with connected(kubeconfig(tmp_path, url, {"token": "abc"}), **options) as connection:
-                await connection.request(VERSION, deadline_s=5)
-                watch = await connection.open_watch(Request("GET", "/watch"), deadline_s=5, silence_s=5)
-                smallest, largest = room_bytes(url)
-                await watch.aclose()
-                assert (smallest == 2 * 16 * 1024 < largest) is bool(options)
 
 
 NAMED = "current-context: x\ncontexts: [{name: x, context: {cluster: c}}]"

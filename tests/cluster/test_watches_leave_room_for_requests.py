@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import socket
+from contextlib import suppress
 from pathlib import Path
 
+import pytest
 from aiohttp import web
 
 from rollouts.cluster.connection import REQUESTS_MAX
@@ -67,3 +71,36 @@ async def test_a_watch_does_not_hold_the_memory_of_a_list(tmp_path: Path) -> Non
 
     first, second, watching = ports
     assert first == second != watching
+
+
+def room_bytes(server: str) -> list[int]:
+    """What each of our sockets to that URL takes from it before anybody reads."""
+    port, found = int(server.rpartition(":")[2]), []
+    for one in gc.get_objects():
+        if isinstance(one, socket.socket) and one.fileno() >= 0 and one.family == socket.AF_INET:
+            with suppress(OSError):  # it listens
+                if one.getpeername()[1] == port:
+                    found.append(one.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF))
+    return sorted(found)
+
+
+@pytest.mark.parametrize("most_bytes", [None, 16 * 1024])
+async def test_a_watch_takes_no_more_at_once_than_it_was_told(tmp_path: Path, most_bytes: int | None) -> None:
+    """It begins with a list, and keeps the room for that as long as it is open. Requests end, and read as they like."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        if request.path != "/version":
+            await asyncio.sleep(30)
+        return response
+
+    options = {"watch_reads_bytes": most_bytes}
+    async with serving(answer) as url, connected(kubeconfig(tmp_path, url, {}), **options) as api:
+        await api.request(VERSION, deadline_s=5)
+        watch = await api.open_watch(Request("GET", "/api/v1/pods"), deadline_s=5, silence_s=5)
+        smallest, largest = room_bytes(url)
+        await watch.aclose()
+
+    assert largest > 2 * 16 * 1024
+    assert smallest == largest if most_bytes is None else smallest == 2 * most_bytes  # Linux keeps twice the room

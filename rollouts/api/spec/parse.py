@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import lru_cache
 from typing import Any, TypeVar, assert_never
 
 from msgspec import Struct
@@ -39,7 +38,7 @@ from rollouts.core.config.references import SOURCES_MAX, references
 from rollouts.core.model.author import NAME_MAX, NOTE_SUFFIX, Author, AuthorKind
 from rollouts.core.model.config import ConfigVersioning
 from rollouts.core.model.drain import PreStop
-from rollouts.core.model.frozen import replace
+from rollouts.core.model.frozen import one_for_all, replace
 from rollouts.core.model.pod_exit import PodExit, read_pod_exit
 from rollouts.core.model.revision import canonical_json, short_hash
 from rollouts.core.model.rollout import (
@@ -130,8 +129,6 @@ def parse_spec(spec: Mapping[str, Any] | bytes, workload: WorkloadTemplate | Non
         raise SpecInvalid((SpecProblem("spec.template", message),))
     ends = read_pod_exit(template or {})
     kept, drain = wire.analysis or AnalysisLimits.empty(), drain_spec(wire.drain or Drain.empty(), ends)
-    if in_place and drain.pre_stop is PreStop.INJECT:
-        drain = replace(drain, pre_stop=PreStop.VALIDATE)
     return core_value(
         RolloutSpec,
         wire,
@@ -148,20 +145,16 @@ def parse_spec(spec: Mapping[str, Any] | bytes, workload: WorkloadTemplate | Non
         successful_runs_kept=_or(kept.successful_run_history_limit, RUNS_KEPT),
         unsuccessful_runs_kept=_or(kept.unsuccessful_run_history_limit, RUNS_KEPT),
         history_limit=_or((wire.history or History.empty()).limit, HISTORY_LIMIT),
-        drain=_one_for_all(drain),
+        drain=one_for_all(
+            replace(drain, pre_stop=PreStop.VALIDATE) if in_place and drain.pre_stop is PreStop.INJECT else drain
+        ),
         ends=PodExit(grace_s=0) if template is None else ends,  # nothing is known to be wrong with it
-        config_versioning=_one_for_all(versioning),
+        config_versioning=one_for_all(versioning),
         config_refs=refs,
         autoscaling=autoscaling_gate(wire.autoscaling),
         template_labels=template_labels(template),
         workload_ref=reference,
     )
-
-
-@lru_cache(maxsize=256)
-def _one_for_all(part: _P) -> _P:
-    """The first of equal parts: most Rollouts of a cluster have the same, and a controller keeps those of each."""
-    return part
 
 
 def _named_workload(wire: WorkloadRef) -> NamedWorkload:

@@ -173,8 +173,6 @@ class Answers:
                 log.exception("question_crashed", rollout=str(key), question=name, again_in_s=pass_in_s)
         finally:
             self._asked.discard((key, ask))
-            if not self._asked:
-                self._asked.clear()  # a set keeps the room that it has had, and a start asks about everything
         if pass_in_s > 0:
             self.queue.add_at(key, self.clock.monotonic_s() + pass_in_s)
         else:

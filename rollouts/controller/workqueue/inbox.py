@@ -24,7 +24,7 @@ from rollouts.ports import Clock
 from rollouts.recent import Recent
 
 SERVICE_ANSWER_S = 10.0  # a Service that is not watched may change unseen
-POLICY_ANSWER_S = 10.0
+POLICY_ANSWER_S = 10.0  # a start asks about all workloads in place
 POLICIES_MAX = 1_000  # namespaces, times kinds
 POD_LISTS_MAX = 1_000  # Rollouts whose lists are kept; the least recently used one is dropped first
 COPY_LOOKS_MAX = 100  # copies of Secrets of one Rollout; the oldest answer is dropped first, and asked for again

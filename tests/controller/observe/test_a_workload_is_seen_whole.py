@@ -237,6 +237,9 @@ class Reading:
         before = Snapshot(now_s=EPOCH_S, rollout=rollout, status=RolloutStatus(), pods=PodsSeen(at_s=1.0, pods=()))
         return self.reader.observed(before, look or WorkloadLook(spec=of, replica_sets=()))
 
+    def hold(self) -> Any:
+        return getattr(self.observed(IN_PLACE).workload, "hold", "unseen")
+
 
 pytestmark = pytest.mark.virtual_time
 
@@ -282,27 +285,15 @@ async def test_nothing_is_noted_of_a_watched_workload_that_names_its_rollout() -
     assert noted(replace(reading.workload(), managed_by="till")) == {CART}
 
 
-async def test_what_holds_others_of_the_namespace_is_taken_for_a_workload_of_which_nothing_was_asked() -> None:
-    """A controller that starts need not ask about each. An answer of its own counts more, and so does a pause of its own."""
-    reading, yes = Reading(), HoldSeen(at_s=EPOCH_S, works=True, since_s=EPOCH_S)
-    no = replace(yes, works=False)
-
-    def hold() -> HoldSeen | None:
-        seen = reading.observed(IN_PLACE).workload
-        assert isinstance(seen, WorkloadSeen)
-        return seen.hold
-
-    free = _workload(OF_DEPLOYMENT, ROLLED)
-    paused = _workload(OF_DEPLOYMENT | {"paused": True}, ROLLED, resourceVersion="8")
-    reading.watched(DEPLOYMENT, free)
-    assert hold() is None
+async def test_what_holds_others_of_the_namespace_holds_one_of_which_nothing_was_asked() -> None:
+    """An answer of its own counts more, and so does a pause of its own."""
+    reading, yes, holds = Reading(), HoldSeen(at_s=EPOCH_S, works=True), []
     reading.inbox.put_policy("shop", DEPLOYMENT, yes)
-    assert hold() == yes
-    reading.watched(DEPLOYMENT, paused)
-    assert hold() is None
-    reading.watched(DEPLOYMENT, _workload(OF_DEPLOYMENT, ROLLED, resourceVersion="9"))
-    reading.inbox.put_hold(CART, free.metadata.uid, no)
-    assert hold() == no
+    for version, rests in enumerate(({}, {"paused": True}, {}), 1):
+        reading.watched(DEPLOYMENT, _workload(OF_DEPLOYMENT | rests, ROLLED, resourceVersion=str(version)))
+        holds.append(reading.hold())
+    reading.inbox.put_hold(CART, META["uid"], replace(yes, works=False))
+    assert (*holds, reading.hold()) == (yes, None, yes, replace(yes, works=False))
 
 
 RECREATE = "its strategy is Recreate, which has no steps: make it RollingUpdate, or use mode: Template"

@@ -29,7 +29,7 @@ from rollouts.controller.observe.services import ServiceReader, rule_of
 from rollouts.controller.observe.workloads import (
     WorkloadLook,
     WorkloadReader,
-    template_digest,
+    gives_the_same,
     template_json_of,
     template_of,
 )
@@ -121,13 +121,13 @@ class _Parsed(Struct, frozen=True):
 
     Args:
         version: generation of the Rollout, and version of the providers.
-        taken: digest of the parts of the workload that gives the template; b"" without one.
+        taken: the workload that gave the template.
         reference: to that workload, also where the spec with its template cannot be used.
         spec: without the text of that template, which is in memory with the workload.
     """
 
     version: tuple[int, int]
-    taken: bytes
+    taken: WorkloadObject | None
     reference: NamedWorkload | None
     spec: RolloutSpec | tuple[SpecProblem, ...]
     places: tuple[Place, ...] = ()
@@ -385,9 +385,11 @@ class Observer:
     ) -> _Parsed | None:
         """The parsed spec, with the template of that workload; None while one of its providers is not known yet."""
         uid, reader = rollout.metadata.uid, self.routes
-        version, taken = self._version(rollout), b"" if workload is None else template_digest(workload)
+        version = self._version(rollout)
         parsed = self._parsed.get(uid)
-        if parsed is not None and (parsed.version, parsed.taken) == (version, taken):
+        if parsed is not None and parsed.version == version and gives_the_same(parsed.taken, workload):
+            if parsed.taken is not workload:  # the store has forgotten the one before
+                parsed = self._parsed[uid] = replace(parsed, taken=workload)
             self._parsed.move_to_end(uid)
             return parsed
         try:
@@ -402,9 +404,9 @@ class Observer:
                 if reader.undecided(spec):
                     return None
                 places = places_of(spec, reader.providers, namespace=rollout.metadata.namespace)
-            parsed = _Parsed(version, taken, spec.workload_ref, spec, places)
+            parsed = _Parsed(version, workload, spec.workload_ref, spec, places)
         except SpecInvalid as exc:
-            parsed = _Parsed(version, taken, reference, exc.problems)
+            parsed = _Parsed(version, workload, reference, exc.problems)
         self._parsed[uid] = parsed
         return parsed
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 
 from msgspec import Struct
@@ -293,10 +292,12 @@ def workload_seen(kind: WorkloadKind, seen: WorkloadObject, *, read_at_s: float 
     )
 
 
-def template_digest(seen: WorkloadObject) -> bytes:
-    """Of what `template_of` reads: as long as it is the same, so is the template."""
-    parts = (bytes(seen.spec.template), bytes(seen.spec.selector), bytes(seen.template))
-    return hashlib.sha256(b"\0".join(parts)).digest()  # JSON has no NUL
+def gives_the_same(one: WorkloadObject | None, other: WorkloadObject | None) -> bool:
+    """Whether two states of a workload have the same of what `template_of` reads."""
+    if one is None or other is None or one is other:
+        return one is other
+    parts = [(each.spec.template, each.spec.selector, each.template) for each in (one, other)]
+    return all(bytes(before) == bytes(after) for before, after in zip(*parts, strict=True))
 
 
 def template_of(seen: WorkloadObject) -> WorkloadTemplate | None:

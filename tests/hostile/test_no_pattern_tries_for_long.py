@@ -15,8 +15,8 @@ import pytest
 
 from tests.hostile.patterns import Used, hostile_texts, used_patterns
 
-SIZE = 6_000
-"""Characters. A pattern that looks once at each takes less than a millisecond, one that begins again at each 80 and more."""
+SIZE = 10_000
+"""Characters. A pattern that looks once at each takes a millisecond or two, one that begins again at each 100 and more."""
 
 CPU_MAX_S = 0.04
 

@@ -25,7 +25,7 @@ class ManagedNames:
     """The managed objects of one kind, Services or workloads, by Rollout, in O(1). The watch's first list fills it."""
 
     def __init__(self) -> None:
-        self._names: dict[Key, tuple[str, ...]] = {}  # most have one, and a set of one takes four times as much
+        self._names: dict[Key, str | tuple[str, ...]] = {}  # most have one, which takes no tuple then
 
     def learn(
         self, before: ServiceObject | WorkloadObject | None, after: ServiceObject | WorkloadObject | None
@@ -38,12 +38,17 @@ class ManagedNames:
 
     def of(self, key: Key) -> tuple[str, ...]:
         """Names of the objects that Rollout `key` manages, sorted."""
-        return self._names.get(key, ())
+        names = self._names.get(key, ())
+        return (names,) if isinstance(names, str) else names
 
     def _keep(self, owner: Key, names: set[str]) -> None:
-        self._names[owner] = tuple(sorted(names))
-        if not names:
-            del self._names[owner]
+        match sorted(names):
+            case []:
+                self._names.pop(owner, None)
+            case [name]:
+                self._names[owner] = name
+            case several:
+                self._names[owner] = tuple(several)
 
 
 def _owner(seen: ServiceObject | WorkloadObject) -> Key | None:

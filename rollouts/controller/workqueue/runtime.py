@@ -43,9 +43,8 @@ async def reconcile_loop(
             on_error(key, error, retry_in_s)
         finally:
             queue.done(key)
-        await asyncio.sleep(
-            0
-        )  # passes that write nothing wait for nothing: answers, probes and the Lease have their turn between
+        # A pass that writes nothing waits for nothing. Probes, answers and the Lease have their turn here.
+        await asyncio.sleep(0)
 
 
 def log_error(work: str, error: Exception, retry_in_s: float, **key: str) -> None:

@@ -115,9 +115,11 @@ async def connector_of_people(
     return lambda user, groups: _connected(for_person(target, user, groups), user_agent=user_agent)
 
 
-def _connected(target: ClusterTarget, *, user_agent: str, **options: Any) -> KubernetesConnection:
+def _connected(
+    target: ClusterTarget, *, user_agent: str, on_date: OnDate | None = None, watch_reads_bytes: int | None = None
+) -> KubernetesConnection:
     try:
-        return KubernetesConnection(target, user_agent=user_agent, **options)
+        return KubernetesConnection(target, user_agent=user_agent, on_date=on_date, watch_reads_bytes=watch_reads_bytes)
     except (OSError, ValueError) as exc:  # ssl.SSLError is an OSError
         raise SettingsInvalid(f"the cluster's TLS settings cannot be used: {exc}") from exc
 
